@@ -109,7 +109,7 @@ class BulkQuotaLimitsForm(BulkLimitForm):
         super().__init__(data, **options)
         for quota in UNITS:
             field = limit_field(quota)
-            field.help_text = _("Per broker. Empty: as it is. 0: no limit.")
+            field.help_text = _("Per broker. Empty: unchanged. 0: no limit.")
             self.fields[quota] = field
         self.order_fields([*UNITS, "comment"])
 

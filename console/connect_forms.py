@@ -127,12 +127,15 @@ def _field(c: ConnectorConfigField, value: str) -> forms.Field:
 
 class RestartConnectorForm(WeirForm):
     include_tasks = forms.BooleanField(
-        required=False, initial=True, label=gettext_lazy("Tasks too"), help_text=gettext_lazy("Not only the connector.")
+        required=False,
+        initial=True,
+        label=gettext_lazy("Restart tasks"),
+        help_text=gettext_lazy("Otherwise only the connector itself is restarted."),
     )
     only_failed = forms.BooleanField(
         required=False,
         initial=True,
-        label=gettext_lazy("Only failed"),
+        label=gettext_lazy("Failed ones only"),
         help_text=gettext_lazy("A connector and tasks that run are not interrupted."),
     )
     comment = comment_field()

@@ -33,7 +33,8 @@ class DeadLetterForm(WeirForm):
     since = time_field(gettext_lazy("From (UTC)"))
     until = time_field(gettext_lazy("Until (UTC)"))
     partitions = forms.CharField(
-        required=False, widget=forms.TextInput(attrs={"placeholder": "all", "size": 9, "autocomplete": "off"})
+        required=False,
+        widget=forms.TextInput(attrs={"placeholder": gettext_lazy("all"), "size": 9, "autocomplete": "off"}),
     )
 
     def query(self, topic: str, limit: int = ROWS) -> RecordQuery:
@@ -122,9 +123,9 @@ class EditForm(SendForm):
         super().__init__(topic, kind, data, initial=initial)
         if self._kept:
             names = ", ".join(sorted({name for name, _ in self._kept}))
-            self.fields["headers"].help_text += _(" Kept as they are, because they are not text: {names}.").format(
-                names=names
-            )
+            self.fields["headers"].help_text += _(
+                " These headers are kept unchanged, because they are not text: {names}."
+            ).format(names=names)
 
     def record(self) -> NewRecord:
         """Raises Rejected with the field. A record with the same key goes to the same partition number, another one to the partition of its key."""

@@ -23,7 +23,9 @@ class PendingForm(WeirForm):
     due_from = time_field(gettext_lazy("Due from (UTC)"))
     due_until = time_field(gettext_lazy("Due before (UTC)"))
     partition = forms.IntegerField(
-        required=False, min_value=0, widget=forms.NumberInput(attrs={"class": "short", "placeholder": "all"})
+        required=False,
+        min_value=0,
+        widget=forms.NumberInput(attrs={"class": "short", "placeholder": gettext_lazy("all")}),
     )
     token = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
 

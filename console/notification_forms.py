@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from django import forms
 from django.utils.translation import gettext as _
 
+from console import vocabulary
 from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
 from controlplane.domain.alert_types import AlertKind, Severity
@@ -78,10 +79,10 @@ class ChannelForm(WeirForm):
     alert_kinds = forms.MultipleChoiceField(
         label=gettext_lazy("Kinds of alerts"),
         required=False,
-        choices=[(k.value, k.replace("_", " ")) for k in AlertKind],
+        choices=lambda: [(k.value, vocabulary.translated(vocabulary.word_text(k))) for k in AlertKind],
         widget=forms.SelectMultiple(attrs={"size": 8}),
         help_text=gettext_lazy(
-            "None selected: every kind. An incident is sent if its cause or an alert that it explains is selected."
+            "None selected: every kind. An incident is sent if its cause or an alert that it causes is selected."
         ),
     )
     send_resolved = forms.BooleanField(

@@ -38,7 +38,9 @@ class RouteChangeForm(WeirForm):
     enabled = forms.BooleanField(
         required=False, initial=True, help_text=gettext_lazy("A disabled route keeps its position.")
     )
-    owner = forms.CharField(required=False, max_length=200, help_text=gettext_lazy("Whom to ask about this route."))
+    owner = forms.CharField(
+        required=False, max_length=200, help_text=gettext_lazy("Contact for questions about this route.")
+    )
     description = forms.CharField(required=False, max_length=1_000)
     comment = comment_field()
 

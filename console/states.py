@@ -57,6 +57,7 @@ STATE_LABELS = {
     "UNKNOWN": gettext_lazy("unknown"),
     "deadline_passed": gettext_lazy("retention deadline passed"),
     "dropped": gettext_lazy("archived"),
+    "under_replicated": gettext_lazy("under-replicated"),
     "demoted": gettext_lazy("leadership off"),
     "moving": gettext_lazy("reassigning"),
     "electable": gettext_lazy("would change"),

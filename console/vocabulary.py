@@ -23,8 +23,11 @@ from controlplane.domain import (
     healing,
     health,
     history,
+    leader_election,
+    page_phrases,
 )
 from controlplane.domain.acl_templates import TEMPLATES
+from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.domain.phrases import Phrase, TranslatableText, render
@@ -165,6 +168,7 @@ def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "") of the domain and of LISTED."""
     for rule in health.RULES:
         yield from ((t, "") for t in (rule.title, rule.impact, rule.do))
+    yield from ((title, "") for title in THRESHOLD_TITLES.values())
     for action in healing.RULES.values():
         yield from ((action.text, ""), (action.when, ""))
     yield from ((threshold.text, "") for threshold in alert_thresholds.RULES.values())
@@ -177,6 +181,8 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((short, "") for short in alert.BRIEFS.values())
     yield from ((text, "") for r in alert.RULES for text in (r.text, r.do))
     yield from alert_phrases.texts()
+    yield from page_phrases.texts()
+    yield from ((text, "") for text in leader_election.VERDICT_TEXTS.values())
     yield from ((word_text(cause), "") for cause in StallCause)
     yield from ((sentence, "") for sentence in external_login.REFUSALS.values())
     yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
@@ -194,9 +200,43 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((singular(what), what) for what in LISTED)
 
 
+THRESHOLD_TITLES: dict[ThresholdName, str] = {
+    ThresholdName.DISK_FREE_LOW: "Free disk space: degraded",
+    ThresholdName.DISK_FREE_LEAST: "Free disk space: at risk",
+    ThresholdName.DISK_FULL_AHEAD: "Forecast of a full disk: degraded",
+    ThresholdName.DISK_FULL_GRAVE: "Forecast of a full disk: at risk",
+    ThresholdName.RETENTION_AHEAD: "Deletion of unread records: degraded",
+    ThresholdName.RETENTION_GRAVE: "Deletion of unread records: at risk",
+    ThresholdName.GROUP_BEHIND: "Group is falling behind",
+    ThresholdName.GROUP_STALL: "Group is stalled",
+    ThresholdName.GROUP_STOPPED: "Group has stopped",
+    ThresholdName.GROUP_ALERTS_MAX: "Maximum number of alerts of groups",
+    ThresholdName.TRANSACTION_HANGING: "Hanging transaction",
+    ThresholdName.HALF_UNDECIDED: "Undecided half message",
+    ThresholdName.HALF_EXPIRED: "Expired half messages",
+    ThresholdName.DELAYED_OVERDUE: "Overdue delayed message",
+    ThresholdName.DEAD_LETTERS_GROWN: "New dead letters",
+    ThresholdName.CLIENT_REFUSED: "Refused requests of a client",
+    ThresholdName.FAILURES_KEPT: "Duration of alerts of failures",
+    ThresholdName.HEALTH_REPLICATION: "Health check: replicas",
+    ThresholdName.HEALTH_LEADER_SKEW: "Health check: balance of leaders",
+    ThresholdName.HEALTH_REPLICA_SKEW: "Health check: balance of replicas",
+    ThresholdName.HEALTH_NOT_PREFERRED: "Health check: preferred leaders",
+    ThresholdName.HEALTH_PARTITION_SKEW: "Health check: sizes of partitions",
+    ThresholdName.ANOMALY_DISTANCE: "Distance of an anomaly",
+    ThresholdName.ANOMALY_ALERTS_MAX: "Maximum number of alerts of anomalies",
+}
+"""Names of thresholds on pages. REST, the command line and the audit log have the keys."""
+
+
+def threshold_title(name: str) -> str:
+    return translated(THRESHOLD_TITLES[ThresholdName(name)])
+
+
 WORDS = (
     *AlertKind,
     *health.CheckState,
+    *healing.HealingAction,
     *healing.HealingMode,
     *REFUSAL_REASONS,
     *LOGIN_ADVICE,
@@ -220,7 +260,9 @@ def singular(what: str) -> str:
 
 
 def translated(text: object) -> str:
-    """A text of `texts` in the language of the request. Another text, for example a name, does not change."""
+    """A text of `texts`, or a sentence with values, in the language of the request. Another text, for example a name, does not change."""
+    if isinstance(text, TranslatableText):
+        return _phrase_of(text) or text
     return gettext(str(text)) if text else ""
 
 
@@ -231,8 +273,16 @@ def listed(what: str, count: int) -> str:
 
 def wait_text(waits_for: str) -> str:
     """Return the reasons why a move waits in the language of the request. `waits_for`: as stored, each reason with its number of partitions."""
-    parts = (part.partition(" (") for part in waits_for.split(WAIT_SEPARATOR))
-    return WAIT_SEPARATOR.join(f"{translated(reason)}{bracket}{count}" for reason, bracket, count in parts)
+    return WAIT_SEPARATOR.join(map(_waiting, waits_for.split(WAIT_SEPARATOR)))
+
+
+def _waiting(stored: str) -> str:
+    reason, bracket, rest = stored.partition(" (")
+    count = rest.removesuffix(")").replace(",", "")
+    if not count.isdecimal():
+        return translated(reason) + bracket + rest
+    text = ngettext("{reason} ({count} partition)", "{reason} ({count} partitions)", int(count))
+    return text.format(reason=translated(reason), count=f"{int(count):,}")
 
 
 def alert_text(kind: str, subject: str, text: str) -> str:

@@ -108,7 +108,7 @@ KINDS: dict[str, JobKind] = {
                     "trigger_seconds",
                     ParameterType.INTEGER,
                     "Batch interval",
-                    "A batch begins at most this often.",
+                    "Minimum time between the starts of two batches.",
                     30,
                     maximum=3_600,
                     unit="s",

@@ -8,9 +8,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from console import fragments
+from console import fragments, vocabulary
 from console.fragments import state_label
-from controlplane.domain.health import CheckState, ValueUnit
+from controlplane.domain.health import RULE_OF, CheckName, CheckState, ValueUnit
 from controlplane.domain.text import duration_text, size_text
 from controlplane.selectors.health import HealthCheckRow
 from controlplane.selectors.top import TopUnit
@@ -23,6 +23,12 @@ TONES = {CheckState.PASSED: "calm", CheckState.FAILED: "amber", CheckState.UNKNO
 @register.simple_tag
 def check_state(state: str) -> SafeString:
     return format_html('<span class="st st-{}">{}</span>', TONES[CheckState(state)], state_label(state))
+
+
+@register.filter
+def check_title(name: str) -> str:
+    rule = RULE_OF.get(CheckName(name)) if name in set(CheckName) else None
+    return vocabulary.translated(rule.title if rule else vocabulary.word_text(name))
 
 
 @register.simple_tag

@@ -144,6 +144,11 @@ def alert_do(alert: ShownAlert) -> str:
 
 
 @register.filter
+def threshold_title(name: str) -> str:
+    return vocabulary.threshold_title(name)
+
+
+@register.filter
 def threshold(value: float, unit: str) -> str:
     """A threshold of alerts with its unit."""
     match unit:

@@ -6,6 +6,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
+from console import vocabulary
 from console.alert_forms import ThresholdForm, ThresholdOverrideForm
 from console.views.shell import (
     actor,
@@ -46,7 +47,10 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
             form.refuse(error)
         else:
             flash(
-                request, _("Threshold {value} changed. It applies within seconds.").format(value=name.replace("_", " "))
+                request,
+                _("Threshold {value} changed. It applies within seconds.").format(
+                    value=vocabulary.threshold_title(name)
+                ),
             )
             return redirect_to("alert-thresholds")
     context = {"t": row, "form": form, "path": f"alert-thresholds/{name}", "body": {"value": row.default}}
@@ -72,7 +76,7 @@ def override(request: HttpRequest, name: str) -> HttpResponse:
             form.refuse(error)
         else:
             text = _("Threshold {value} changed for {subject}. It applies within seconds.")
-            flash(request, text.format(value=name.replace("_", " "), subject=v["subject"]))
+            flash(request, text.format(value=vocabulary.threshold_title(name), subject=v["subject"]))
             return redirect_to("alert-thresholds")
     body = {"value": row.default, "comment": "COMMENT"}
     context = {"t": row, "form": form, "path": f"alert-thresholds/{name}/overrides/{subject or 'NAME'}", "body": body}

@@ -231,7 +231,9 @@ def restart(request: HttpRequest) -> HttpResponse:
         lambda v: services.restart_connector(cluster, name, actor=actor(request), **v),
         title=_("Restart connector {name}").format(name=name),
         lines=[
-            _("What restarts reads and writes no record for some seconds. It continues at its last committed offset.")
+            _(
+                "The restarted tasks read and write no records for some seconds. They continue at their last committed offsets."
+            )
         ],
         button=_("Restart"),
         message=_("Connector {name} restarts.").format(name=name),

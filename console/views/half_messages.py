@@ -36,8 +36,8 @@ DEFAULT_SORT = "written_ms"
 
 class HalfFilterForm(WeirForm):
     id_contains = text_field(gettext_lazy("ID contains"), "order-4711")
-    age_s_min = forms.IntegerField(required=False, min_value=0, label=gettext_lazy("Age at least, s"))
-    checks_min = forms.IntegerField(required=False, min_value=0, label=gettext_lazy("Checks at least"))
+    age_s_min = forms.IntegerField(required=False, min_value=0, label=gettext_lazy("Minimum age, s"))
+    checks_min = forms.IntegerField(required=False, min_value=0, label=gettext_lazy("Minimum checks"))
     partition = forms.IntegerField(required=False, min_value=0, label=gettext_lazy("Partition"))
 
     def filter(self) -> HalfFilter:

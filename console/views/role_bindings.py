@@ -73,6 +73,7 @@ class RoleBindingForm(WeirForm):
         help_text=gettext_lazy("A user of the console. Empty for a group."),
     )
     group = forms.CharField(
+        label=gettext_lazy("User group"),
         required=False,
         max_length=150,
         widget=forms.TextInput(attrs=EXACT),

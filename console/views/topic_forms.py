@@ -307,13 +307,19 @@ def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> Http
             _("The replica on broker {broker_id} ({size}) is deleted.").format(
                 broker_id=broker_id, size=_size(None if replica is None else replica.size_bytes)
             ),
-            _("Copied from the leader, broker {leader}: {size}.").format(leader=row.leader, size=_size(leader_bytes)),
+            _("Another in-sync replica becomes the leader, and the replica is copied from it.")
+            if row.leader == broker_id
+            else _("Copied from the leader, broker {leader}: {size}.").format(
+                leader=row.leader, size=_size(leader_bytes)
+            ),
             _("Until the replica has caught up, {value} of {replicas} replicas are in sync.").format(
                 value=len([b for b in row.isr if b != broker_id]), replicas=len(row.replicas)
             ),
             _("The request is rejected if no other replica is alive and in sync."),
         ],
-        "button": _("Re-replicate from broker {leader}").format(leader=row.leader),
+        "button": _("Re-replicate from the new leader")
+        if row.leader == broker_id
+        else _("Re-replicate from broker {leader}").format(leader=row.leader),
         "back": reverse("partition", args=[name, index]),
         "method": "POST",
         "path": "recoveries",

@@ -154,7 +154,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         1,
         1,
         1_000_000,
-        "Records in the topic of expired half messages, from which on there is an alert.",
+        "Records in the topic of expired half messages. From this number on there is an alert.",
     ),
     ThresholdName.DELAYED_OVERDUE: ThresholdRule(
         _SECONDS,
@@ -168,7 +168,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         10,
         1,
         1_000_000,
-        "New dead letters of a topic in ten minutes, from which on there is an alert.",
+        "New dead letters of a topic in ten minutes. From this number on there is an alert.",
     ),
     ThresholdName.CLIENT_REFUSED: ThresholdRule(
         ThresholdUnit.COUNT,
@@ -185,7 +185,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         "How long failed moves, failed archive jobs, changes with an unknown outcome and records without dead letters are reported. Nothing else ends these alerts.",
     ),
     ThresholdName.HEALTH_REPLICATION: ThresholdRule(
-        ThresholdUnit.COUNT, 2, 1, 10, "Health check: fewest replicas that each partition of a topic should have."
+        ThresholdUnit.COUNT, 2, 1, 10, "Health check: minimum number of replicas of each partition of a topic."
     ),
     ThresholdName.HEALTH_LEADER_SKEW: ThresholdRule(
         _PERCENT, 50, 1, 1_000, "Health check: how far a broker's number of leaders may be from the mean."

@@ -10,6 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.domain.phrases import sentence
+
 
 class ElectionVerdict(StrEnum):
     """electable: the preferred replica would become the leader. preferred_leads: it is already the leader. The other values are reasons why it cannot become
@@ -68,4 +70,4 @@ def election_verdict(partition: ElectablePartition, live: Collection[int], demot
 
 
 def verdict_text(verdict: ElectionVerdict, preferred: int) -> str:
-    return VERDICT_TEXTS[verdict].format(preferred=preferred)
+    return sentence(VERDICT_TEXTS[verdict], preferred=str(preferred))

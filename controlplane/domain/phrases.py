@@ -44,6 +44,18 @@ class TranslatableText(str):
         return made
 
 
+def sentence(text: str, **values: Value) -> TranslatableText:
+    """A sentence for a page, in English until the page translates it."""
+    phrase = Phrase(text, values)
+    return TranslatableText.of(str(phrase), phrase)
+
+
+def counted(count: int, text: str, plural: str, **values: Value) -> TranslatableText:
+    """As `sentence`, with `{count}` and a plural."""
+    phrase = Phrase(text, {"count": f"{count:,}", **values}, plural, count)
+    return TranslatableText.of(str(phrase), phrase)
+
+
 def english(text: str, plural: str, count: int) -> str:
     return plural if plural and count != 1 else text
 

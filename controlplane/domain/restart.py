@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.domain.page_phrases import ONLY_IN_SYNC, TOO_FEW_IN_SYNC
+from controlplane.domain.phrases import counted, sentence
+
 AGE_SECONDS_MAX = 5.0
 """Maximum age of the observed state of the cluster when a broker is demoted or restarted."""
 SETTLED_SECONDS = 2.0
@@ -171,7 +174,7 @@ def _not_now(view: RestartSnapshot, b: BrokerSeen) -> str | None:
         return f"Broker {away[0]} is down; start it first."
     if b.blocked:
         more = f" ... and {b.blocked - len(b.blockers)} more." if b.blocked > len(b.blockers) else ""
-        return f"Not safe yet: {' '.join(b.blockers)}{more}"
+        return f"Not safe to restart yet: {' '.join(b.blockers)}{more}"
     return None
 
 
@@ -256,8 +259,8 @@ def blocker(broker_id: int, topic: str, index: int, isr: Sequence[int], min_insy
     """Return the reason why a partition cannot lose this broker."""
     rest = len([b for b in isr if b != broker_id])
     if not rest:
-        return f"{topic}-{index}: no other replica is in sync (in sync: {list(isr)})."
-    return f"{topic}-{index}: {rest} would stay in sync, min.insync.replicas is {min_insync}."
+        return sentence(ONLY_IN_SYNC, partition=f"{topic}-{index}")
+    return counted(rest, *TOO_FEW_IN_SYNC, partition=f"{topic}-{index}", least=f"{min_insync}")
 
 
 def problem(broker_ids: Sequence[int], brokers: Sequence[BrokerSeen]) -> str | None:

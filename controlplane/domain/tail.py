@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from controlplane.domain import page_phrases as texts
 from controlplane.domain import progress as pace
 from controlplane.domain.move_types import (
     MoveSnapshot,
@@ -31,6 +32,7 @@ from controlplane.domain.move_types import (
     step_for_unapplied_order,
     with_old_replicas,
 )
+from controlplane.domain.phrases import sentence
 
 IN_STEP_RECORDS = 5_000
 """A new replica that reports at most this many missing records is in step, because under load every replica misses some. The join itself
@@ -62,18 +64,15 @@ def tail_move_problem(topic: str, configs: Mapping[str, str], *, internal: bool,
     which a deletion is requested), or they are still needed (internal and compacted topics)."""
     policy = configs.get("cleanup.policy", "delete")
     if internal:
-        return f"{topic} is internal: its old records are its state. Use mode copy."
+        return sentence(texts.INTERNAL_TOPIC, topic=topic)
     if "compact" in policy:
-        return f"{topic} is compacted (cleanup.policy {policy}): its oldest records are needed as much as its newest. Use mode copy."
+        return sentence(texts.COMPACTED_TOPIC, topic=topic, policy=policy)
     if is_tiered(configs):
         if configs.get("remote.log.copy.disable", "false").lower() == "true":
-            return f"{topic} copies no segments to the remote store (remote.log.copy.disable), so its old records stay on the old replicas. Use mode copy."
+            return sentence(texts.NO_REMOTE_COPY, topic=topic)
         return ""
     if not deadline and int(configs.get("retention.ms", "0")) < 0 and int(configs.get("retention.bytes", "-1")) < 0:
-        return (
-            f"{topic} has unlimited retention (retention.ms and retention.bytes are -1): the old replicas could never be removed. Use mode copy, set a retention, or "
-            "set a deadline, after which the old records can be deleted."
-        )
+        return sentence(texts.UNLIMITED_RETENTION, topic=topic)
     return ""
 
 

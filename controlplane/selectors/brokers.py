@@ -14,6 +14,8 @@ from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
+from controlplane.domain.page_phrases import MORE_BLOCKERS, OLD_STATE
+from controlplane.domain.phrases import counted, sentence
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
 from controlplane.domain.text import count_text
@@ -329,10 +331,10 @@ def safe_to_restart(broker_id: int) -> RestartVerdict:
     found = [b for b in row.restart_blockers if sees(TOPIC, b[0])] if row is not None else []
     blockers = [blocker(broker_id, *b) for b in found]
     if row is not None and row.restart_blocked > len(blockers):
-        blockers.append(f"... and {row.restart_blocked - len(blockers)} more partitions.")
+        blockers.append(counted(row.restart_blocked - len(blockers), *MORE_BLOCKERS))
     age = age_s(cluster_row().observed_at)
     if age is None or age > 15:
-        blockers.insert(0, "The observed cluster state is older than 15 s; this result may be wrong.")
+        blockers.insert(0, sentence(OLD_STATE))
     return RestartVerdict(not blockers, blockers, row.leaders if row is not None else 0, age)
 
 

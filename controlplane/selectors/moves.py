@@ -11,9 +11,11 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.domain import move_types, wait_reason
+from controlplane.domain import page_phrases as texts
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_types import MoveMode, PlacementBefore
+from controlplane.domain.phrases import counted, sentence
 from controlplane.domain.progress import MoveTotals
 from controlplane.domain.scope import (
     DrainScope,
@@ -329,27 +331,31 @@ def _can(m: Move) -> list[str]:
     return can
 
 
-def _whom(scope: DrainScope | FillScope) -> str:
-    return f"rack {scope.rack}" if scope.rack is not None else f"broker {scope.broker}"
-
-
 def title_of(scope: Scope) -> str:
     """The scope as a phrase."""
     match scope:
         case DrainScope():
-            return f"Drain {_whom(scope)}"
+            return _of_rack_or_broker(scope, texts.DRAIN_RACK, texts.DRAIN_BROKER)
         case FillScope():
-            return f"Fill {_whom(scope)}"
+            return _of_rack_or_broker(scope, texts.FILL_RACK, texts.FILL_BROKER)
         case TopicScope(topic, brokers):
-            return f"Topic {topic} to brokers {', '.join(map(str, brokers))}"
+            return sentence(texts.TOPIC_TO_BROKERS, topic=topic, brokers=", ".join(map(str, brokers)))
         case ReplicationFactorScope(topic, factor):
-            return f"Topic {topic} to replication factor {factor}"
+            return sentence(texts.TOPIC_TO_FACTOR, topic=topic, factor=str(factor))
         case RebalanceScope(goals, _):
-            return f"Rebalance by {', '.join(goals)}"
+            return sentence(texts.REBALANCE_BY, goals=", ".join(goals))
         case PartitionsScope(placements, count):
             first = f"{placements[0].topic}-{placements[0].partition}" if placements else ""
             number = len(placements) if count is None else count
-            return first if number == 1 else f"{number} partitions, manual assignment"
+            return first if number == 1 else counted(number, *texts.ASSIGNMENT)
+
+
+def _of_rack_or_broker(scope: DrainScope | FillScope, rack_text: str, broker_text: str) -> str:
+    return (
+        sentence(rack_text, rack=scope.rack)
+        if scope.rack is not None
+        else sentence(broker_text, broker=str(scope.broker))
+    )
 
 
 def _row(m: Move, s: MoveTotals) -> MoveRow:

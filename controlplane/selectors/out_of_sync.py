@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.domain.text import count_text
+from controlplane.domain import page_phrases as texts
+from controlplane.domain.phrases import Phrase, TranslatableText, number_of
 from controlplane.models import Broker, ObservedPartition, ReplicaDamageReport
 
 UNREPORTED = -1
@@ -46,37 +47,40 @@ def load_reports(partitions: Sequence[ObservedPartition]) -> ReportedReplicas:
 
 
 def reason(p: ObservedPartition, broker_id: int, size_bytes: int | None, reports: ReportedReplicas) -> str:
+    phrase = _reason(p, broker_id, size_bytes, reports)
+    return TranslatableText.of(str(phrase).strip(), phrase)
+
+
+def _reason(p: ObservedPartition, broker_id: int, size_bytes: int | None, reports: ReportedReplicas) -> Phrase:
     broker = reports.brokers.get(broker_id)
     if broker is None:
-        return "The broker has never registered."
+        return Phrase(texts.NEVER_REGISTERED)
     if not broker.alive:
-        return "The broker is down."
+        return Phrase(texts.BROKER_DOWN)
     if (detail := reports.disks.get((p.topic.name, p.index, broker_id))) is not None:
-        return f"The log directory has failed: {detail}."
+        return Phrase(texts.LOG_DIRECTORY_FAILED, {"detail": detail})
     if p.leader is None:
-        return "The partition has no leader to fetch from."
+        return Phrase(texts.NO_LEADER)
     lacks = _lacks(p, broker_id)
     if broker_id in p.adding:
-        return f"A move is copying the replica to this broker. {lacks}"
+        return Phrase(texts.MOVE_IS_COPYING, {"lacks": lacks or ""})
     if lacks and broker.answered and size_bytes is None:
-        return f"The broker reports no replica of this partition. {lacks}"
-    return lacks or "The leader has not reported the replica's log end offset yet."
+        return Phrase(texts.NO_REPLICA_REPORTED, {"lacks": lacks})
+    return lacks or Phrase(texts.NOT_REPORTED_YET)
 
 
-def _lacks(p: ObservedPartition, broker_id: int) -> str:
-    """The lag by the leader's offsets; "" where the leader has not reported it."""
+def _lacks(p: ObservedPartition, broker_id: int) -> Phrase | None:
+    """The lag by the leader's offsets; None where the leader has not reported it."""
     state = p.lagging.get(str(broker_id))
     if state is None:
-        return ""
+        return None
     end, start = state
     if end == UNREPORTED:
-        return f"The replica has sent no fetch request to broker {p.leader} since that broker became the leader: check its log, and the network between the two brokers."
+        return Phrase(texts.NO_FETCH, {"leader": str(p.leader)})
     behind = max(0, (p.end_offset or 0) - end)
     if behind:
-        return f"The replica lacks {count_text(behind, 'record')}: check whether the number decreases. If not, its disk, its network or a throttle is too slow, or it does not fetch."
+        return number_of(behind, *texts.LACKS_RECORDS)
     if start != UNREPORTED:
-        return (
-            f"The replica has all new records, but its log start offset {start:,} is above the leader's {p.start_offset or 0:,}. It joins the ISR after retention has deleted the leader's records below it; "
-            "otherwise the controller has the replica replicated again after some minutes."
-        )
-    return "The replica has all records and joins the ISR with its next fetches. If it does not join, it has stopped fetching: check the broker's log."
+        offsets = {"start": f"{start:,}", "leader_start": f"{p.start_offset or 0:,}"}
+        return Phrase(texts.START_ABOVE_LEADER, offsets)
+    return Phrase(texts.JOINS_SOON)

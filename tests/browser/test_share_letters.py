@@ -92,7 +92,7 @@ def test_an_operator_sends_dead_letters_of_a_share_group_again(session: BrowserS
         broken = False
 
         page.locator("#list tbody tr", has_text=f"{TOPIC}-0@1").locator("input[name=place]").check()
-        page.click("button:text-is('Send chosen again')")
+        page.click("button:text-is('Send selected again')")
         page.wait_for_selector("[name=comment]")
         session.shot("share-letters-02-form", full=True)
         page.fill("[name=comment]", "the worker is corrected")
@@ -128,7 +128,7 @@ def test_an_operator_sends_dead_letters_of_a_share_group_again(session: BrowserS
         retrying = ShareMember(SimpleNamespace(ports=ports), GROUP, f"{TOPIC}.retry")  # type: ignore[arg-type]
         page.goto(f"/topics/{DLQ}/dead-letters/")
         page.locator("#list tbody tr", has_text=f"{TOPIC}-1@3").locator("input[name=place]").check()
-        page.click("button:text-is('Send chosen again')")
+        page.click("button:text-is('Send selected again')")
         page.select_option("[name=target]", "retry")
         page.fill("[name=comment]", "only the workers failed")
         session.shot("share-letters-06-retry", full=True)

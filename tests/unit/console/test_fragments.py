@@ -69,7 +69,7 @@ def test_a_lag_in_seconds_may_be_a_lower_bound(ms: int, at_least: bool, text: st
 
 
 def test_every_state_has_a_label_and_its_tone_and_an_unknown_one_is_grey() -> None:
-    assert fragments.state("under_replicated") == '<span class="st st-amber">under replicated</span>'
+    assert fragments.state("under_replicated") == '<span class="st st-amber">under-replicated</span>'
     assert fragments.state("active") == '<span class="st st-calm">active</span>'
     assert fragments.state("silent") == '<span class="st st-amber">not responding</span>'
     assert fragments.state("rejected") == '<span class="st st-grey">rejected</span>'

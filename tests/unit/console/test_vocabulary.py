@@ -7,6 +7,11 @@ from django.utils import translation
 from console import vocabulary
 from controlplane.domain import wait_reason
 from controlplane.domain.alert import RULES
+from controlplane.domain.alert_thresholds import ThresholdName
+from controlplane.domain.leader_election import ElectionVerdict, verdict_text
+from controlplane.domain.restart import blocker
+from controlplane.domain.scope import TopicScope
+from controlplane.selectors.moves import title_of
 
 
 def test_an_alert_is_translated_by_its_kind() -> None:
@@ -29,10 +34,27 @@ def test_an_alert_is_translated_by_its_kind() -> None:
 def test_each_reason_of_a_waiting_move_is_translated_with_its_count() -> None:
     reasons = "retention (1,200), a target that is down (3)"
     assert (
-        vocabulary.wait_text(reasons) == reasons
+        vocabulary.wait_text(reasons) == "retention (1,200 partitions), a target that is down (3 partitions)"
         and vocabulary.wait_text("") == ""
         and vocabulary.wait_text(wait_reason.THROTTLE_GONE) == wait_reason.THROTTLE_GONE
     )
     with translation.override("zh-hans"):
-        assert vocabulary.wait_text(reasons) == "保留期 (1,200), 宕机的目标 Broker (3)"
+        assert vocabulary.wait_text(reasons) == "保留期（1,200 个分区）, 宕机的目标 Broker（3 个分区）"
         assert vocabulary.wait_text(wait_reason.THROTTLE_GONE) == "限速的移除"
+
+
+def test_sentences_with_values_are_translated_as_a_whole() -> None:
+    few = blocker(1, "t", 0, [1, 2], 2)
+    title = title_of(TopicScope("t", (1, 2)))
+    assert few == "t-0: without this broker 1 replica is in sync, but min.insync.replicas is 2."
+    assert vocabulary.translated(few) == few and vocabulary.translated(title) == "Topic t to brokers 1, 2"
+    with translation.override("zh-hans"):
+        assert vocabulary.translated(few) == "t-0：没有该 Broker 时有 1 个同步副本，但 min.insync.replicas 为 2。"
+        assert vocabulary.translated(title) == "将 Topic t 迁移到 Broker 1, 2"
+        assert vocabulary.translated(verdict_text(ElectionVerdict.BROKER_OFFLINE, 7)) == "Broker 7 已宕机。"
+
+
+def test_every_threshold_has_a_title() -> None:
+    assert set(vocabulary.THRESHOLD_TITLES) == set(ThresholdName)
+    with translation.override("zh-hans"):
+        assert vocabulary.threshold_title("disk_free_low") == "磁盘可用空间：降级"

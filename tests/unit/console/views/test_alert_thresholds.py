@@ -27,7 +27,7 @@ def test_an_administrator_changes_and_resets_a_threshold(administrator: Client) 
     assert 'value="10"' in administrator.get(EDIT).content.decode()
     done = administrator.post(EDIT, {"value": "12.5", "comment": "small disks"}, follow=True)
     page = done.content.decode()
-    assert "Threshold disk free low changed" in page and "<b>12.5 %</b>" in page and "root" in page
+    assert "Threshold Free disk space: degraded changed" in page and "<b>12.5 %</b>" in page and "root" in page
     administrator.post(EDIT, {"value": "", "comment": "usual disks"})
     assert not AlertThreshold.objects.exists()
 

@@ -41,8 +41,11 @@ def test_an_adaptive_throttle_is_set_by_its_form(seeded: dict[str, Any], operato
 def test_a_move_without_an_eta_shows_the_reason(seeded: dict[str, Any], operator: Client) -> None:
     Move.objects.filter(pk=seeded["move"]).update(waits_for="retention (1)")
     text = operator.get("/moves/").content.decode()
-    assert '<span class="sub">waits for retention (1)</span>' in text
-    assert 'title="The move waits for retention (1)."' in operator.get(f"/moves/{seeded['move']}/").content.decode()
+    assert '<span class="sub">waits for retention (1 partition)</span>' in text
+    assert (
+        'title="The move waits for retention (1 partition)."'
+        in operator.get(f"/moves/{seeded['move']}/").content.decode()
+    )
     assert 'title="The move has not started."' in text, "move 2 is planned"
     Move.objects.filter(pk=seeded["move"]).update(
         state="cancelled", started_at=timezone.now() - timedelta(seconds=90), finished_at=timezone.now()

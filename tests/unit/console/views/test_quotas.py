@@ -25,7 +25,7 @@ def two_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_quota_is_created_shown_with_its_use_edited_and_deleted(operator: Client) -> None:
     page = operator.post("/new/quota/", FORM, follow=True).content.decode()
     number = AccessEntry.objects.get().pk
-    assert "Quota set." in page and "120" in page and "2.4 MB/s" in page and "No answer from broker 2" in page
+    assert "Quota set." in page and "120" in page and "2.4 MB/s" in page and "Brokers without an answer: 2." in page
     assert "user ann" in operator.get("/quotas/").content.decode()
     edit = operator.get(f"/quotas/{number}/edit/").content.decode()
     assert 'value="2.0"' in edit

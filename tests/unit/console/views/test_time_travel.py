@@ -49,7 +49,7 @@ def test_each_tab_shows_the_chosen_time(kept: None, viewer: Client) -> None:
 
 def test_unknown_times_link_to_the_nearest_known_one(kept: None, viewer: Client) -> None:
     page = text(viewer, "?tab=brokers&at=2026-01-20T11:00:00")
-    assert "is not known: known from 2026-01-20 12:00:00 UTC" in page and "first known time after" in page
+    assert "is not known: known from 2026-01-20 12:00:00 UTC" in page and "Show the first known time after" in page
     assert "is not a time such as" in text(viewer, "?at=yesterday")
     assert "before the second" in text(viewer, "?since=2026-01-20T12:20:00&at=2026-01-20T12:10:00")
     assert "earlier time" in text(viewer, "?since=2026-01-20T12:10:00&at=2026-01-20T12:10:00")
@@ -64,7 +64,7 @@ def test_a_gap_is_named(kept: None, viewer: Client) -> None:
     while len(log.recorder._items) > 1:
         log.recorder._items.popleft()
     log.keep(60)
-    assert "Gap from" in text(viewer) and "Gap" not in text(viewer).split("Kept:")[0]
+    assert "Gap from" in text(viewer) and "Gap" not in text(viewer).split("Retained history:")[0]
 
 
 def test_nothing_is_kept_before_the_first_start(viewer: Client, world: World) -> None:

@@ -56,7 +56,7 @@ def test_no_broker_restarts_while_a_partition_needs_it_and_the_note_names_the_pa
     c = change(view(StepView(1, 1, StepState.WAITING), brokers=tight))
     assert (
         c.state == "waiting"
-        and c.note == "Not safe yet: t-0: 1 would stay in sync, min.insync.replicas is 2. ... and 1 more."
+        and c.note == "Not safe to restart yet: t-0: 1 would stay in sync, min.insync.replicas is 2. ... and 1 more."
     )
     c = change(
         view(
@@ -95,7 +95,7 @@ def test_without_a_supervisor_the_operator_restarts_the_broker_and_its_new_epoch
     assert c.state == "restarting" and not c.ask and "Restart broker 1 now" in c.note
     tight = (replace(seen[0], blocked=1, blockers=("t-0: no.",)), *seen[1:])
     c = change(view(StepView(1, 1, StepState.RESTARTING, 101, asked_at=999.0), brokers=tight, by_supervisor=False))
-    assert c.note.startswith("Do not restart the broker yet. Not safe yet")
+    assert c.note.startswith("Do not restart the broker yet. Not safe to restart yet")
     back = (broker(1, broker_epoch=777, leadership_disabled=True, leaders=0, out_of_sync=1), broker(2), broker(3))
     c = change(view(StepView(1, 1, StepState.RESTARTING, 101, asked_at=999.0), brokers=back, by_supervisor=False))
     assert c.state == "catching_up" and "1 replica out of sync" in c.note

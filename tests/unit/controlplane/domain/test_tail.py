@@ -58,7 +58,7 @@ def step(part: PartView, seen: ObservedPart, **move: Any) -> PartStep:
 @pytest.mark.parametrize(
     ("configs", "internal", "reason"),
     [
-        ({"retention.ms": "1000"}, True, "is internal"),
+        ({"retention.ms": "1000"}, True, "is an internal topic"),
         ({"cleanup.policy": "compact,delete", "retention.ms": "1000"}, False, "is compacted"),
         (
             {"remote.storage.enable": "true", "remote.log.copy.disable": "true", "retention.ms": "1000"},
