@@ -266,19 +266,31 @@ def _lag(data: shapes.LagUpdate, subjects: Set[str], out: PageUpdate) -> None:
 def _share_groups(data: shapes.ShareGroupsUpdate, subjects: Set[str], out: PageUpdate) -> None:
     out.marks["share-groups", ""] = data["total"]
     for g in data["groups"]:
-        out.marks[f"share-members:{g['group_id']}", ""] = (g["member_count"], g["state"], len(g["partitions"]))
+        out.marks[f"share-members:{g['group_id']}", ""] = (
+            g["member_count"],
+            g["state"],
+            tuple(p["status"] for p in g["partitions"]),
+        )
         if f"share-group:{g['group_id']}" in subjects:
             out.put(
                 f"share-group:{g['group_id']}",
                 state=f.state(g["state"]),
                 members=f.number(g["member_count"]),
                 lag=f.number(g["lag_records"]),
+                lag_s=f.seconds(g["lag_ms_max"], g["lag_at_least"]),
+                status=f.share_lag_status(g["status"]),
                 unknown=f.count(g["partitions_unknown"], "amber"),
             )
         for p in g["partitions"]:
             subject = f"share-lag:{g['group_id']}:{p['topic']}:{p['index']}"
             if subject in subjects:
-                out.put(subject, start=f.number(p["start_offset"]), lag=f.number(p["lag_records"]))
+                out.put(
+                    subject,
+                    start=f.number(p["start_offset"]),
+                    lag=f.number(p["lag_records"]),
+                    lag_s=f.seconds(p["lag_ms"], p["lag_at_least"]),
+                    status=f.share_lag_status(p["status"]),
+                )
     out.gone |= {f"share-group:{name}" for name in data["gone"]} & subjects
 
 

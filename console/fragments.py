@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext as _
 
-from console.states import BLOCKS, LAG_STATUSES, OUTCOME_LABELS, STATE_LABELS, TONES
+from console.states import BLOCKS, LAG_STATUSES, OUTCOME_LABELS, SHARE_LAG_STATUSES, STATE_LABELS, TONES
 from console.texts import gettext_lazy
 from console.vocabulary import wait_text
 from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text
@@ -133,6 +133,12 @@ def seconds(ms: int | None, at_least: bool = False, reason: str = UNKNOWN_REASON
 def lag_status(word: str, block: str = "") -> SafeString:
     """Status of a group, in one partition or overall, with the reason if it is blocked."""
     return _lag_status(word, block, get_language())
+
+
+def share_lag_status(word: str) -> SafeString:
+    """Status of a share group, in one partition or overall."""
+    label, tone, explanation = SHARE_LAG_STATUSES.get(word, SHARE_LAG_STATUSES["unknown"])
+    return format_html('<span class="st st-{}" title="{}">{}</span>', tone or "calm", explanation, label)
 
 
 @lru_cache(maxsize=1024)

@@ -113,6 +113,27 @@ LAG_STATUSES: dict[str, tuple[str, str, str]] = {
 }
 """Status of a group: label, tone, explanation."""
 
+SHARE_LAG_STATUSES = LAG_STATUSES | {
+    "not_subscribed": (
+        gettext_lazy("Not subscribed"),
+        "grey",
+        gettext_lazy("No member is subscribed to this topic."),
+    ),
+    "stalled": (
+        gettext_lazy("Stalled"),
+        "red",
+        gettext_lazy("The start offset is unchanged with lag, for longer than usual for this group."),
+    ),
+    "stopped": (gettext_lazy("Stopped"), "red", gettext_lazy("No members, with lag.")),
+    "rewound": (gettext_lazy("Rewound"), "amber", gettext_lazy("The start offset moved backwards.")),
+    "unknown": (
+        gettext_lazy("Unknown"),
+        "grey",
+        gettext_lazy("No member has fetched yet, or the cluster monitor has not observed the group."),
+    ),
+}
+"""Status of a share group: label, tone, explanation."""
+
 BLOCKS = {
     "no_leader": gettext_lazy("The partition has no leader."),
     "under_min_isr": gettext_lazy(

@@ -32,6 +32,7 @@ from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.domain.phrases import Phrase, TranslatableText, render
 from controlplane.domain.progress import StallCause
+from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.window import DAYS
 from controlplane.selectors import top
 from controlplane.selectors.brokers import REFUSAL_REASONS
@@ -240,6 +241,7 @@ WORDS = (
     *healing.HealingMode,
     *REFUSAL_REASONS,
     *LOGIN_ADVICE,
+    *ShareStall,
     *alert_thresholds.ThresholdScope,
 )
 """Kinds and states that are shown as words."""

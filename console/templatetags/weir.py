@@ -48,6 +48,7 @@ register.filter("size", fragments.size)
 register.filter("speed", fragments.speed)
 register.filter("rate", fragments.rate)
 register.simple_tag(fragments.seconds, name="lag_seconds")
+register.filter("share_lag_status", fragments.share_lag_status)
 register.simple_tag(fragments.lag_status, name="lag_status")
 register.simple_tag(fragments.retention_in, name="retention_in")
 register.simple_tag(fragments.topic_state, name="topic_state")
@@ -371,6 +372,7 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "group_falling_behind": ("group", "?sort=-lag_records", gettext_lazy("group")),
     "group_stopped": ("group", "?sort=-lag_records", gettext_lazy("group")),
     "group_stalled": ("group", "?sort=-lag_records", gettext_lazy("group")),
+    "share_group_stopped": ("share-group", "", gettext_lazy("share group")),
     "broker_down": ("broker", "", gettext_lazy("broker")),
     "broker_silent": ("broker", "", gettext_lazy("broker")),
     "disk_failed": ("broker", "", gettext_lazy("broker")),
@@ -391,7 +393,16 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "move_will_not_finish": ("move", "", gettext_lazy("move")),
     "archive_failed": ("job", "", gettext_lazy("job")),
 }
-PAGES_OF_SUBJECT = ("broker", "log-directories", "move", "job", "half-messages", "delayed-messages", "dead-letters")
+PAGES_OF_SUBJECT = (
+    "broker",
+    "log-directories",
+    "move",
+    "job",
+    "half-messages",
+    "delayed-messages",
+    "dead-letters",
+    "share-group",
+)
 """Pages about the subject of the alert."""
 
 
@@ -411,6 +422,8 @@ def alert_link(alert: ShownAlert) -> SafeString:
         address, text = reverse(name, args=[alert.subject]), alert.subject
     elif name == "group":
         address, text = reverse("groups") + query, _("groups")
+    elif name == "share-group" and not alert.subject:
+        address, text = reverse("share-groups"), _("share groups")
     elif name in PAGES_OF_SUBJECT:
         address, text = reverse(name, args=[alert.subject]) + query, f"{label} {alert.subject}"
     else:

@@ -19,6 +19,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from controlplane.selectors import alerts
 from controlplane.selectors import share_groups as selectors
 from controlplane.services import Rejected
 from controlplane.services import share_groups as services
@@ -37,8 +38,9 @@ def share_group(request: HttpRequest, group_id: str) -> HttpResponse:
     found = selectors.share_group(group_id)
     if _absent(found):
         return not_found(request, _("share group “{group_id}”").format(group_id=group_id), "share-groups", nav="groups")
-    charts = lazy(page_charts, request, f"share_group:{group_id}", "lag_records", "member_count")
-    return render_page(request, "console/share_group.html", {"g": found, "h": charts}, nav="groups")
+    charts = lazy(page_charts, request, f"share_group:{group_id}", "lag_records", "lag_s", "member_count")
+    context = {"g": found, "h": charts, "alerts": lazy(alerts.open_alerts_of_group, group_id)}
+    return render_page(request, "console/share_group.html", context, nav="groups")
 
 
 @operator_required

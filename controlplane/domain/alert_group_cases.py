@@ -1,4 +1,4 @@
-"""Problems of consumer groups, by kind of alert, with the values for the placeholders of its texts. Pure.
+"""Problems of consumer groups and share groups, by kind of alert, with the values for the placeholders of its texts. Pure.
 
 Does not contain: the texts, and the severity of a kind (`alert`).
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from controlplane.domain.alert_cases import names_of
 from controlplane.domain.alert_phrases import P
 from controlplane.domain.alert_thresholds import ThresholdName
-from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity
+from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity, ShareGroupFacts
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.phrases import Phrase, Value, number_of
+from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.text import coarse_count, coarse_duration, needed_count
 
 CATCH_UP_S = 3_600.0
@@ -44,7 +45,38 @@ def groups(facts: Facts, status: LagStatus) -> list[Case]:
     return [Case("", {"who": who, **_MANY, "lag": "", "detail": detail, "needs": ""})]
 
 
-def _lag(g: GroupFacts) -> Value:
+_STALLS = {
+    ShareStall.NO_MEMBERS: (P.NO_MEMBERS, P.START_CONSUMERS),
+    ShareStall.NOT_ASSIGNED: (P.NOT_ASSIGNED, P.CHECK_TOPICS),
+    ShareStall.NO_PROGRESS: (P.NO_PROGRESS, P.READ_RECORD),
+}
+"""Text and advice of each cause."""
+
+
+def share_groups(facts: Facts) -> list[Case]:
+    """One case per share group that makes no progress, or one for all if they are more than the threshold."""
+    found = facts.share_groups
+    count = max(len(found), facts.share_group_count)
+    if count <= facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
+        return [
+            Case(
+                g.group_id,
+                {
+                    "who": Phrase(P.SHARE_GROUP, {"group": g.group_id}),
+                    **_ONE,
+                    "why": Phrase(_STALLS[g.stall][0], {"partition": g.partition}),
+                    "lag": _lag(g),
+                    "advice": Phrase(_STALLS[g.stall][1]),
+                },
+            )
+            for g in found
+        ]
+    names = [g.group_id for g in found[:NAMES_MAX]]
+    who = Phrase(P.NAMED, {"what": number_of(count, *P.SHARE_GROUPS), "names": names_of(names, count)})
+    return [Case("", {"who": who, **_MANY, "why": "", "lag": "", "advice": Phrase(P.COMMON_CAUSE)})]
+
+
+def _lag(g: GroupFacts | ShareGroupFacts) -> Value:
     if g.lag_records is None:
         return ""
     records = coarse_count(g.lag_records)

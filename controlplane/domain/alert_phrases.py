@@ -39,6 +39,8 @@ class P:
     )
     DOWN = " (down now: {brokers})"
     GROUP = "Group {group}"
+    SHARE_GROUP = "Share group {group}"
+    SHARE_GROUPS: Pair = ("{count} share group", "{count} share groups")
     RECORDS = " records"
     LOST = " {records} records"
     OF = " of {partition}"
@@ -75,6 +77,13 @@ class P:
     NO_MECHANISM = "no mechanism"
     CHECK_PERMISSION = "Check the permission of the principal, then add an ACL or correct the client."
     CORRECT_CLIENT = "Correct the credentials, the certificate, the version or the settings of the client."
+    NO_MEMBERS = ": it has no members"
+    NOT_ASSIGNED = ": no member has {partition}"
+    NO_PROGRESS = ": the start offset of {partition} does not move"
+    START_CONSUMERS = "Start its consumers, or check their logs. If the group is no longer used, delete it."
+    CHECK_TOPICS = "Check that its members subscribe to the topic, and that its coordinator and the broker of the partition answer."
+    READ_RECORD = "A member may hold the record at the start offset, or each of its deliveries fails: read this record under Messages, and check the logs of the members."
+    COMMON_CAUSE = "Many share groups have the same cause: check their consumers, the brokers and the network."
     CONNECTOR_FAILED = "has failed"
     HIGHER_DAYS = "{metric} of {subject}: higher than usual, about {value} instead of {usual} at this time of the day"
     HIGHER = "{metric} of {subject}: higher than usual, about {value} instead of {usual} in the last hours"

@@ -13,6 +13,7 @@ from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 from controlplane.domain.phrases import Value
+from controlplane.domain.share_lag import ShareStall
 
 NAMES_MAX = 3
 """Maximum number of partitions or groups that a sentence names. The others are only counted."""
@@ -67,6 +68,7 @@ class AlertKind(StrEnum):
     GROUP_FALLING_BEHIND = "group_falling_behind"
     GROUP_STOPPED = "group_stopped"
     GROUP_STALLED = "group_stalled"
+    SHARE_GROUP_STOPPED = "share_group_stopped"
     ARCHIVE_FAILED = "archive_failed"
     DRIFT = "drift"
     DOCUMENT_DRIFT = "document_drift"
@@ -144,6 +146,18 @@ class GroupFacts:
     retention_in_s: float | None = None
     retention_limit: str = ""
     retention_at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupFacts:
+    """A share group that makes no progress. `stall`: why, in `partition`, the one with the oldest record. The lag is of all such partitions."""
+
+    group_id: str
+    stall: ShareStall
+    partition: str
+    lag_records: int | None = None
+    lag_ms: int | None = None
+    lag_at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +261,9 @@ class Facts:
     group_counts: Mapping[LagStatus, int] = field(default_factory=dict)
     """Number of groups with each status. `groups` may omit some of them."""
     retention_count: int = 0
+    share_groups: tuple[ShareGroupFacts, ...] = ()
+    share_group_count: int = 0
+    """Number of share groups that make no progress. `share_groups` may omit some of them."""
     moves: tuple[MoveFacts, ...] = ()
     changes_unknown: int = 0
     archives: tuple[tuple[int, str], ...] = ()

@@ -88,6 +88,7 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
     ),
     HistorySubject.SHARE_GROUP: (
         HistoryFigure("lag_records", Unit.RECORDS, "Lag, records"),
+        HistoryFigure("lag_s", Unit.SECONDS, "Longest lag, seconds"),
         HistoryFigure("member_count", Unit.MEMBERS, "Members"),
     ),
     HistorySubject.BROKER: (

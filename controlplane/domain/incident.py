@@ -52,7 +52,14 @@ class Incident:
 PARTITIONS = frozenset(
     {AlertKind.PARTITIONS_OFFLINE, AlertKind.PARTITIONS_UNDER_MIN_ISR, AlertKind.PARTITIONS_UNDER_REPLICATED}
 )
-GROUPS = frozenset({AlertKind.GROUP_FALLING_BEHIND, AlertKind.GROUP_STALLED, AlertKind.GROUP_STOPPED})
+GROUPS = frozenset(
+    {
+        AlertKind.GROUP_FALLING_BEHIND,
+        AlertKind.GROUP_STALLED,
+        AlertKind.GROUP_STOPPED,
+        AlertKind.SHARE_GROUP_STOPPED,
+    }
+)
 RETENTION = frozenset({AlertKind.GROUP_RETENTION, AlertKind.GROUP_DATA_LOST})
 MOVES = frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED, AlertKind.MOVE_WILL_NOT_FINISH})
 

@@ -43,6 +43,7 @@ from controlplane.models.proposal import Proposal
 from controlplane.models.restart import RestartStep, RollingRestart
 from controlplane.models.role_binding import RoleBinding
 from controlplane.models.saved_view import HiddenColumns, SavedView
+from controlplane.models.share_group import ShareGroupPartition
 from controlplane.models.spark import SparkJob, SparkRun
 from controlplane.models.topic import HandledRequest, Topic
 
@@ -110,6 +111,7 @@ __all__ = [
     "SavedView",
     "SentDeadLetter",
     "ShareGroupLetters",
+    "ShareGroupPartition",
     "SparkJob",
     "SparkRun",
     "Topic",

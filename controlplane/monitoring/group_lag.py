@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from brokerd.cluster.configs import TopicConfig
@@ -93,6 +94,10 @@ class GroupLags:
 
     def stable_observed(self, broker_id: int, stable: Mapping[Key, int]) -> None:
         self._stable[broker_id] = stable
+
+    def age(self, key: Key, offset: int, now_ms: int) -> Age | None:
+        """Age of the record at `offset`. None: the log end was not observed."""
+        return self._ends[key].age(offset, now_ms) if key in self._ends else None
 
     def forget_partitions(self, living: Iterable[Key]) -> None:
         kept = set(living)
@@ -309,8 +314,9 @@ class GroupLags:
                 if (topic, index) not in kept:
                     GroupPartition.objects.filter(pk=pk).delete()
 
-    def store(self, pks: Callable[[Key], int | None], now_ms: int) -> None:
-        """Write the data that a restart needs: tracks, and log ends from the oldest unread record on. At most STORE_ROWS_MAX of each."""
+    def store(self, pks: Callable[[Key], int | None], now_ms: int, starts: Mapping[Key, int]) -> None:
+        """Write the data that a restart needs: tracks, and log ends from the oldest unread record on. At most STORE_ROWS_MAX of each. `starts`: the same
+        offsets of share groups."""
         if now_ms - self._stored_ms < STORE_MS:
             return
         self._stored_ms = now_ms
@@ -332,7 +338,7 @@ class GroupLags:
             ],
             where=["group_id"],
         )
-        oldest: dict[Key, int] = {}
+        oldest: dict[Key, int] = dict(islice(starts.items(), STORE_ROWS_MAX))
         for n, k in known:
             newest = self._tracks[n][k].newest
             if newest is not None:

@@ -66,6 +66,8 @@ class HistoryFigures:
             if now_ms - metrics.share_groups.at_ms[name] <= GROUP_MS_MAX:
                 yield f"share_group:{name}", "lag_records", shared.lag_records
                 yield f"share_group:{name}", "member_count", len(shared.members)
+                age = found.age if (found := metrics.share_lags.groups.get(name)) is not None else None
+                yield f"share_group:{name}", "lag_s", None if age is None else age.ms / 1000
         for name, figures_of_messages in metrics.messages.items():
             for figure, value in values(figures_of_messages, now_ms).items():
                 yield f"topic:{name}", figure, value

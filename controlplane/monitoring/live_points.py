@@ -33,7 +33,7 @@ LIVE_FIGURES = {
         "dead_letters",
     ),
     HistorySubject.GROUP: ("lag_records", "lag_s", "consumed_per_s"),
-    HistorySubject.SHARE_GROUP: ("lag_records", "member_count"),
+    HistorySubject.SHARE_GROUP: ("lag_records", "lag_s", "member_count"),
     HistorySubject.BROKER: (
         "bytes_in_per_s",
         "bytes_out_per_s",
@@ -67,17 +67,11 @@ def _values(kind: str, data: Mapping[str, Any]) -> Iterator[tuple[HistorySubject
     elif kind in (live_events.TOPICS, live_events.MESSAGES):
         for t in data["topics"]:
             yield HistorySubject.TOPIC, f"topic:{t['name']}", t
-    elif kind == live_events.GROUPS:
+    elif kind in (live_events.GROUPS, live_events.SHARE_GROUPS):
+        of_group = HistorySubject.GROUP if kind == live_events.GROUPS else HistorySubject.SHARE_GROUP
         for g in data["groups"]:
             lag_ms = g.get("lag_ms_max")
-            yield (
-                HistorySubject.GROUP,
-                f"group:{g['group_id']}",
-                {**g, "lag_s": None if lag_ms is None else lag_ms / 1000},
-            )
-    elif kind == live_events.SHARE_GROUPS:
-        for g in data["groups"]:
-            yield HistorySubject.SHARE_GROUP, f"share_group:{g['group_id']}", g
+            yield of_group, f"{of_group}:{g['group_id']}", {**g, "lag_s": None if lag_ms is None else lag_ms / 1000}
     elif kind == live_events.BROKERS:
         for b in data["brokers"]:
             yield HistorySubject.BROKER, f"broker:{b['broker_id']}", {**b, **_broker(b)}

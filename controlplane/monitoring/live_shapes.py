@@ -143,13 +143,21 @@ class SharePartitionShape(TypedDict):
     index: int
     start_offset: int | None
     lag_records: int | None
+    lag_ms: int | None
+    lag_at_least: bool
+    status: str
 
 
 class ShareGroupShape(TypedDict):
+    """`lag_at_least`: the lag in time is a lower bound. `status`: `controlplane.domain.lag.LagStatus`."""
+
     group_id: str
     state: str
     member_count: int
     lag_records: int | None
+    lag_ms_max: int | None
+    lag_at_least: bool
+    status: str
     partitions_unknown: int
     partitions: list[SharePartitionShape]
 

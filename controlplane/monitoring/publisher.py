@@ -15,6 +15,7 @@ from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
+from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.message_figures import MessageFigures, values
 from controlplane.monitoring import live_events, live_shapes
@@ -22,6 +23,7 @@ from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import BrokerSums, Difference, broker_sums
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache, SampleChanges
+from controlplane.monitoring.share_group_lag import ShareGroupLag
 from controlplane.selectors.topic_configs import min_insync
 
 PARTITIONS_PER_UPDATE = 500
@@ -322,22 +324,40 @@ class LivePublisher:
         if not changed.share_groups and not changed.share_groups_gone:
             return
         latest = metrics.share_groups.latest
-        shapes: list[live_shapes.ShareGroupShape] = [
-            {
-                "group_id": g.group_id,
-                "state": g.state,
-                "member_count": len(g.members),
-                "lag_records": g.lag_records,
-                "partitions_unknown": g.partitions_unknown,
-                "partitions": [
-                    {"topic": x.topic, "index": x.index, "start_offset": x.start, "lag_records": x.lag}
-                    for x in g.offsets
-                ],
-            }
-            for g in (latest[name] for name in sorted(changed.share_groups))
+        shapes = [
+            _share_group(latest[name], metrics.share_lags.groups[name])
+            for name in sorted(changed.share_groups)
+            if name in latest
         ]
         gone = sorted(changed.share_groups_gone)
         self._hub.publish(live_events.SHARE_GROUPS, {"groups": shapes, "gone": gone, "total": len(latest)})
+
+
+def _share_group(group: DescribedShareGroup, lags: ShareGroupLag) -> live_shapes.ShareGroupShape:
+    def partition(x: SharePartitionOffset) -> live_shapes.SharePartitionShape:
+        found = lags.partitions[x.topic, x.index]
+        return {
+            "topic": x.topic,
+            "index": x.index,
+            "start_offset": x.start,
+            "lag_records": x.lag,
+            "lag_ms": None if found.age is None else found.age.ms,
+            "lag_at_least": found.age is not None and found.age.at_least,
+            "status": found.status.value,
+        }
+
+    age = lags.age
+    return {
+        "group_id": group.group_id,
+        "state": group.state,
+        "member_count": len(group.members),
+        "lag_records": group.lag_records,
+        "lag_ms_max": None if age is None else age.ms,
+        "lag_at_least": age is not None and age.at_least,
+        "status": lags.status.value,
+        "partitions_unknown": group.partitions_unknown,
+        "partitions": [partition(x) for x in group.offsets],
+    }
 
 
 def _disk_alert(metrics: MetricsCache, broker_id: int) -> str:

@@ -29,6 +29,7 @@ from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.refusal_figures import RefusalFigures, RefusedClients
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from controlplane.monitoring.request_figures import RequestFigures
+from controlplane.monitoring.share_group_lag import ShareGroupLags
 from controlplane.monitoring.share_group_samples import ShareGroupSamples
 from controlplane.monitoring.traffic import TrafficCache
 from controlplane.selectors import alert_thresholds
@@ -80,6 +81,7 @@ class MetricsCache:
         self.topics: dict[str, TopicFigures] = {}
         self.lags = GroupLags()
         self.share_groups = ShareGroupSamples()
+        self.share_lags = ShareGroupLags()
         self.messages: Mapping[str, MessageFigures] = {}
         """Half messages, delayed messages and dead letters by topic, from their own rounds."""
         self.answered: dict[int, bool] = {}
@@ -118,6 +120,7 @@ class MetricsCache:
             return
         self.use_thresholds(alert_thresholds.current())
         self.lags.restore()
+        self.share_lags.restore()
         columns = ("topic__name", "index", "start_offset", "end_offset", "size_bytes", "sampled_at")
         for name, index, start, end, size, at in ObservedPartition.objects.values_list(*columns).iterator():
             if start is not None and end is not None:
@@ -182,6 +185,10 @@ class MetricsCache:
         changed.share_groups, changed.share_groups_gone = self.share_groups.take(
             samples, complete=complete, now_ms=now_ms
         )
+        changed.share_groups |= self.share_lags.take(
+            self.share_groups.sampled(now_ms), facts, self.lags.age, self.thresholds, now_ms
+        )
+        self.share_lags.forget(changed.share_groups_gone)
         return changed
 
     def _facts(self, image: Image) -> Callable[[Key], PartitionFacts | None]:
@@ -329,7 +336,10 @@ class MetricsCache:
             self._write_topics(changed, ids)
             self._write_brokers(now)
             self.lags.write(changed.groups, changed.groups_gone, now, settled=self.settled)
-            self.lags.store(lambda key: partition_pk(projection, ids, key), int(now.timestamp() * 1000))
+            self.share_lags.write(changed.share_groups, changed.share_groups_gone, now, settled=self.settled)
+            now_ms, starts = int(now.timestamp() * 1000), self.share_lags.starts()
+            self.lags.store(lambda key: partition_pk(projection, ids, key), now_ms, starts)
+            self.share_lags.store(now_ms)
         self.remote.write(lambda key: partition_pk(projection, ids, key), now)
         self.replica_counts_in_rows = dict(self.replica_counts)
 

@@ -32,3 +32,7 @@ class ShareGroupSamples:
         for name in gone:
             del self.latest[name], self.at_ms[name]
         return changed, gone
+
+    def sampled(self, now_ms: int) -> list[DescribedShareGroup]:
+        """The groups that were sampled at this time."""
+        return [group for name, group in self.latest.items() if self.at_ms[name] == now_ms]

@@ -17,7 +17,7 @@ from controlplane.domain.phrases import Phrase, TranslatableText
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
-from controlplane.selectors.visibility import limited, visible
+from controlplane.selectors.visibility import GROUP_ALERTS, limited, visible
 
 SILENT_AGE_S = 15.0
 
@@ -140,8 +140,8 @@ def open_alerts() -> list[AlertRow]:
 
 
 def open_alerts_of_group(group_id: str) -> list[AlertRow]:
-    """The open alerts of a consumer group, gravest and oldest first."""
-    found = Alert.objects.filter(ended_at__isnull=True, subject=group_id, kind__startswith="group_")
+    """The open alerts of a consumer group or a share group, gravest and oldest first."""
+    found = Alert.objects.filter(ended_at__isnull=True, subject=group_id, kind__in=GROUP_ALERTS)
     return alert_shapes(visible(found).order_by("severity", "since", "pk"))
 
 

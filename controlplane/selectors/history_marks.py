@@ -53,6 +53,7 @@ ALERTS = {
         AlertKind.GROUP_STOPPED,
         AlertKind.GROUP_STALLED,
     ),
+    HistorySubject.SHARE_GROUP: (AlertKind.SHARE_GROUP_STOPPED,),
 }
 """Alerts about one object of a kind. Alerts about topics name no topic."""
 

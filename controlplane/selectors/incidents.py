@@ -23,6 +23,7 @@ from controlplane.models import (
     MoveTransition,
     ObservedPartition,
     ReplicaDamageReport,
+    ShareGroupPartition,
 )
 from controlplane.selectors.alert_thresholds import AppliedThreshold, applied_thresholds
 from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
@@ -236,10 +237,12 @@ def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:
     reads: dict[str, set[Spot]] = {}
     if missing and kinds & (incident.GROUPS | incident.RETENTION):
         groups = {a.subject for a in rows if a.kind in incident.GROUPS | incident.RETENTION}
-        read = GroupPartition.objects.filter(group_id__in=groups, topic__in={topic for topic, _ in missing})
-        for group, topic, index in read.values_list("group_id", "topic", "index"):
-            if (topic, index) in missing:
-                reads.setdefault(group, set()).add((topic, index))
+        models = (GroupPartition, ShareGroupPartition) if AlertKind.SHARE_GROUP_STOPPED in kinds else (GroupPartition,)
+        for model in models:
+            read = model._default_manager.filter(group_id__in=groups, topic__in={topic for topic, _ in missing})
+            for group, topic, index in read.values_list("group_id", "topic", "index"):
+                if (topic, index) in missing:
+                    reads.setdefault(group, set()).add((topic, index))
     moves: dict[str, set[str]] = {}
     if kinds & incident.MOVES:
         ids = [int(a.subject) for a in rows if a.kind in incident.MOVES]

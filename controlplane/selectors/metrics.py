@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import Sum
+from django.db.models import IntegerField, Max, Sum
+from django.db.models.functions import Cast
 from django.utils import timezone
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
@@ -15,7 +16,15 @@ from prometheus_client.registry import Collector
 
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.message_figures import STALE_MS, age_s
-from controlplane.models import Broker, ConsumerGroup, Move, ObservedTopic, ShareGroupLetters, TopicMessages
+from controlplane.models import (
+    Broker,
+    ConsumerGroup,
+    Move,
+    ObservedTopic,
+    ShareGroupLetters,
+    ShareGroupPartition,
+    TopicMessages,
+)
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import open_alerts
 from controlplane.selectors.brokers import error_name
@@ -46,6 +55,9 @@ def exposition(*, topics: bool = False) -> bytes:
     def of_share_groups(name: str) -> Series:
         return [({"group": g}, value) for g, value in newest(HistorySubject.SHARE_GROUP, name).items()]
 
+    observed = ShareGroupPartition.objects.filter(lag_ms__isnull=False).order_by("group_id").values("group_id")
+    lags = observed.annotate(ms=Max("lag_ms"), at_least=Max(Cast("lag_at_least", IntegerField())))
+    share_lags = [({"group": x["group_id"]}, x["ms"], x["at_least"]) for x in lags]
     moves = list(
         Move.objects.filter(state__in=WORKING_STATES)
         .order_by("pk")
@@ -205,6 +217,16 @@ def exposition(*, topics: bool = False) -> bytes:
             of_share_groups("lag_records"),
         ),
         ("weir_share_group_members", "Members of a share group.", of_share_groups("member_count")),
+        (
+            "weir_share_group_lag_seconds",
+            "Age of the oldest record whose delivery has not ended in a share group.",
+            [(labels, ms / 1000) for labels, ms, _ in share_lags],
+        ),
+        (
+            "weir_share_group_lag_seconds_is_lower_bound",
+            "1 if weir_share_group_lag_seconds is a lower bound.",
+            [(labels, at_least) for labels, _, at_least in share_lags],
+        ),
         *_of_messages(),
         (
             "weir_group_lag_seconds",

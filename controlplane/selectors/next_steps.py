@@ -14,6 +14,7 @@ from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
 from controlplane.domain.alert_cases import connector_subject, refused_client, refused_subject, refused_who
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
+from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 from controlplane.models import (
     Broker,
@@ -28,6 +29,7 @@ from controlplane.models import (
     ObservedReplica,
     ObservedTopic,
     ReplicaDamageReport,
+    ShareGroupPartition,
 )
 from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
@@ -218,6 +220,19 @@ def _group(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.READ_RECORD, label, target), *group]
 
 
+def _share_group(a: AlertRow) -> list[NextStep]:
+    """The record at the start offset, if members have the partition and do not finish it."""
+    if not a.subject:
+        return []
+    group = [NextStep(StepKind.OPEN_SHARE_GROUP, f"Open share group {a.subject}", [a.subject])]
+    rows = visible(ShareGroupPartition.objects.filter(group_id=a.subject, status=LagStatus.STALLED, member_count__gt=0))
+    worst = rows.order_by(F("lag_ms").desc(nulls_last=True), "topic", "index").first()
+    if worst is None or worst.start_offset is None:
+        return group
+    label = f"Read {worst.topic}-{worst.index} at offset {worst.start_offset}"
+    return [NextStep(StepKind.READ_RECORD, label, [worst.topic, str(worst.index), str(worst.start_offset)]), *group]
+
+
 def _archive(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.RESUME_ARCHIVE, f"Resume archive {a.subject}", [a.subject])]
 
@@ -328,6 +343,7 @@ _STEPS = {
     AlertKind.GROUP_FALLING_BEHIND: _group,
     AlertKind.GROUP_STOPPED: _group,
     AlertKind.GROUP_STALLED: _group,
+    AlertKind.SHARE_GROUP_STOPPED: _share_group,
     AlertKind.ARCHIVE_FAILED: _archive,
     AlertKind.DRIFT: _drift,
     AlertKind.DOCUMENT_DRIFT: _document,

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932), read from their coordinators, because no other process knows them.
+"""Share groups (KIP-932), read from their coordinators, because no other process knows them. The lag in time and the status are those of the monitor.
 
 Invariants: a read waits at most a few seconds, and an answer names the brokers that did not respond. An unknown value is None, never zero. A page
 describes only its own rows. Does not contain: changes of offsets (`services.offset_resets`), the deletion (`services.share_groups`).
@@ -19,7 +19,9 @@ from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_br
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
 from controlplane.domain.access import AccessRecordKind
-from controlplane.models import AccessEntry, ObservedPartition
+from controlplane.domain.lag import LagStatus, worst
+from controlplane.domain.share_lag import stall_of
+from controlplane.models import AccessEntry, ObservedPartition, ShareGroupPartition
 from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 from controlplane.selectors.visibility import GROUP, TOPIC, sees
@@ -31,13 +33,17 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class ShareGroupRow:
     """`member_count`, `lag_records`: null if the coordinator did not describe the group. `lag_records`: records whose delivery has not ended, over the
-    partitions with a known lag; `partitions_unknown` counts the others."""
+    partitions with a known lag; `partitions_unknown` counts the others. As last observed by the cluster monitor: `lag_ms_max`, the age of the oldest record
+    at a start offset, null if unknown; `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`), that of the worst partition."""
 
     group_id: str
     state: str
     member_count: int | None
     topics: list[str]
     lag_records: int | None
+    lag_ms_max: int | None
+    lag_at_least: bool
+    status: str
     partitions_unknown: int
     coordinator: int
 
@@ -57,13 +63,19 @@ class ShareGroupPage(Page[ShareGroupRow], BrokerCoverage):
 class SharePartitionRow:
     """`start_offset`: the first offset whose delivery has not ended, null before the first fetch. `lag_records`: records from there on whose delivery
     has not ended, acquired ones included. `end_offset`: as last observed. `member_count`: members to which the partition is assigned. `problem`: why
-    the offsets are unknown, or empty."""
+    the offsets are unknown, or empty. As last observed by the cluster monitor: `lag_ms`, the age of the record at the start offset, null if unknown;
+    `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`); `stall`: why the group makes no progress there
+    (`controlplane.domain.share_lag`), or empty."""
 
     topic: str
     index: int
     start_offset: int | None
     end_offset: int | None
     lag_records: int | None
+    lag_ms: int | None
+    lag_at_least: bool
+    status: str
+    stall: str
     member_count: int
     problem: str
 
@@ -114,8 +126,12 @@ def share_group_list(
     ]
     shown, total, window = ordered(listed, order, page=page, per_page=per_page)
     described = _describe(shown, brokers)
+    observed = _monitor_rows(g.group_id for g in shown)
     return ShareGroupPage(
-        rows=[_row(g.group_id, g.state, g.coordinator, described.get((g.coordinator, g.group_id))) for g in shown],
+        rows=[
+            _row(g.group_id, g.state, g.coordinator, described.get((g.coordinator, g.group_id)), observed[g.group_id])
+            for g in shown
+        ],
         total=total,
         window=window,
         sort=sort,
@@ -135,9 +151,10 @@ def share_group(group_id: str) -> ShareGroupDetail:
     if found is None or not sees(GROUP, group_id):
         return ShareGroupDetail(group_id, None, None, "", [], [], len(answers), silent, offline)
     group, coordinator = found
+    observed = _monitor_rows([group_id])[group_id]
     return ShareGroupDetail(
         group_id=group_id,
-        row=_row(group_id, group.state, coordinator, group),
+        row=_row(group_id, group.state, coordinator, group, observed),
         epoch=group.epoch,
         assignor=group.assignor,
         members=[
@@ -150,7 +167,7 @@ def share_group(group_id: str) -> ShareGroupDetail:
             )
             for x in group.members
         ],
-        partitions=_partitions(group),
+        partitions=_partitions(group, observed),
         brokers_asked=len(answers),
         brokers_silent=silent,
         offline_partitions=offline,
@@ -194,9 +211,27 @@ def _describe(
 # -- shapes -----------------------------------------------------------------------------------------------------------------
 
 
-def _row(group_id: str, state: str, coordinator: int, group: DescribedShareGroup | None) -> ShareGroupRow:
+Observed = Mapping[tuple[str, int], ShareGroupPartition]
+"""The rows of the monitor for one group, by topic and index."""
+
+
+def _monitor_rows(group_ids: Iterable[str]) -> dict[str, dict[tuple[str, int], ShareGroupPartition]]:
+    """Return the rows of visible topics by group. A group that the monitor has not observed is empty."""
+    found: dict[str, dict[tuple[str, int], ShareGroupPartition]] = {name: {} for name in group_ids}
+    for row in ShareGroupPartition.objects.filter(group_id__in=found).defer("track"):
+        if sees(TOPIC, row.topic):
+            found[row.group_id][row.topic, row.index] = row
+    return found
+
+
+def _row(
+    group_id: str, state: str, coordinator: int, group: DescribedShareGroup | None, observed: Observed
+) -> ShareGroupRow:
+    lag_ms = max((x.lag_ms for x in observed.values() if x.lag_ms is not None), default=None)
+    lag_at_least = any(x.lag_at_least for x in observed.values())
+    status = worst(LagStatus(x.status) for x in observed.values()).value
     if group is None:
-        return ShareGroupRow(group_id, state, None, [], None, 0, coordinator)
+        return ShareGroupRow(group_id, state, None, [], None, lag_ms, lag_at_least, status, 0, coordinator)
     topics = {x.topic for x in group.offsets} | {t for x in group.members for t in x.topics}
     return ShareGroupRow(
         group_id=group_id,
@@ -204,19 +239,38 @@ def _row(group_id: str, state: str, coordinator: int, group: DescribedShareGroup
         member_count=len(group.members),
         topics=sorted(t for t in topics if sees(TOPIC, t)),
         lag_records=group.lag_records,
+        lag_ms_max=lag_ms,
+        lag_at_least=lag_at_least,
+        status=status,
         partitions_unknown=group.partitions_unknown,
         coordinator=coordinator,
     )
 
 
-def _partitions(group: DescribedShareGroup) -> list[SharePartitionRow]:
+def _partitions(group: DescribedShareGroup, observed: Observed) -> list[SharePartitionRow]:
     rows = ObservedPartition.objects.filter(topic__name__in={x.topic for x in group.offsets})
     ends = {(t, i): end for t, i, end in rows.values_list("topic__name", "index", "end_offset")}
     members = Counter(key for x in group.members for key in x.partitions)
-    return [
-        SharePartitionRow(
-            x.topic, x.index, x.start, ends.get((x.topic, x.index)), x.lag, members[x.topic, x.index], x.error
+    rows_of_group = []
+    for x in sorted(group.offsets, key=lambda x: (x.topic, x.index)):
+        if not sees(TOPIC, x.topic):
+            continue
+        key = (x.topic, x.index)
+        seen = observed.get(key)
+        status = LagStatus(seen.status) if seen is not None else LagStatus.UNKNOWN
+        rows_of_group.append(
+            SharePartitionRow(
+                topic=x.topic,
+                index=x.index,
+                start_offset=x.start,
+                end_offset=ends.get(key),
+                lag_records=x.lag,
+                lag_ms=seen.lag_ms if seen is not None else None,
+                lag_at_least=seen is not None and seen.lag_at_least,
+                status=status.value,
+                stall=stall_of(status, members[key]) or "",
+                member_count=members[key],
+                problem=x.error,
+            )
         )
-        for x in sorted(group.offsets, key=lambda x: (x.topic, x.index))
-        if sees(TOPIC, x.topic)
-    ]
+    return rows_of_group

@@ -41,6 +41,7 @@ from controlplane.models import (
     OffsetReset,
     ReplicaDamageReport,
     ReplicaRecovery,
+    ShareGroupPartition,
     Topic,
 )
 
@@ -55,6 +56,7 @@ GROUP_ALERTS = (
     AlertKind.GROUP_FALLING_BEHIND,
     AlertKind.GROUP_STOPPED,
     AlertKind.GROUP_STALLED,
+    AlertKind.SHARE_GROUP_STOPPED,
 )
 MOVE_ALERTS = (AlertKind.MOVE_FAILED, AlertKind.MOVE_STUCK, AlertKind.MOVE_WILL_NOT_FINISH)
 TOPIC_ALERTS = (
@@ -202,6 +204,7 @@ CONDITIONS: dict[type[Model], Callable[[], Q]] = {
     ReplicaDamageReport: lambda: named(TOPIC, "topic_name"),
     ConsumerGroup: lambda: named(GROUP, "group_id"),
     GroupPartition: lambda: named(GROUP, "group_id") & named(TOPIC, "topic"),
+    ShareGroupPartition: lambda: named(GROUP, "group_id") & named(TOPIC, "topic"),
     OffsetReset: lambda: named(GROUP, "group_id"),
     Move: _moves,
     MoveTransition: lambda: Q(move__in=Move.objects.filter(_moves())),

@@ -53,6 +53,7 @@ from controlplane.selectors.forecasts import DISK_FIGURE, forecasts
 from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.services.refused_clients import refused_clients
+from controlplane.services.share_group_alerts import stopped_share_groups
 from weir_common.json_values import JsonObject
 
 FORECAST_AGE_MAX = timedelta(days=1)
@@ -132,6 +133,7 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
     )
     damage_reports = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)
     groups, counts, soon = _groups(thresholds)
+    share_groups, share_group_count = stopped_share_groups(thresholds)
     hanging, hanging_groups = _hanging(thresholds)
     return types.Facts(
         zookeeper=cluster.zookeeper_connected if cluster is not None else None,
@@ -178,6 +180,8 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         groups=groups,
         group_counts=counts,
         retention_count=soon,
+        share_groups=share_groups,
+        share_group_count=share_group_count,
         moves=_moves(since),
         changes_unknown=Change.objects.filter(at__gt=since, outcome=Outcome.UNKNOWN).count(),
         archives=tuple(

@@ -22,11 +22,13 @@ from controlplane.domain.alert_types import (
     GroupFacts,
     MissingLetterFacts,
     RefusedClientFacts,
+    ShareGroupFacts,
     TopicMessageFacts,
 )
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.phrases import Phrase, Value, to_json
+from controlplane.domain.share_lag import ShareStall
 from controlplane.selectors.anomalies import AnomalyRow
 from controlplane.services.alerts import anomaly_text
 from tests.unit.console.test_catalogues import GRAMMAR
@@ -55,6 +57,10 @@ LOGINS = (
 EXAMPLES = (
     replace(ILL, archives=((3, "no space left"),)),
     Facts(zookeeper=False, groups=MANY, under_replicated=(9, ("orders-1", "orders-2"))),
+    Facts(
+        share_groups=tuple(ShareGroupFacts(f"workers-{n}", s, "orders-1", 4, 90_000) for n, s in enumerate(ShareStall))
+    ),
+    Facts(share_groups=(ShareGroupFacts("workers", ShareStall.NO_MEMBERS, "orders-1"),), share_group_count=99),
     Facts(hanging=(2, ("orders-1", "orders-2")), hanging_groups=3),
     Facts(groups=tuple(replace(g, retention_in_s=600.0, retention_partition="orders-1") for g in MANY)),
     Facts(anomalies=tuple(anomaly(s, b) for s in ("high", "low") for b in ("days", "hours"))),

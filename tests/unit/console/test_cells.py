@@ -111,8 +111,10 @@ def first_updates(world: World) -> list[live_events.LiveUpdate]:
         "client_id": "",
     }
     hub.publish(live_events.LAG, {"group_id": "g", "partitions": [place]})
-    shared = {"topic": "orders", "index": 0, "start_offset": 4, "lag_records": 1}
-    group = {"group_id": "s", "state": "Stable", "member_count": 2, "lag_records": 1, "partitions_unknown": 0}
+    lag = {"lag_at_least": False, "status": "healthy"}
+    shared = {"topic": "orders", "index": 0, "start_offset": 4, "lag_records": 1, "lag_ms": 900, **lag}
+    counts = {"member_count": 2, "lag_records": 1, "lag_ms_max": 900, "partitions_unknown": 0}
+    group = {"group_id": "s", "state": "Stable", **counts, **lag}
     hub.publish(live_events.SHARE_GROUPS, {"groups": [{**group, "partitions": [shared]}], "gone": [], "total": 1})
     return hub.since(hub.run, 0) or []
 
@@ -135,15 +137,20 @@ def test_every_live_cell_is_updated_by_live_updates(seeded: dict[str, Any], oper
 
 
 def test_a_share_group_updates_its_row_its_partitions_and_its_list() -> None:
-    shared = {"topic": "t", "index": 0, "start_offset": 4000, "lag_records": 1}
-    group = {"group_id": "s", "state": "Stable", "member_count": 2, "lag_records": None, "partitions_unknown": 1}
+    lag = {"lag_at_least": True, "status": "stalled"}
+    shared = {"topic": "t", "index": 0, "start_offset": 4000, "lag_records": 1, "lag_ms": 61_000, **lag}
+    counts = {"member_count": 2, "lag_records": None, "lag_ms_max": 61_000, "partitions_unknown": 1}
+    group = {"group_id": "s", "state": "Stable", **counts, **lag}
     data = {"groups": [{**group, "partitions": [shared]}], "gone": ["old"], "total": 1}
     update = live_events.LiveUpdate(run="r", seq=1, kind=live_events.SHARE_GROUPS, data=data)
     shown = {"share-groups", "share-group:s", "share-lag:s:t:0", "share-group:old", "share-members:s"}
     found = cells.page_update(update, shown)
     assert found.cells["share-group:s", "members"] == "2" and "4" in found.cells["share-lag:s:t:0", "start"]
     assert found.gone == {"share-group:old"}
-    assert found.marks["share-members:s", ""] == (2, "Stable", 1) and found.marks["share-groups", ""] == 1
+    for subject in ("share-group:s", "share-lag:s:t:0"):
+        assert "61" in found.cells[subject, "lag_s"] and "&gt;" in found.cells[subject, "lag_s"]
+        assert "Stalled" in found.cells[subject, "status"]
+    assert found.marks["share-members:s", ""] == (2, "Stable", ("stalled",)) and found.marks["share-groups", ""] == 1
     assert cells.page_update(update, {"group:s"}).cells == {}
 
 

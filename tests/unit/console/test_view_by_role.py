@@ -409,6 +409,7 @@ STEPS = {
     "group_retention": ("billing",),
     "group_stalled": ("billing",),
     "group_stopped": ("billing",),
+    "share_group_stopped": ("billing",),
     "move_failed": ("1",),
     "client_refused": ("User:x: unauthorized",),
     "connect_silent": ("etl",),

@@ -111,6 +111,8 @@ def test_the_object_of_a_change_is_a_link_if_it_has_a_page(kind: str, name: str,
         ("disk_low", "3", '<a class="go" href="/brokers/3/?sort=-size_bytes#list">largest replicas of broker 3</a>'),
         ("group_stalled", "billing", '<a class="go" href="/groups/billing/">billing</a>'),
         ("group_stalled", "", '<a class="go" href="/groups/?sort=-lag_records">groups</a>'),
+        ("share_group_stopped", "workers", '<a class="go" href="/share-groups/workers/">share group workers</a>'),
+        ("share_group_stopped", "", '<a class="go" href="/share-groups/">share groups</a>'),
         ("monitor_silent", "", ""),
     ],
 )

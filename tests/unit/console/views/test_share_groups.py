@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from controlplane.clients import kafka
 from controlplane.domain.access import AccessRecordKind
-from controlplane.models import AccessEntry, Topic
+from controlplane.models import AccessEntry, ShareGroupPartition, Topic
+from controlplane.services import alerts
 from tests.unit.controlplane.dead_answers import ENABLED as DEAD_LETTERS
 from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
 from tests.unit.controlplane.world import World
@@ -48,6 +50,21 @@ def test_one_group_has_partitions_members_and_operations(
     assert "nobody" in text(operator, "/share-groups/nobody/", 404)
     groups.silent = {1}
     assert "2 of 3 brokers answered." in text(viewer, "/share-groups/team/billing/")
+
+
+def test_pages_show_lag_in_time_status_and_the_open_alert(viewer: Client) -> None:
+    now = timezone.now()
+    stalled = {"start_offset": 5, "lag_records": 7, "lag_ms": 61_000, "lag_at_least": True, "status": "stalled"}
+    ShareGroupPartition.objects.create(
+        group_id="team/billing", topic="orders", index=0, member_count=1, observed_at=now, **stalled
+    )
+    assert "No member has fetched yet" not in text(viewer, "/share-groups/")
+    alerts.evaluate()
+    for address in ("/share-groups/", "/share-groups/team/billing/"):
+        page = text(viewer, address)
+        assert "Stalled" in page and "&gt; 61" in page
+    assert "no progress" in page and "Open alerts" in page
+    assert "the start offset of orders-0 does not move" in page
 
 
 def test_a_group_with_dead_letters_leads_to_them(viewer: Client) -> None:

@@ -90,7 +90,7 @@ def test_the_state_for_a_restart_is_written_periodically_and_bounded(world: Worl
     assert len(points) <= STORED_MAX and points[0] == [0, 0]
     with CaptureQueriesContext(connection) as queries:
         changed = metrics.take([sample(200_000, 2000, group({F0: 0}))], {}, world.image, 200_000)
-        metrics.lags.store(lambda key: None, metrics.lags._stored_ms + STORE_MS - 1)
+        metrics.lags.store(lambda key: None, metrics.lags._stored_ms + STORE_MS - 1, {})
     assert changed.groups == {"g"} and not queries.captured_queries
 
 

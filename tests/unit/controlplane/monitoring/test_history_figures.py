@@ -125,6 +125,7 @@ def test_a_share_group_without_a_recent_sample_is_unknown(world: World) -> None:
     metrics.take([BrokerSample(1, 10_000, share_groups=(shared,))], {}, world.image, 10_000)
     found = figures.collect(world.image, metrics, 10_000 + GROUP_MS_MAX)
     assert (found["share_group:workers", "lag_records"], found["share_group:workers", "member_count"]) == (3, 0)
+    assert ("share_group:workers", "lag_s") not in found, "the log end is unknown"
     assert ("share_group:workers", "lag_records") not in figures.collect(world.image, metrics, 10_001 + GROUP_MS_MAX)
 
 

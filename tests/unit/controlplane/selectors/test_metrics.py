@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from controlplane.models import Broker, ObservedTopic, ShareGroupLetters, TopicMessages
+from controlplane.models import Broker, ObservedTopic, ShareGroupLetters, ShareGroupPartition, TopicMessages
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.selectors import metrics
 from tests.unit.console.seed import group
@@ -47,6 +47,16 @@ def test_share_groups_have_their_newest_recorded_figures(world: World) -> None:
     found = samples()
     assert found["weir_share_group_lag_records"] == {("workers",): 7}
     assert "weir_share_group_members" not in found, "the last value is too old"
+
+
+def test_share_groups_have_their_greatest_lag_in_time(world: World) -> None:
+    for index, values in enumerate(({"lag_ms": 1_500}, {"lag_ms": 900, "lag_at_least": True}, {"lag_ms": None})):
+        ShareGroupPartition.objects.create(
+            group_id="workers", topic="t", index=index, observed_at=timezone.now(), **values
+        )
+    found = samples()
+    assert found["weir_share_group_lag_seconds"] == {("workers",): 1.5}
+    assert found["weir_share_group_lag_seconds_is_lower_bound"] == {("workers",): 1}
 
 
 def test_an_unknown_figure_has_no_sample(world: World) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
 from controlplane.domain.access import AccessRecordKind
-from controlplane.models import AccessEntry
+from controlplane.models import AccessEntry, ShareGroupPartition
 from controlplane.selectors import share_groups as selectors
 from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
 from tests.unit.controlplane.world import World
@@ -57,3 +58,24 @@ def test_one_group_has_members_and_partitions(groups: ShareGroupWorld) -> None:
     AccessEntry.objects.create(kind=AccessRecordKind.GROUP, key="b", value=configs, changed_by="alice")
     assert selectors.share_group("b").dead_letter_topic == "dlq.orders"
     assert selectors.share_group("absent").row is None
+
+
+def observed(index: int, group: str = "b", topic: str = "orders", **values: object) -> None:
+    now = timezone.now()
+    ShareGroupPartition.objects.create(group_id=group, topic=topic, index=index, observed_at=now, **values)
+
+
+def test_lag_in_time_and_status_are_those_of_the_monitor(groups: ShareGroupWorld) -> None:
+    (_, unobserved, _) = selectors.share_group_list().rows
+    assert (unobserved.lag_ms_max, unobserved.lag_at_least, unobserved.status) == (None, False, "unknown")
+    observed(0, lag_ms=90_000, lag_at_least=True, status="stalled", member_count=2)
+    observed(1, lag_ms=400, status="healthy")
+    observed(0, group="other", lag_ms=5_000_000, status="stopped")
+    row = selectors.share_group_list().rows[1]
+    assert (row.lag_ms_max, row.lag_at_least, row.status) == (90_000, True, "stalled")
+    found = selectors.share_group("b")
+    assert found.row == row
+    assert [(p.lag_ms, p.lag_at_least, p.status, p.stall) for p in found.partitions] == [
+        (90_000, True, "stalled", "no_progress"),
+        (400, False, "healthy", ""),
+    ]
