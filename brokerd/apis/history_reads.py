@@ -70,7 +70,7 @@ class HistoryReadClient:
             try:
                 result = None if answer is None or not answer.responses else _decode(answer)
             except ValueError as e:
-                log.error("malformed answer to a history read: broker=%d error=%s", broker_id, e)
+                log.error("malformed history read response: broker=%d error=%s", broker_id, e)
                 result = None
             done(result)
 

@@ -51,16 +51,20 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
         if problem is not None:
             return PartitionResult(ErrorCode.MESSAGE_TOO_LARGE, problem)
         if header.attributes & records.CONTROL:
-            return PartitionResult(ErrorCode.INVALID_RECORD, "clients must not write control batches")
+            return PartitionResult(
+                ErrorCode.INVALID_RECORD, "the batch is a control batch; only brokers write control batches"
+            )
         if not zstd and header.compression == ZSTD:
             return PartitionResult(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_SINCE} or later"
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"zstd needs Produce version {ZSTD_SINCE} or later: use another compression.type, or a newer client",
             )
         if header.producer_id >= 0 and len(headers) > 1:
             # Kafka allows only one batch per partition. Several batches without sequence numbers are harmless. With sequence numbers, the second batch depends on
             # the result of the first, and a retry of both batches could not be distinguished from a retry of one.
             return PartitionResult(
-                ErrorCode.INVALID_RECORD, "an idempotent producer must send one batch per partition and request"
+                ErrorCode.INVALID_RECORD,
+                f"{len(headers)} batches of an idempotent producer for one partition in one request; the limit is 1",
             )
     return headers
 
@@ -89,14 +93,15 @@ class LocalAppender:
         if acks == ACKS_ALL and machine.isr_size < machine.min_insync:
             return PartitionResult(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"in-sync replicas: {machine.isr_size}, min.insync.replicas: {machine.min_insync}",
+                f"in-sync replicas: {machine.isr_size}, min.insync.replicas: {machine.min_insync}; retry when more replicas are in sync",
             )
         if not partitions.hooks.image_is_current() and (silent := machine.unresponsive_followers(now)):
             # The batch could not be committed before the time-out of the client. The error makes the client refresh its metadata; the leader may be another
             # broker now.
             return PartitionResult(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"no connection to the metadata log, and ISR members {silent} do not fetch",
+                f"this broker does not receive the metadata log, and the ISR members {silent} do not fetch from it. "
+                "Another broker may lead the partition: refresh the metadata and retry",
             )
         return None
 
@@ -136,7 +141,8 @@ class LocalAppender:
                     # The producer counts DUPLICATE_SEQUENCE_NUMBER as an acknowledgement, but the batch is not replicated yet. With this
                     # retriable error the producer sends the batch again.
                     return PartitionResult(
-                        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch is written but not replicated yet"
+                        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                        "the batch was written by an earlier request, but it is not replicated yet; retry",
                     )
                 return ProducerRefusal(
                     ErrorCode(producer_check.error), producer_check.reason, replica, replica.core.leader_epoch
@@ -177,7 +183,9 @@ class LocalAppender:
         if bad is not None:
             return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
         if replica.config.half_topic:
-            return PartitionResult(ErrorCode.INVALID_TOPIC_EXCEPTION, "a route cannot write half messages")
+            return PartitionResult(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, "the target topic accepts half messages, which a route cannot write"
+            )
         if replica.config.delay_topic:
             image, wall_ms = self._partitions.image, self._loop.now.wall_ms
             if (wrong := front_admission.delay_problem(replica, data, image, wall_ms)) is not None:

@@ -241,7 +241,9 @@ class ProduceApi:
             return problem
         header = records.peek(data)
         if body.transactional_id is None:
-            return PartitionResult(ErrorCode.INVALID_RECORD, "transactional batch without a transactional id")
+            return PartitionResult(
+                ErrorCode.INVALID_RECORD, "the batch is transactional, but the request has no transactional id"
+            )
         add = version >= TRANSACTIONS_V2_SINCE
         needed = self.transaction_verification.needed(replica, header.producer_id, header.producer_epoch, add=add)
         # The sequence number is not checked while an earlier batch waits for the coordinator, because this batch continues the earlier one.
@@ -305,7 +307,7 @@ class ProduceApi:
             return UNKNOWN_TOPIC_OR_PARTITION
         if state.internal and state.name != REMOTE_LOG_METADATA_TOPIC:
             return PartitionResult(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {state.name} is internal: clients must not write to it"
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {state.name} is internal: only brokers write to it"
             )
         replica = self._partitions.find(state, index)
         return NOT_LEADER if replica is None else replica

@@ -61,7 +61,10 @@ class ProducerRefusal(NamedTuple):
         retriable."""
         if confirmed and self.replica.leads and self.replica.core.leader_epoch == self.leader_epoch:
             return PartitionResult(self.error, self.message, record_errors=self.record_errors)
-        return PartitionResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, "leadership could not be confirmed")
+        return PartitionResult(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            "this broker cannot confirm that it leads the partition; refresh the metadata and retry",
+        )
 
 
 AppendOutcome = PartitionResult | PendingAppend

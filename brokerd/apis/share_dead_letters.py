@@ -214,7 +214,7 @@ class ShareDeadLetters:
     def _retry_later(shared: Shared, error: ErrorCode, now: Now) -> None:
         letters = shared.letters
         if not letters.failures:
-            log.warning("dead letters not written, will be repeated: place=%s error=%s", shared.place, error.name)
+            log.warning("dead letters not written, retrying: share_partition=%s error=%s", shared.place, error.name)
         letters.retry_ms = now.mono_ms + min(RETRY_MS << min(letters.failures, 10), RETRY_MS_MAX)
         letters.failures += 1
 
@@ -238,7 +238,10 @@ class ShareDeadLetters:
         letters = shared.letters
         if letters.problem is not cause:
             log.error(
-                "records archived without dead letters: place=%s reason=%s first=%d", shared.place, cause, run.first
+                "records archived without dead letters: share_partition=%s reason=%s first_offset=%d",
+                shared.place,
+                cause,
+                run.first,
             )
         letters.problem, letters.sending = cause, None
         self._count_letters(shared, unwritten=run.last - run.first + 1, cause=cause)

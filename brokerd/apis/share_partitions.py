@@ -153,7 +153,7 @@ class SharePartitions:
                 return
             if state is None:
                 shared.error, shared.retry_ms = error, self._clock().mono_ms + LOAD_RETRY_MS
-                log.info("share partition not loaded: place=%s error=%d", shared.place, error)
+                log.info("share partition not loaded: share_partition=%s error=%d", shared.place, error)
             else:
                 self._on_loaded(shared, state)
             self._partitions.purgatory.check(shared.key)
@@ -283,8 +283,8 @@ class SharePartitions:
         return Fetched(data[inside[0][0] : inside[-1][1]], acquired)
 
     @staticmethod
-    def _leave_out_aborted(replica: Replica, data: bytes, found: list[LogBatch]) -> None:
-        aborted = replica.log.aborted.between(found[0].first, found[-1].last + 1)
+    def _leave_out_aborted(replica: Replica, data: bytes, log_batches: list[LogBatch]) -> None:
+        aborted = replica.log.aborted.between(log_batches[0].first, log_batches[-1].last + 1)
         if not aborted:
             return
         for i, (_, header) in enumerate(batches(data)):
@@ -292,7 +292,7 @@ class SharePartitions:
                 a.producer_id == header.producer_id and a.first_offset <= header.base_offset <= a.last_offset
                 for a in aborted
             ):
-                found[i] = found[i]._replace(deliver=False)
+                log_batches[i] = log_batches[i]._replace(deliver=False)
 
     def acknowledge(
         self, shared: Shared, member: str, acknowledgements: list[Acknowledgement], renew: bool, done: Done
@@ -341,7 +341,7 @@ class SharePartitions:
             if shared.core is not core:
                 return
             if error:
-                log.warning("share partition not written: place=%s error=%d", shared.place, error)
+                log.warning("share partition state not written: share_partition=%s error=%d", shared.place, error)
                 self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self._partitions.purgatory.check(shared.key)
                 return

@@ -180,7 +180,11 @@ class Listener:
         address = max(self._unauthenticated_per_address, key=lambda a: self._unauthenticated_per_address[a])
         connections = [c for c in self._unauthenticated.values() if c.address == address]
         victim = next((c for c in connections if not c.has_pending_request), connections[-1])
-        log.warning("connection closed, too many unauthenticated connections: peer=%s", victim.peer)
+        log.warning(
+            "connection closed, too many unauthenticated connections: peer=%s limit=%d",
+            victim.peer,
+            UNAUTHENTICATED_MAX,
+        )
         victim.close()
 
     def _remove_unauthenticated(self, connection: Connection) -> None:

@@ -52,7 +52,7 @@ class Bootstrap:
             offset = tails.roll_for_seed(replica.log, now)
             if offset is None:
                 return None
-            log.info("%s: bootstrap offset chosen: offset=%d state=waiting-for-commit", replica.name, offset)
+            log.info("bootstrap offset chosen: partition=%s offset=%d state=waiting-for-commit", replica.name, offset)
             offer = self._offers[replica.tp] = Offer(replica, state.leader_epoch, offset, replica.log.flushing.cuts)
         if not offer.committed and replica.core.high_watermark >= offer.offset:
             self._offers[replica.tp] = offer._replace(committed=True)

@@ -53,7 +53,7 @@ class ControllerProposals:
         self._resets[replica.tp] = replica, followers_to_reset
         starts = {b: replica.core.followers[b].log_start for b, _ in followers_to_reset}
         log.warning(
-            "%s: follower replicas need a reset: reason=log-start-too-high followers=%s leader_log_start=%d",
+            "follower replicas need a reset: partition=%s reason=log-start-too-high followers=%s leader_log_start=%d",
             replica.name,
             starts,
             replica.log.start_offset,

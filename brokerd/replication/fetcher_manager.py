@@ -206,7 +206,7 @@ class FetcherManager:
                 _, body = framing.decode_response(ApiKey.FETCH, FETCH_VERSION, frame)
                 event = FetchAnswered(tuple(_partition_answers(body)), body.error_code, body.session_id)
             except framing.WireError as e:
-                log.warning("malformed fetch response: broker=%d error=%s", leader, e)
+                log.warning("malformed fetch response, connection closed: leader=%d error=%s", leader, e)
                 assert fetcher.peer is not None
                 fetcher.peer.close()
         now = self.loop.now

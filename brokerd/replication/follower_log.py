@@ -65,7 +65,7 @@ class FollowerLogs:
                 replica.set_append_problem(str(e))
                 return False
             replica.set_append_problem(None)
-            log.info("%s: replica bootstrapped: log_start=%d", replica.name, offset)
+            log.info("replica bootstrapped: partition=%s log_start=%d", replica.name, offset)
             replica.needs_bootstrap = False
             replica.core.on_bootstrapped(offset)
             # The snapshot is flushed: the open transactions in it started below this log, and a power failure must not lose them.
@@ -149,7 +149,7 @@ class FollowerLogs:
             if not self._may_truncate(replica, point if point >= replica.log.start_offset else -1):
                 return
             log.warning(
-                "%s: truncated from %d to %d: reason=diverging-epoch leader_epoch=%d",
+                "replica truncated: partition=%s end=%d new_end=%d reason=diverging-epoch leader_epoch=%d",
                 replica.name,
                 replica.log.end_offset,
                 point,
@@ -178,7 +178,7 @@ class FollowerLogs:
                 )
             elif leader_log_start > replica.log.end_offset and self._may_truncate(replica, -1):
                 log.warning(
-                    "%s: log reset: reason=below-leader-log-start new_start=%d end=%d",
+                    "log reset: reason=below-leader-log-start partition=%s new_start=%d end=%d",
                     replica.name,
                     leader_log_start,
                     replica.log.end_offset,
@@ -188,7 +188,7 @@ class FollowerLogs:
             elif replica.log.start_offset == replica.log.end_offset and self._may_truncate(replica, -1):
                 # The leader ends below the local log. An empty log has no epoch from which the leader could find the divergence.
                 log.warning(
-                    "%s: log reset: reason=empty-beyond-leader-end end=%d new_start=%d",
+                    "log reset: reason=empty-beyond-leader-end partition=%s end=%d new_start=%d",
                     replica.name,
                     replica.log.end_offset,
                     leader_log_start,
@@ -202,7 +202,7 @@ class FollowerLogs:
         with self._changing_replica(tp) as replica:
             if replica.log.end_offset < leader_log_start and not replica.needs_bootstrap:
                 log.info(
-                    "%s: bootstrap required: reason=moved-to-tier end=%d leader_local_start=%d",
+                    "bootstrap required: partition=%s reason=moved-to-tier end=%d leader_local_start=%d",
                     replica.name,
                     replica.log.end_offset,
                     leader_log_start,
@@ -211,5 +211,5 @@ class FollowerLogs:
 
     @staticmethod
     def _require_bootstrap(replica: Replica, reason: str) -> None:
-        log.warning("%s: observer is bootstrapped again: %s", replica.name, reason)
+        log.warning("observer is bootstrapped again: partition=%s %s", replica.name, reason)
         replica.needs_bootstrap = True

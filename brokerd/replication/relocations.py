@@ -105,7 +105,7 @@ class Relocations:
         try:
             self._start(replica, target, now)
         except (DiskFailed, DiskFull) as e:
-            self._log_failure(target, f"{replica.name}: move to {target.path} not started", e)
+            self._log_failure("not started", replica.name, target, e)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
@@ -117,7 +117,10 @@ class Relocations:
         self.under_way[replica.tp] = Relocation(replica, target, future, cuts=-1)
         replica.moving = True
         log.info(
-            "%s: log directory move started: source=%s target=%s", replica.name, replica.log.folder.parent, target.path
+            "log directory move started: partition=%s source=%s target=%s",
+            replica.name,
+            replica.log.folder.parent,
+            target.path,
         )
 
     def resume(self, now: Now) -> None:
@@ -138,7 +141,7 @@ class Relocations:
                     elif replica is not None:
                         self._dirs.remove_folder(d.path / name)
                 except (DiskFailed, DiskFull) as e:
-                    self._log_failure(d, f"{name}: move not continued", e)
+                    self._log_failure("not continued", name, d, e)
 
     def cancel(self, move: Relocation) -> None:
         """Abandon the future log: immediately, or when its current job has ended."""
@@ -148,8 +151,9 @@ class Relocations:
             self.under_way.pop(move.replica.tp, None)
             self._dirs.remove(move.future)
 
-    def _log_failure(self, target: LogDir, what: str, error: Exception) -> None:
-        log.error("%s: %s", what, error)
+    def _log_failure(self, outcome: str, name: str, target: LogDir, error: Exception) -> None:
+        """Log the failed move of a partition with this name, and take the target offline if its device failed."""
+        log.error("log directory move %s: partition=%s target=%s error=%s", outcome, name, target.path, error)
         if isinstance(error, DiskFailed) and error.of_device:
             self._dirs.fail(target, str(error))
 
@@ -255,7 +259,7 @@ class Relocations:
         if isinstance(error, LiveFailed):
             self._partitions.fail(move.replica, error.error)
         else:
-            self._log_failure(move.target, f"{move.replica.name}: move to {move.target.path} failed", error)
+            self._log_failure("failed", move.replica.name, move.target, error)
         self.cancel(move)
 
     # -- replacement -----------------------------------------------------------------------------------------------------
@@ -292,7 +296,9 @@ class Relocations:
         replica.log = future
         self._dirs.directory_of(old).replica_count -= 1
         move.target.replica_count += 1
-        log.info("%s: log directory move completed: source=%s target=%s", replica.name, old.parent, move.target.path)
+        log.info(
+            "log directory move completed: partition=%s source=%s target=%s", replica.name, old.parent, move.target.path
+        )
         self._partitions.replica_opening.checkpoint()
         self._disk.discard_tree(gone)
         self._partitions.flushed(replica, now)

@@ -92,9 +92,9 @@ class Replica:
     def set_append_problem(self, reason: str | None) -> None:
         """Record a temporary problem of appends, or its end (None). Only changes are logged."""
         if reason is not None and self.append_problem is None:
-            log.error("%s: appends suspended: %s", self.name, reason)
+            log.error("appends suspended: partition=%s reason=%s", self.name, reason)
         elif reason is None and self.append_problem is not None:
-            log.info("%s: appends resumed", self.name)
+            log.info("appends resumed: partition=%s", self.name)
         self.append_problem = reason
 
     # -- history reads (safety section 8) --------------------------------------------------------------------------------

@@ -187,10 +187,10 @@ class ReplicaManager:
                 replica = self.hosted[tp] = self.replica_opening.open(tp, topic, self.topic_config(topic), now)
             except DiskFull as full:
                 if self.pending_openings.wait_for_space(tp):
-                    log.error("%s-%d: replica not opened: reason=disk-full error=%s", topic.name, tp.partition, full)
+                    log.error("replica not opened: partition=%s-%d error=%s", topic.name, tp.partition, full)
                 return
             except (DiskFailed, OSError) as e:
-                log.error("%s-%d: replica offline: cannot be opened: error=%s", topic.name, tp.partition, e)
+                log.error("replica offline: partition=%s-%d reason=open-failed error=%s", topic.name, tp.partition, e)
                 if isinstance(e, DiskFailed):
                     self.log_dirs.io_error()
                 self._missing_replicas.add(tp)
@@ -264,7 +264,7 @@ class ReplicaManager:
     def _delete(self, tp: TopicPartition, now: Now) -> None:
         replica = self._remove(tp)
         self._retire(replica, now)
-        log.info("%s: deleting replica: reason=not-assigned", replica.name)
+        log.info("replica deleted: partition=%s reason=not-assigned", replica.name)
         self.replica_opening.pending_deletion.append(replica)
 
     def _reset(self, tp: TopicPartition, reset_id: str, now: Now) -> None:
@@ -278,7 +278,7 @@ class ReplicaManager:
         if replica is not None:
             self._delete(tp, now)
         self._missing_replicas.discard(tp)  # a replica of a failed directory is created in another one
-        log.info("%s-%d: replica reset: reset_id=%s", topic.name, tp.partition, reset_id)
+        log.info("replica reset: reset_id=%s partition=%s-%d", reset_id, topic.name, tp.partition)
         self.sync(tp, now)
 
     def reconfigure(self, now: Now) -> None:
@@ -357,7 +357,7 @@ class ReplicaManager:
         `floor` to the high watermark."""
         if floor <= replica.log.start_offset:
             return
-        log.info("%s: log start raised by the metadata log: new_start=%d", replica.name, floor)
+        log.info("log start raised by the metadata log: partition=%s new_start=%d", replica.name, floor)
         try:
             replica.log.raise_start(floor)
         except DiskFailed as e:
@@ -418,7 +418,7 @@ class ReplicaManager:
         elif isinstance(error, DiskFailed):
             self.log_dirs.io_error()
         if replica.offline_reason is None:
-            log.error("%s: replica offline: %s", replica.name, error)
+            log.error("replica offline: partition=%s error=%s", replica.name, error)
             self._offline(replica, str(error))
 
     def _offline(self, replica: Replica, reason: str) -> None:

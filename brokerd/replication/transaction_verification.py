@@ -93,14 +93,18 @@ class TransactionVerification:
         key = (replica.tp, producer_id)
         if self._pending.get(key) is pending:
             del self._pending[key]
-        reason = None if error == ErrorCode.NONE else f"transaction coordinator returned {error.name}"
+        reason = (
+            None
+            if error == ErrorCode.NONE
+            else f"the transaction coordinator did not accept the transaction: {error.name}"
+        )
         if not replica.leads or replica.core.leader_epoch != pending.leader_epoch:
             error, reason = (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                "the partition leader changed during transaction verification",
+                "the partition leader changed during the verification of the transaction; refresh the metadata and retry",
             )
         elif error == ErrorCode.NONE and pending.overtaken:
-            error, reason = ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction ended during its verification"
+            error, reason = ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction ended during its verification; retry"
         for on_verified in pending.waiting:
             on_verified(error, reason)
 

@@ -292,7 +292,12 @@ class RemoteLogs:
         }
         if effect.previous is None and (snapshot := replica.log.snapshots.read(segment.start_offset)) is not None:
             fields["producers"] = [snapshot.producers, snapshot.closing]
-        log.info("%s: copying segment: start=%d bytes=%d", replica.name, segment.start_offset, segment.size_bytes)
+        log.info(
+            "segment copy started: partition=%s start=%d bytes=%d",
+            replica.name,
+            segment.start_offset,
+            segment.size_bytes,
+        )
         assert self._helper is not None
         self._helper.request("copy", fields, COPY_TIMEOUT_MS, partial(self._on_copied, tiered, segment))
 

@@ -91,7 +91,11 @@ class Dispatch:
                     session.owned, connection.owner = True, owner_of(session.principal, connection.owner)
                 self.on_frame(connection, frame, session)
             else:
-                self._refuse(connection, RefusalReason.NOT_AUTHENTICATED, "request before authentication")
+                self._refuse(
+                    connection,
+                    RefusalReason.NOT_AUTHENTICATED,
+                    "request before SASL authentication: set security.protocol and sasl.mechanism of the client",
+                )
 
         if listener.sasl:
             return on_unauthenticated_frame

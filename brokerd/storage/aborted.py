@@ -208,7 +208,7 @@ class AbortedIndex:
         known = self.snapshots.read(base) if base in self.snapshots.offsets else None
         return Producers() if known is None else Producers.from_json(known.producers, known.closing)
 
-    def rebuild(self, below: int = 1 << 62, reason: str = "the snapshot does not match") -> None:
+    def rebuild(self, below: int = 1 << 62, reason: str = "it does not match the producer snapshot") -> None:
         """Rebuild the entries with markers below `below` by reading the log from its start."""
         log.warning("transaction index rebuilt: path=%s file=%s reason=%s", self.folder, SUFFIX, reason)
         with cold.blocking_reads():  # reads the complete log, once

@@ -56,11 +56,15 @@ class Refusal(NamedTuple):
     record_errors: tuple[RecordError, ...] = ()
 
 
-NO_KEY = "a record without a key cannot be written to a compacted topic"
-OUT_OF_RANGE = "the timestamp is outside message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+NO_KEY = "the record has no key; a topic with cleanup.policy=compact needs one"
+OUT_OF_RANGE = (
+    "the timestamp is too old (message.timestamp.before.max.ms) or too far ahead (message.timestamp.after.max.ms)"
+)
 
 
-STAMPED = Refusal(ErrorCode.INVALID_TIMESTAMP, "only brokers stamp batches with LogAppendTime")
+STAMPED = Refusal(
+    ErrorCode.INVALID_TIMESTAMP, "the batch has timestamp type LogAppendTime, which only brokers set; use CreateTime"
+)
 
 
 def validate_batch(
@@ -131,7 +135,9 @@ class Walk:
 
 
 def _left_over(size: int, count: int) -> Refusal:
-    return Refusal(ErrorCode.INVALID_RECORD, f"{size} bytes after the last of {count} records")
+    return Refusal(
+        ErrorCode.INVALID_RECORD, f"{size} bytes follow the last record; the batch header has record count {count}"
+    )
 
 
 def _refusal_of(progress: Progress, count: int) -> Refusal:

@@ -71,7 +71,9 @@ class Flush(NamedTuple):
             try:
                 self.snapshots.prepare(self.snapshot, flush=flush)
             except DiskFull as e:
-                log.warning("log flushed without snapshot: partition=%s error=%s", self.snapshots.folder.name, e)
+                log.warning(
+                    "log flushed without producer snapshot: partition=%s error=%s", self.snapshots.folder.name, e
+                )
 
 
 class Flushing:

@@ -169,7 +169,7 @@ def open_index(
     index_path = path.with_suffix(key_index.SUFFIX)
     index_size = disk.size(index_path)
     if index_size < 0:
-        raise InvalidKeyIndex("there is none")
+        raise InvalidKeyIndex("the segment has no key index")
     file = disk.open(index_path)
 
     def read(length: int, position: int) -> bytes:

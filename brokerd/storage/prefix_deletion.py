@@ -77,5 +77,9 @@ def retain_as(log_: LogState, offset: int, now: Now, high_watermark: int) -> boo
     if not retention.may_delete(log_.segments, log_.config, now.wall_ms, offset):
         return False
     raise_start(log_, offset)
-    log.info("retention follows a follower: partition=%s log_start_offset=%d", log_.folder.name, offset)
+    log.info(
+        "retention adopted the log start offset of a follower: partition=%s log_start_offset=%d",
+        log_.folder.name,
+        offset,
+    )
     return True

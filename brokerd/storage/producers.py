@@ -93,18 +93,18 @@ class Producers:
         if producer.first_offset >= 0 and not header.is_transactional:
             return ProducerRefused(
                 ErrorCode.INVALID_TXN_STATE,
-                "non-transactional batch during an ongoing transaction of the producer",
+                f"producer {header.producer_id} has an ongoing transaction, but the batch is not transactional",
             )
         if header.producer_epoch < producer.epoch:
             return ProducerRefused(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer epoch {header.producer_epoch} is older than {producer.epoch}",
+                f"epoch {header.producer_epoch} of producer {header.producer_id} is fenced: the current epoch is {producer.epoch}",
             )
         if header.producer_epoch > producer.epoch:
             if header.base_sequence != 0:
                 return ProducerRefused(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"a new producer epoch must start at sequence 0, not {header.base_sequence}",
+                    f"producer {header.producer_id} must start epoch {header.producer_epoch} at sequence 0, not {header.base_sequence}",
                 )
             return ACCEPTED
         batches = producer.batches
@@ -113,7 +113,8 @@ class Producers:
             if header.base_sequence == 0:
                 return ACCEPTED
             return ProducerRefused(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence}, expected 0"
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} sent sequence {header.base_sequence}, expected 0",
             )
         expected = (batches[-1][1] + 1) & SEQUENCE_MAX
         if header.base_sequence == expected:
@@ -124,11 +125,12 @@ class Producers:
         if not producer.wrapped and producer.since <= header.base_sequence <= header.last_sequence < expected:
             return ProducerRefused(
                 ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-                f"sequence {header.base_sequence} is already written, expected {expected}",
+                f"sequence {header.base_sequence} of producer {header.producer_id} is already written, expected {expected}",
                 batches[0][2],
             )
         return ProducerRefused(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence}, expected {expected}"
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} sent sequence {header.base_sequence}, expected {expected}",
         )
 
     def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> ProducerRefused | None:
@@ -138,7 +140,8 @@ class Producers:
             return None
         if producer_epoch < producer.epoch:
             return ProducerRefused(
-                ErrorCode.INVALID_PRODUCER_EPOCH, f"producer epoch {producer_epoch} is older than {producer.epoch}"
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {producer_epoch} of producer {producer_id} is fenced: the current epoch is {producer.epoch}",
             )
         if coordinator_epoch < producer.coordinator_epoch:
             return ProducerRefused(

@@ -190,7 +190,7 @@ def _newest_snapshot(
         if snapshot is not None and sound and snapshot.segment == bases[-1]:
             sound = disk.size(folder / f"{snapshot.segment:020d}.log") >= snapshot.position
         if snapshot is None or not sound:
-            log.info("untrusted snapshot ignored: path=%s", recovered.snapshots.path(offset))
+            log.info("invalid or unflushed producer snapshot deleted: path=%s", recovered.snapshots.path(offset))
             recovered.snapshots.drop(offset)
             continue
         recovered.snapshots.offsets[offset] = snapshot.flushed

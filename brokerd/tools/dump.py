@@ -143,7 +143,7 @@ def _segment(path: Path, base: int, disk: Disk, with_records: bool, topic: str) 
                 for record in records.iterate(data):
                     yield f"      {_record(record, topic, header.is_control)}", header.next_offset
             except records.CorruptBatch as e:
-                yield f"{COMPLAINT}the batch at position {position} cannot be unpacked: {e}", header.next_offset
+                yield f"{COMPLAINT}the batch at position {position} cannot be decompressed: {e}", header.next_offset
         if header.base_offset < offset:
             yield f"{COMPLAINT}offset {header.base_offset} follows {offset - 1}", header.next_offset
         edges[header.base_offset] = position

@@ -80,10 +80,12 @@ def decompress(data: Buffer, kind: int, bytes_max: int = DECOMPRESSED_BYTES_MAX)
                 if "failed to write whole buffer" not in str(e):
                     raise
             if capacity >= bytes_max:
-                raise TooLarge(f"a batch unpacks to more than {bytes_max} bytes")
+                raise TooLarge(
+                    f"the compressed batch has more than {bytes_max} bytes after decompression: send smaller batches"
+                )
             capacity = min(BUFFER_GROWTH * capacity, bytes_max)
     except cramjam.DecompressionError as e:
-        raise CorruptBatch(f"{COMPRESSION_NAMES[kind]} data cannot be unpacked: {e}") from e
+        raise CorruptBatch(f"{COMPRESSION_NAMES[kind]} data cannot be decompressed: {e}") from e
 
 
 def _unsnappy(data: bytes, bytes_max: int) -> bytes:
@@ -92,11 +94,11 @@ def _unsnappy(data: bytes, bytes_max: int) -> bytes:
     out, pos = bytearray(), 16
     while pos < len(data):
         if pos + 4 > len(data):
-            raise CorruptBatch("a snappy block is cut off")
+            raise CorruptBatch("a snappy block is incomplete")
         (n,) = _INT.unpack_from(data, pos)
         pos += 4
         if n < 0 or pos + n > len(data):
-            raise CorruptBatch("a snappy block is cut off")
+            raise CorruptBatch("a snappy block is incomplete")
         out += _unsnappy_block(data[pos : pos + n], bytes_max - len(out))
         pos += n
     return bytes(out)
@@ -104,5 +106,5 @@ def _unsnappy(data: bytes, bytes_max: int) -> bytes:
 
 def _unsnappy_block(block: bytes, bytes_max: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > bytes_max:
-        raise TooLarge("a batch unpacks to more bytes than allowed")
+        raise TooLarge("a batch has too many bytes after decompression: send smaller batches")
     return bytes(cramjam.snappy.decompress_raw(block))

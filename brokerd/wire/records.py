@@ -72,13 +72,15 @@ class UnpackBudget:
         self.batches -= 1
         self.records -= max(0, header.record_count)
         if self.batches < 0 or self.records < 0:
-            raise TooMuch(f"more than {ROOM_RECORDS} records to look at for one request")
+            raise TooMuch(
+                f"more than {ROOM_RECORDS} records in compressed batches of one request: send smaller requests"
+            )
 
     def begin_headers(self, count: int) -> None:
         """Raises TooMuch if the budget does not cover a record with this number of headers."""
         self.headers -= count
         if self.headers < 0:
-            raise TooMuch(f"more than {HEADERS_PER_BATCH_MAX} headers of records to look at for one request")
+            raise TooMuch(f"more than {HEADERS_PER_BATCH_MAX} record headers in one request: send smaller requests")
 
 
 ROOM_BYTES = 2 * DECOMPRESSED_BYTES_MAX
@@ -175,27 +177,29 @@ def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
     view = memoryview(buf)
     while pos < end:
         if end - pos < HEADER_BYTES:
-            raise CorruptBatch(f"{end - pos} bytes at the end are no batch")
+            raise CorruptBatch(f"the last {end - pos} bytes are shorter than a batch header")
         header = peek(buf, pos)
         if header.magic != MAGIC:
-            raise InvalidBatch(f"record format {header.magic}; only version 2 is accepted")
+            raise InvalidBatch(f"message format {header.magic} is not supported; only version 2 is")
         size = header.batch_length + LENGTH_OVERHEAD
         if size < HEADER_BYTES or size > end - pos:
-            raise CorruptBatch(f"a batch of {size} bytes where {end - pos} remain")
+            raise CorruptBatch(f"the header has a batch of {size} bytes, but {end - pos} bytes are left")
         if crc32c(view[pos + CRC_FROM : pos + size]) != header.crc:
-            raise CorruptBatch("the CRC does not fit the batch")
+            raise CorruptBatch("the CRC of the batch is wrong")
         records = header.record_count
         if records <= 0 or header.last_offset_delta != records - 1:
-            raise InvalidBatch(f"{records} records with a last offset delta of {header.last_offset_delta}")
+            raise InvalidBatch(
+                f"the batch has {records} records, but its last offset delta is {header.last_offset_delta}"
+            )
         if header.attributes & COMPRESSION > ZSTD:
             raise InvalidBatch(f"compression type {header.compression} is unknown")
         fits = header.attributes & COMPRESSION or records * RECORD_BYTES_MIN <= size - HEADER_BYTES
         count += records
         if not fits or records > RECORDS_PER_BATCH_MAX or count > SEQUENCE_MAX:
             # Offsets are assigned by the header: a hundred bytes could skip 2^31 offsets, more than a segment can contain.
-            raise InvalidBatch(f"{records} records in a batch of {size} bytes")
+            raise InvalidBatch(f"a batch of {size} bytes must not have {records} records")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-            raise InvalidBatch("a producer id without sequence or epoch")
+            raise InvalidBatch("the batch has a producer id, but no sequence or epoch")
         out.append((pos, header))
         pos += size
     return out

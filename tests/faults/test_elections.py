@@ -138,7 +138,7 @@ def test_r19_an_unclean_election_happens_only_if_allowed_and_its_loss_is_reporte
     log_lines = LogLines(c, "broker-1")
     c.start_broker(1)
     recovered(c)
-    log_lines.wait(f"unclean-0: {log_phrases.TRUNCATED} 15 to 10")
+    log_lines.wait(f"{log_phrases.TRUNCATED}unclean-0 end=15 new_end=10")
     assert values_of(wait_for_equal_logs(c, "unclean")) == numbers("both", 10)
     assert values_of(wait_for_equal_logs(c, "clean")) == numbers("both", 10) + numbers("one", 5)
 

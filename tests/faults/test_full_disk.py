@@ -105,10 +105,10 @@ def test_a_follower_with_a_full_disk_leaves_the_isr_and_catches_up_when_there_is
     with full(c.folder / f"data-{FULL_BROKER}"):
         more = records("follower", 200, 200)
         produce(c, "follower", more)  # acknowledged by the two brokers with free space
-        log_lines.wait(f"follower-0: {log_phrases.APPENDS_SUSPENDED}", log_phrases.NO_SPACE)
+        log_lines.wait(f"{log_phrases.APPENDS_SUSPENDED}follower-0", log_phrases.NO_SPACE)
         assert FULL_BROKER not in state(c, "follower").isr_ids
         assert c.processes[f"broker-{FULL_BROKER}"].poll() is None, "the broker exited"
-    log_lines.wait(f"follower-0: {log_phrases.APPENDS_RESUMED}")
+    log_lines.wait(f"{log_phrases.APPENDS_RESUMED}follower-0")
     recovered(c)
     whole(c, "follower", written + more)
     assert len(log_lines.lines(log_phrases.APPENDS_SUSPENDED, "follower-0")) == 1
@@ -125,14 +125,14 @@ def test_a_leader_with_a_full_disk_acknowledges_nothing_and_continues_when_there
         assert attempt(c, "leader", [TOO_LARGE], message_timeout_ms=2_000), (
             "a write without disk space was acknowledged"
         )
-        log_lines.wait(f"leader-0: {log_phrases.APPENDS_SUSPENDED}", log_phrases.NO_SPACE)
+        log_lines.wait(f"{log_phrases.APPENDS_SUSPENDED}leader-0", log_phrases.NO_SPACE)
         create(c, "born-full", min_insync=2, replicas=(1, 2, 3))
-        log_lines.wait(f"born-full-0: {log_phrases.REPLICA_NOT_OPENED}")
+        log_lines.wait(f"{log_phrases.REPLICA_NOT_OPENED}born-full-0", log_phrases.NO_SPACE)
         log_lines.wait(f"meta.properties {log_phrases.META_NOT_WRITTEN}")
         assert c.processes[f"broker-{FULL_BROKER}"].poll() is None, "the broker exited"
     more = records("leader", 300, 100)
     produce(c, "leader", more)
-    assert log_lines.lines(f"leader-0: {log_phrases.APPENDS_RESUMED}")
+    assert log_lines.lines(f"{log_phrases.APPENDS_RESUMED}leader-0")
     produce(c, "born-full", ["first"])
     recovered(c)
     whole(c, "born-full", ["first"])
@@ -151,7 +151,7 @@ def test_a_broker_killed_with_a_full_disk_restarts_and_recovers_when_there_is_sp
         produce(c, "killed", more)
         log_lines = LogLines(c, f"broker-{FULL_BROKER}")
         c.start_broker(FULL_BROKER)
-        log_lines.wait(f"killed-0: {log_phrases.APPENDS_SUSPENDED}", log_phrases.NO_SPACE)
-    log_lines.wait(f"killed-0: {log_phrases.APPENDS_RESUMED}")
+        log_lines.wait(f"{log_phrases.APPENDS_SUSPENDED}killed-0", log_phrases.NO_SPACE)
+    log_lines.wait(f"{log_phrases.APPENDS_RESUMED}killed-0")
     recovered(c)
     whole(c, "killed", written + more)

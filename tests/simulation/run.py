@@ -47,7 +47,7 @@ ENTRIES = (1, 3, RECORDS_PER_ENTRY)
 PROBES = (NO_PROBES, ProbeAccuracy(reported=0.7, wrong=0.1, together=0.5))
 """In every second world probes notice most deaths at once, and one live broker in ten refuses a controller for a while; sometimes all brokers die at once."""
 LOG_PHRASES = {
-    "truncated from": "truncation by epoch",
+    "replica truncated: partition=": "truncation by epoch",
     "not accepted": "rejected ISR proposal",
     "event loop stalled": "event loop stalled",
     "controller deposed": "controller deposed",

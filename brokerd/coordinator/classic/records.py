@@ -25,14 +25,14 @@ class _Reader:
     def number(self, code: str) -> int:
         s = struct.Struct(">" + code)
         if self.pos + s.size > len(self.data):
-            raise ValueError("cut off")
+            raise ValueError("the record is incomplete")
         (value,) = s.unpack_from(self.data, self.pos)
         self.pos += s.size
         return int(value)
 
     def raw(self, length: int) -> bytes:
         if length < 0 or self.pos + length > len(self.data):
-            raise ValueError("cut off")
+            raise ValueError("the record is incomplete")
         self.pos += length
         return self.data[self.pos - length : self.pos]
 
@@ -100,14 +100,14 @@ def read_key(data: bytes) -> Key:
         return Key(group_id, r.text(), r.number("i"))
     if version == GROUP_KEY_VERSION:
         return Key(group_id, None, -1)
-    raise ValueError(f"key version {version}")
+    raise ValueError(f"unsupported key version {version}")
 
 
 def read_offset(data: bytes) -> Offset:
     r = _Reader(data)
     version = r.number("h")
     if not 0 <= version <= 3:
-        raise ValueError(f"offset version {version}")
+        raise ValueError(f"unsupported value version {version} of an offset")
     offset = r.number("q")
     epoch = r.number("i") if version >= 3 else -1
     return Offset(offset, epoch, r.text() or "", r.number("q"))
@@ -118,7 +118,7 @@ def read_group(group: Group, data: bytes) -> None:
     r = _Reader(data)
     version = r.number("h")
     if not 0 <= version <= 3:
-        raise ValueError(f"group version {version}")
+        raise ValueError(f"unsupported value version {version} of a group")
     group.protocol_type = r.text() or None
     group.generation = r.number("i")
     group.protocol, group.leader = r.text(), r.text()

@@ -102,5 +102,5 @@ def _decode(cls: type[Struct], data: bytes, version: int) -> Any:
     try:
         value, _ = unpacker(cls, version, False)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
     except (struct.error, IndexError) as e:
-        raise ValueError("cut off") from e
+        raise ValueError("the data is incomplete") from e
     return value

@@ -122,13 +122,13 @@ def read_key(data: bytes) -> tuple[str, ShareRecordKey, str]:
             (n,) = struct.unpack_from(">h", data, pos)
             text = data[pos + 2 : pos + 2 + n]
             if n < 0 or len(text) != n:
-                raise ValueError("cut off")
+                raise ValueError("the record is incomplete")
             texts.append(text.decode())
             pos += 2 + n
     except struct.error as e:
-        raise ValueError("cut off") from e
+        raise ValueError("the record is incomplete") from e
     if kind not in VALUES or len(texts) != 1 + (kind in NAMED):
-        raise ValueError(f"key version {kind}")
+        raise ValueError(f"unsupported key version {kind}")
     fact = ShareRecordKey(kind)
     return texts[0], fact, texts[1] if fact in NAMED else ""
 
@@ -172,11 +172,11 @@ def _to_value(fact: ShareRecordKey, v: Any) -> Any:
 def read_value(fact: ShareRecordKey, data: bytes) -> Any:
     """`ShareGroupChange.value` of a record with this key type."""
     if data[:2] != b"\0\0":
-        raise ValueError(f"{fact.name} version {int.from_bytes(data[:2], 'big')}")
+        raise ValueError(f"unsupported value version of {fact.name}: {int.from_bytes(data[:2], 'big')}")
     try:
         v, _ = unpacker(VALUES[fact], 0, True)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
     except (struct.error, IndexError) as e:
-        raise ValueError("cut off") from e
+        raise ValueError("the record is incomplete") from e
     match fact:
         case ShareRecordKey.MEMBER:
             return ShareMemberMetadata(v.rack_id, v.client_id, v.client_host, frozenset(v.subscribed_topic_names))

@@ -84,7 +84,7 @@ def read_key(data: bytes) -> tuple[ShareStateKind, SharePartitionKey]:
         kind = ShareStateKind(int.from_bytes(data[:2], "big"))
         found, _ = unpacker(ShareSnapshotKey, 0, False)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
     except (struct.error, IndexError) as e:
-        raise ValueError(f"cut off: {e}") from e
+        raise ValueError(f"the record is incomplete: {e}") from e
     return kind, SharePartitionKey(found.group_id, found.topic_id, found.partition)
 
 
@@ -117,11 +117,11 @@ def update(snapshot_epoch: int, change: StateUpdate) -> bytes:
 
 def _decode(cls: type, data: bytes) -> object:
     if data[:2] != b"\0\0":
-        raise ValueError(f"value version {int.from_bytes(data[:2], 'big')}")
+        raise ValueError(f"unsupported value version {int.from_bytes(data[:2], 'big')}")
     try:
         found, _ = unpacker(cls, 0, True)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
     except (struct.error, IndexError) as e:
-        raise ValueError(f"cut off: {e}") from e
+        raise ValueError(f"the record is incomplete: {e}") from e
     return found
 
 

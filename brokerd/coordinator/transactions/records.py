@@ -69,10 +69,10 @@ def key(transactional_id: str) -> bytes:
 def read_key(data: bytes) -> str:
     try:
         if _VERSION.unpack_from(data)[0] != KEY_VERSION:
-            raise ValueError(f"key version {_VERSION.unpack_from(data)[0]}")
+            raise ValueError(f"unsupported key version {_VERSION.unpack_from(data)[0]}")
         found, _ = unpacker(TransactionLogKey, KEY_VERSION, False)(memoryview(data), 2, len(data), [1_000])
     except (struct.error, IndexError) as e:
-        raise ValueError(f"cut off: {e}") from e
+        raise ValueError(f"the record is incomplete: {e}") from e
     return str(found.transactional_id)
 
 
@@ -107,12 +107,12 @@ def read_value(data: bytes) -> TransactionMetadata:
     try:
         (version,) = _VERSION.unpack_from(data)
         if not 0 <= version <= VALUE_VERSION_MAX:
-            raise ValueError(f"value version {version}")
+            raise ValueError(f"unsupported value version {version}")
         v, _ = unpacker(TransactionLogValue, version, version >= 1)(memoryview(data), 2, len(data), [100_000])
     except (struct.error, IndexError) as e:
-        raise ValueError(f"cut off: {e}") from e
+        raise ValueError(f"the record is incomplete: {e}") from e
     if v.transaction_status not in _STATES:
-        raise ValueError(f"status {v.transaction_status}")
+        raise ValueError(f"unknown transaction status {v.transaction_status}")
     partitions = frozenset((t.topic, i) for t in v.transaction_partitions or () for i in t.partition_ids)
     return TransactionMetadata(
         v.producer_id,

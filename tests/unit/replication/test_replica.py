@@ -104,8 +104,8 @@ def test_only_changes_of_an_append_problem_are_logged(caplog: pytest.LogCaptureF
     for why in ("disk full", "disk full", None, None):
         replica.set_append_problem(why)
     assert [r.getMessage() for r in caplog.records] == [
-        "t-0: appends suspended: disk full",
-        "t-0: appends resumed",
+        "appends suspended: partition=t-0 reason=disk full",
+        "appends resumed: partition=t-0",
     ]
 
 

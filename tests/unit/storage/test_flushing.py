@@ -96,7 +96,7 @@ def test_on_a_full_disk_the_records_are_flushed_without_a_snapshot(
     monkeypatch.setattr(type(plan.snapshots), "prepare", full)
     plan.run()
     log.flushing.finished(plan)
-    assert log.flushing.offset == 1 and "flushed without snapshot" in caplog.text
+    assert log.flushing.offset == 1 and "flushed without producer snapshot" in caplog.text
 
 
 def test_a_lowered_log_start_offset_is_flushed_before_the_records_behind_it() -> None:

@@ -63,7 +63,7 @@ def test_a_build_in_slices_finds_each_key_in_its_batches(
 
 def test_a_missing_or_foreign_file_is_not_reused() -> None:
     disk, _, segment = filled()
-    with pytest.raises(InvalidKeyIndex, match="none"):
+    with pytest.raises(InvalidKeyIndex, match="no key index"):
         index_of(disk, segment)
     disk.replace(segment.path.with_suffix(key_index.SUFFIX), b"something else")
     build = build_of(disk, segment)

@@ -156,7 +156,7 @@ def test_commits_and_groups_are_shown_as_text(tmp_path: Path, capsys: pytest.Cap
             "1 1 group 'readers', flights-2: tombstone",
             "2 1 group 'readers': generation 4, consumer, range, leader m-1, 1 members: m-1 of 'app' on /10.0.0.1, static 'left-hand'",
             "3 1 group 'readers': tombstone",
-            "(unread: key version 99)",
+            "(unread: unsupported key version 99)",
             "5 1 group 'new', group: GroupMetadata(epoch=5, topics_hash=0)",
             "6 1 group 'new', current_assignment of 'm-2': MemberAssignment(epoch=4, previous_epoch=3,",
             "7 1 group 'new', member of 'm-2': tombstone",
