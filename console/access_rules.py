@@ -236,10 +236,10 @@ VIEWS: dict[str, AccessRule] = {
 """Pages that a user who sees only some resources may open, in addition to those of RULES with a rule."""
 
 
-def may_be_seen(seen: Visibility, page: str) -> bool:
-    """Return whether a user who sees `seen` may open this page, or some page of this name."""
+def may_be_seen(visibility: Visibility, page: str) -> bool:
+    """Return whether a user with this visibility may open this page, or some page of this name."""
     rule = VIEWS.get(page) or RULES.get(page)
-    return not seen.limited or (rule is not None and rule.filtered)
+    return not visibility.limited or (rule is not None and rule.filtered)
 
 
 def may_open(page: str) -> bool:

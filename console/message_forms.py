@@ -95,9 +95,9 @@ class MessagesForm(WeirForm):
     expression = text_field(gettext_lazy("Filter expression"), 'value.amount > 100 && headers["region"] == "eu"')
 
     @classmethod
-    def of_address(cls, given: QueryDict) -> Self:
+    def of_address(cls, query: QueryDict) -> Self:
         """Return the data with the defaults of parameters that are omitted."""
-        data = given.copy()
+        data = query.copy()
         for name, value in DEFAULTS.items():
             data.setdefault(name, value)
         return cls(data)

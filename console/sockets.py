@@ -81,20 +81,20 @@ class _CachedAge:
 _age = _CachedAge()
 
 
-def _visible_moves(seen: Visibility, subjects: Iterable[str]) -> set[str]:
+def _visible_moves(visibility: Visibility, subjects: Iterable[str]) -> set[str]:
     """Return the subjects `move:N` and `move-state:N` of moves whose topics are all visible to the user."""
     moves: dict[str, int] = {}
     for subject in subjects:
         kind, _, number = subject.partition(":")
         if kind in ("move", "move-state") and number.isdecimal():
             moves[subject] = int(number)
-    with seen_by(seen):
+    with seen_by(visibility):
         shown = visible_moves(moves.values())
     return {subject for subject, number in moves.items() if number in shown}
 
 
-def _cluster_cells(seen: Visibility, language: str) -> dict[tuple[str, str], str]:
-    with seen_by(seen), translation.override(language):
+def _cluster_cells(visibility: Visibility, language: str) -> dict[tuple[str, str], str]:
+    with seen_by(visibility), translation.override(language):
         update: LiveUpdate = {"run": "", "seq": 0, "kind": CLUSTER, "data": overview_shape(overview())}
         return page_update(update, {"cluster"}).cells
 

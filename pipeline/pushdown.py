@@ -69,27 +69,27 @@ def bounds(filters: Iterable[Filter]) -> OffsetBounds:
     return found
 
 
-def _narrow(found: OffsetBounds, column: tuple[str, ...], values: frozenset[Any]) -> OffsetBounds:
+def _narrow(bounds: OffsetBounds, column: tuple[str, ...], values: frozenset[Any]) -> OffsetBounds:
     """The bounds for a column that has one of these values."""
     if column == ("topic",) and all(isinstance(v, str) for v in values):
-        return replace(found, topics=values if found.topics is None else found.topics & values)
+        return replace(bounds, topics=values if bounds.topics is None else bounds.topics & values)
     if column == ("partition",) and all(_is_number(v) for v in values):
-        return replace(found, partitions=values if found.partitions is None else found.partitions & values)
+        return replace(bounds, partitions=values if bounds.partitions is None else bounds.partitions & values)
     if column == ("offset",) and values and all(_is_number(v) for v in values):
-        return replace(found, first=max(found.first, min(values)), next=min(found.next, max(values) + 1))
+        return replace(bounds, first=max(bounds.first, min(values)), next=min(bounds.next, max(values) + 1))
     if column == ("timestamp",) and values and all(isinstance(v, datetime) for v in values):
-        return _lower_bound(found, column, min(values), False)
-    return found
+        return _lower_bound(bounds, column, min(values), False)
+    return bounds
 
 
-def _lower_bound(found: OffsetBounds, column: tuple[str, ...], value: Any, is_above: bool) -> OffsetBounds:
+def _lower_bound(bounds: OffsetBounds, column: tuple[str, ...], value: Any, is_above: bool) -> OffsetBounds:
     """The bounds for a column that is at least a value, or above it."""
     if column == ("offset",) and _is_number(value):
-        return replace(found, first=max(found.first, value + is_above))
+        return replace(bounds, first=max(bounds.first, value + is_above))
     if column == ("timestamp",) and isinstance(value, datetime) and value.tzinfo is not None:
         since = (value - EPOCH) // MILLISECOND + 1 if is_above else -((EPOCH - value) // MILLISECOND)
-        return replace(found, since_ms=since if found.since_ms is None else max(found.since_ms, since))
-    return found
+        return replace(bounds, since_ms=since if bounds.since_ms is None else max(bounds.since_ms, since))
+    return bounds
 
 
 def _is_number(value: object) -> bool:

@@ -142,13 +142,13 @@ class HashedFiles:
         return _response(request, found, current=named["hash"] == found.hash)
 
 
-def _response(request: HttpRequest, found: StaticFile, *, current: bool) -> HttpResponse:
+def _response(request: HttpRequest, file: StaticFile, *, current: bool) -> HttpResponse:
     accepted = {part.partition(";")[0].strip() for part in request.headers.get("Accept-Encoding", "").split(",")}
-    encoding = next((name for name in found.encodings if name in accepted), "")
+    encoding = next((name for name in file.encodings if name in accepted), "")
     response = HttpResponse(
-        b"" if request.method == "HEAD" else found.encodings.get(encoding, found.content),
+        b"" if request.method == "HEAD" else file.encodings.get(encoding, file.content),
         status=HTTPStatus.OK,
-        content_type=found.media_type,
+        content_type=file.media_type,
     )
     response.headers["Cache-Control"] = FOREVER if current else "no-cache"
     if encoding:

@@ -110,22 +110,22 @@ class SchemaRegistryClient:
             body = self._get(f"/schemas/ids/{schema_id}?format=serialized", f"schema ID {schema_id}")
         return Schema(schema_id, kind, str(body.get("schema", "")), tuple(references.items()))
 
-    def _follow(self, body: dict[str, Any], kind: SchemaType, found: dict[str, str]) -> None:
+    def _follow(self, body: dict[str, Any], kind: SchemaType, schemas: dict[str, str]) -> None:
         """Add the references of this schema, each after its own references."""
         for reference in body.get("references") or []:
             name, subject, version = (str(reference.get(n, "")) for n in ("name", "subject", "version"))
-            if name in found:
+            if name in schemas:
                 continue
-            if len(found) >= REFERENCES_MAX:
+            if len(schemas) >= REFERENCES_MAX:
                 raise SchemaUnavailable(f"The schema references more than {REFERENCES_MAX} others.")
             path = f"{subject_path(subject)}/versions/{quote(version, safe='')}"
             inner = self._get(path, f"schema {subject} version {version}")
-            found[name] = ""  # a schema that references itself ends here
-            self._follow(inner, kind, found)
+            schemas[name] = ""  # a schema that references itself ends here
+            self._follow(inner, kind, schemas)
             if kind is SchemaType.PROTOBUF:
                 inner = self._get(f"{path}?format=serialized", f"schema {subject} version {version}")
-            del found[name]
-            found[name] = str(inner.get("schema", ""))
+            del schemas[name]
+            schemas[name] = str(inner.get("schema", ""))
 
     def _get(self, path: str, what: str) -> dict[str, Any]:
         body = self.request("GET", path, what)
@@ -133,12 +133,12 @@ class SchemaRegistryClient:
             raise SchemaUnavailable(f"The response for {what} is not a JSON object.")
         return body
 
-    def request(self, method: str, path: str, what: str, given: Any = None) -> Any:
+    def request(self, method: str, path: str, what: str, document: Any = None) -> Any:
         """The body of a response. `what`: the object in errors. Raises SchemaUnavailable, RegistryRefused for a request that the registry does not accept."""
         if self._is_unreachable():
             raise RegistryUnreachable(self._unreachable[1])
-        headers = self._headers | ({} if given is None else {"Content-Type": CONTENT_TYPE})
-        data = None if given is None else json.dumps(given).encode()
+        headers = self._headers | ({} if document is None else {"Content-Type": CONTENT_TYPE})
+        data = None if document is None else json.dumps(document).encode()
         request = Request(self._base + path, data, headers, method=method)  # noqa: S310 - the setting allows http and https only.
         try:
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:

@@ -60,13 +60,13 @@ def _from_json(data: bytes) -> HistoryReadRequestData:
 
 
 def put_position(
-    data: FetchResponse.PartitionData, requested: FetchRequest.FetchPartition, found: HistoryPosition
+    data: FetchResponse.PartitionData, requested: FetchRequest.FetchPartition, position: HistoryPosition
 ) -> None:
     """Write the found position into the response, in the format of the request."""
     if requested.history_read:
-        data.history_read = versioned.encode(HistoryReadResponseData(*found), VERSION)
+        data.history_read = versioned.encode(HistoryReadResponseData(*position), VERSION)
     else:
-        data.history_json = json.dumps(found).encode()
+        data.history_json = json.dumps(position).encode()
 
 
 def position_of(data: FetchResponse.PartitionData) -> HistoryPosition | None:

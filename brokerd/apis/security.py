@@ -258,9 +258,9 @@ class SecurityApi:
 
     @staticmethod
     def _problem(
-        change: CredentialChange, known: Mapping[str, tuple[int, object]], again: bool
+        change: CredentialChange, credentials: Mapping[str, tuple[int, object]], again: bool
     ) -> tuple[int, str] | None:
-        """(error code, message) of an invalid credential change, None for a valid one. The checks have the same order as in Kafka. `known`: the current
+        """(error code, message) of an invalid credential change, None for a valid one. The checks have the same order as in Kafka. `credentials`: the current
         credentials. `again`: the request has already changed this credential."""
         if not change.name:
             return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
@@ -269,7 +269,7 @@ class SecurityApi:
         if again:
             return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
         if isinstance(change, m.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
-            if known.get(f"{scram.CODES[change.mechanism]}:{change.name}", (0, None))[1] is None:
+            if credentials.get(f"{scram.CODES[change.mechanism]}:{change.name}", (0, None))[1] is None:
                 return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
             return None
         if change.iterations < scram.ITERATIONS_MIN:

@@ -330,8 +330,8 @@ class TopicConfig:
 
 
 @lru_cache(maxsize=1024)
-def _resolve(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], ...]) -> TopicConfig:
-    overrides, broker_defaults = dict(own), dict(broker)
+def _resolve(topic_values: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], ...]) -> TopicConfig:
+    overrides, broker_defaults = dict(topic_values), dict(broker)
 
     def text(name: str) -> str:
         d = TOPIC_CONFIGS[name]

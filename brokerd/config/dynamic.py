@@ -122,12 +122,16 @@ class Live:
     topic_defaults: dict[str, str] = field(default_factory=dict)
 
     def follow(
-        self, settings: Mapping[str, Setting], cluster: Mapping[str, str], own: Mapping[str, str], broker_id: int
+        self,
+        settings: Mapping[str, Setting],
+        cluster: Mapping[str, str],
+        broker_values: Mapping[str, str],
+        broker_id: int,
     ) -> set[str]:
         """Apply the settings of the metadata log. Returns the names of the settings whose value changed."""
         values: dict[str, object] = {}
         defaults: dict[str, str] = {}
-        for given, scope in ((cluster, CLUSTER_WIDE), (own, broker_id)):
+        for given, scope in ((cluster, CLUSTER_WIDE), (broker_values, broker_id)):
             for name, text in given.items():
                 invalid = problem(settings, name, text, scope)
                 if invalid is not None:
@@ -138,7 +142,12 @@ class Live:
                 else:
                     values[name] = settings[name].read(text)
         changed = _differing(self.values, values) | _differing(self.topic_defaults, defaults)
-        self.cluster, self.of_broker, self.values, self.topic_defaults = dict(cluster), dict(own), values, defaults
+        self.cluster, self.of_broker, self.values, self.topic_defaults = (
+            dict(cluster),
+            dict(broker_values),
+            values,
+            defaults,
+        )
         return changed
 
 

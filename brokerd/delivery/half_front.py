@@ -98,11 +98,11 @@ class HalfFront(FrontPartition):
         return NotAdmitted(tuple(wrong), not final) if wrong else tuple(admitted)
 
     def _refusal(
-        self, record: HalfRecord, own: dict[bytes, half_messages.HalfDecision | None], producer_id: int
+        self, record: HalfRecord, decisions: dict[bytes, half_messages.HalfDecision | None], producer_id: int
     ) -> HalfRefusal | None:
-        if record.half_id not in own:
+        if record.half_id not in decisions:
             return self._messages.refusal(record.half_id, record.decision, producer_id)
-        first = own[record.half_id]
+        first = decisions[record.half_id]
         if record.decision is None:
             return HalfRefusal.ID_IN_USE
         return None if first is None else ALREADY[first]

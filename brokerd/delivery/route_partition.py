@@ -284,14 +284,14 @@ class RoutePartition:
         queue.sent = len(batch)
         last = batch[-1].offset
 
-        def on_result(error: ErrorCode, found: int, at: Now) -> None:
+        def on_result(error: ErrorCode, source_offset: int, at: Now) -> None:
             queue.sent = 0
             if self.closed:
                 return
             if error == ErrorCode.NONE:
                 self._on_acknowledged(queue, last, len(batch))
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                self._on_acknowledged(queue, found, 0)
+                self._on_acknowledged(queue, source_offset, 0)
             else:
                 queue.problem = TargetProblem.REFUSED if error in REFUSALS else TargetProblem.UNAVAILABLE
                 queue.error, queue.retry_at_ms = error, at.mono_ms + RETRY_MS

@@ -35,16 +35,16 @@ def last_source_offset(producer_epoch: int, last_sequence: int) -> int:
     return producer_epoch << SEQUENCE_BITS | last_sequence
 
 
-def route_batch(found: Sequence[Record], producer_id: int, last: int, compression: int = NONE) -> bytes:
+def route_batch(source_records: Sequence[Record], producer_id: int, last: int, compression: int = NONE) -> bytes:
     """A batch of these records. `last`: the source offset of the last one. `compression`: codec number; a batch that it does not make smaller is not
     compressed, so that no batch is larger than its records."""
 
     def built(codec: int) -> bytes:
         return records.build(
-            [r._replace(offset=i) for i, r in enumerate(found)],
+            [r._replace(offset=i) for i, r in enumerate(source_records)],
             producer_id=producer_id,
             producer_epoch=last >> SEQUENCE_BITS,
-            base_sequence=((last & SEQUENCE_MAX) - len(found) + 1) & SEQUENCE_MAX,
+            base_sequence=((last & SEQUENCE_MAX) - len(source_records) + 1) & SEQUENCE_MAX,
             compression=codec,
         )
 

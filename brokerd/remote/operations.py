@@ -145,16 +145,19 @@ class Operations:
                 self._loading.discard(name)
                 self._lock.notify_all()
 
-    def _remember(self, name: str, found: Auxiliary) -> None:
+    def _remember(self, name: str, segment_state: Auxiliary) -> None:
         with self._lock:
-            self._auxiliaries[name] = found
+            self._auxiliaries[name] = segment_state
             while len(self._auxiliaries) > AUXILIARIES_MAX:
                 self._auxiliaries.popitem(last=False)
 
-    def _open_segment(self, s: StoredSegment, found: Auxiliary) -> Segment:
+    def _open_segment(self, s: StoredSegment, segment_state: Auxiliary) -> Segment:
         segment = Segment(Path(s.name).parent, s.start_offset, self._disk, 1)
         segment.attach(
-            RemoteFile(self._cache, self._disk, s.name + LOG, s.size_bytes), s.size_bytes, s.end_offset, found.index
+            RemoteFile(self._cache, self._disk, s.name + LOG, s.size_bytes),
+            s.size_bytes,
+            s.end_offset,
+            segment_state.index,
         )
         return segment
 

@@ -130,10 +130,10 @@ class Throttles:
         """The bucket for this broker's fetches of `tp` while this broker is not in the ISR. None if not throttled."""
         return self._following if self._following is not None and self._names(self._targets, tp) else None
 
-    def _names(self, kept: dict[UUID, Replicas], tp: TopicPartition) -> bool:
-        if tp.topic_id not in kept:
+    def _names(self, throttled: dict[UUID, Replicas], tp: TopicPartition) -> bool:
+        if tp.topic_id not in throttled:
             return False
-        replicas = kept[tp.topic_id]
+        replicas = throttled[tp.topic_id]
         return replicas is None or (tp.partition, self._broker_id) in replicas
 
 

@@ -103,9 +103,9 @@ class ReplicaRoutePort:
         tp, target = self._replica.tp, TopicPartition(topic_id, partition)
         question = RoutedAppendRequestData(expected, tp.topic_id, tp.partition, self._epoch)
 
-        def on_response(error: ErrorCode, found: int, now: Now) -> None:
+        def on_response(error: ErrorCode, source_offset: int, now: Now) -> None:
             self._log(target, ErrorCode.NONE if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else error)
-            done(error, found, now)
+            done(error, source_offset, now)
 
         self._routing.send(target, batch, question, on_response)
 

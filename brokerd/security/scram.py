@@ -71,12 +71,12 @@ def credential(mechanism: str, salted_password: bytes, salt: bytes, iterations: 
     )
 
 
-def password_fits(mechanism: str, password: str, known: Credential) -> bool:
+def password_fits(mechanism: str, password: str, stored: Credential) -> bool:
     """Return whether the password matches the keys, for SASL PLAIN. Takes milliseconds; do not call it on the event loop."""
     made = credential(
-        mechanism, salt_password(mechanism, password, known.salt, known.iterations), known.salt, known.iterations
+        mechanism, salt_password(mechanism, password, stored.salt, stored.iterations), stored.salt, stored.iterations
     )
-    return hmac.compare_digest(made.stored_key, known.stored_key)
+    return hmac.compare_digest(made.stored_key, stored.stored_key)
 
 
 def decoy_credential(mechanism: str, user: str, secret: bytes) -> Credential:
@@ -130,9 +130,9 @@ class Server:
         self._combined = fields["r"] + self._nonce
         self._messages = bare
 
-    def challenge(self, known: Credential) -> bytes:
-        self._known = known
-        reply = f"r={self._combined},s={_b64(known.salt)},i={known.iterations}"
+    def challenge(self, stored: Credential) -> bytes:
+        self._known = stored
+        reply = f"r={self._combined},s={_b64(stored.salt)},i={stored.iterations}"
         self._messages += "," + reply
         return reply.encode()
 

@@ -82,11 +82,11 @@ def _prefix(fd: int, first: int, pages: int) -> int:
     return size if missing < 0 else missing * PAGE
 
 
-def _up_to_end(fd: int, position: int, length: int, found: int) -> int:
+def _up_to_end(fd: int, position: int, length: int, resident: int) -> int:
     """Bytes beyond the end of the file are not missing."""
-    if found >= length:
+    if resident >= length:
         return length
-    return length if position + max(0, found) >= os.fstat(fd).st_size else max(0, found)
+    return length if position + max(0, resident) >= os.fstat(fd).st_size else max(0, resident)
 
 
 def load(fd: int, position: int, length: int, beyond: int = 0) -> None:

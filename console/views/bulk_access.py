@@ -114,15 +114,15 @@ def _result(
     return bulk_result_page(request, shown, results, back)
 
 
-def _selected_keys(request: HttpRequest, page: BulkPage, given: dict[str, str]) -> list[str]:
+def _selected_keys(request: HttpRequest, page: BulkPage, filters: dict[str, str]) -> list[str]:
     """The selected rows, or all of the filter, one more than the limit at most."""
     selected = list(dict.fromkeys(request.GET.getlist("key")))
     if selected:
         return selected
-    query, most = given.get("q", ""), services.ROWS_MAX
+    query, most = filters.get("q", ""), services.ROWS_MAX
     if page.kind is BulkAccessKind.QUOTAS:
-        kind = given.get("entity_type", "")
+        kind = filters.get("entity_type", "")
         pages = quotas.quota_list(query=query, entity_type=kind, per_page=most)
         return [str(row.id) for row in pages.rows] if pages.total <= most else ["0"] * pages.total
-    found = users.user_list(query=query, mechanism=given.get("mechanism", ""), per_page=most)
+    found = users.user_list(query=query, mechanism=filters.get("mechanism", ""), per_page=most)
     return [row.name for row in found.rows] if found.total <= most else [""] * found.total

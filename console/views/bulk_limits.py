@@ -123,10 +123,10 @@ def _change_of_filter(request: HttpRequest, page: LimitsPage) -> HttpResponse:
     return render_page(request, "console/bulk_limits.html", context, nav=page.back, status=status)
 
 
-def _selected_keys(request: HttpRequest, page: LimitsPage, given: dict[str, str]) -> list[str]:
+def _selected_keys(request: HttpRequest, page: LimitsPage, filters: dict[str, str]) -> list[str]:
     """The selected rows, or all of the filter. Raises Rejected for too many."""
     selected = list(dict.fromkeys(request.GET.getlist("key")))
-    values = {page.filters[name]: value for name, value in given.items()}
+    values = {page.filters[name]: value for name, value in filters.items()}
     if page is MOVES:
         values.setdefault("state", "unfinished")
     return selected or keys_of_filter(page.kind, values, page.most)

@@ -168,9 +168,11 @@ def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpRe
     return _form(request, of, form, act, context)
 
 
-def _form(request: HttpRequest, of: DeadLetterTopic, form: SendForm, act: Any, context: dict[str, Any]) -> HttpResponse:
+def _form(
+    request: HttpRequest, letters: DeadLetterTopic, form: SendForm, act: Any, context: dict[str, Any]
+) -> HttpResponse:
     """The form, and after a POST its result: on the list, or on this page if the sending continues."""
-    name = of.topic
+    name = letters.topic
     context |= {"name": name, "form": form, "back": _list_url(name), "method": "POST"}
     status = 200
     if form.is_bound and form.is_valid():
@@ -207,9 +209,9 @@ def _summary(result: ResendResult) -> str:
     return " ".join(parts)
 
 
-def _lines(request: HttpRequest, of: DeadLetterTopic) -> list[str]:
+def _lines(request: HttpRequest, letters: DeadLetterTopic) -> list[str]:
     lines = [_("Each dead letter is written to a target at most once, even if this request is repeated.")]
-    if of.of_share_groups:
+    if letters.of_share_groups:
         lines += [
             _("The failed record is read from its topic, and written again with its key, value and headers."),
             _("In its topic, all groups that read the topic receive the record."),
@@ -222,13 +224,13 @@ def _lines(request: HttpRequest, of: DeadLetterTopic) -> list[str]:
         text = _(
             "{name}.retry: only the group in x-retry-group processes it, with its first attempt. {name}: all groups do."
         )
-        lines.append(text.format(name=of.topic))
-    return [*lines, *filter(None, [produce.produce_denial(request.user, of.topic)])]
+        lines.append(text.format(name=letters.topic))
+    return [*lines, *filter(None, [produce.produce_denial(request.user, letters.topic)])]
 
 
-def _target(of: DeadLetterTopic) -> str:
+def _target(letters: DeadLetterTopic) -> str:
     """The target in the REST call of a page."""
-    return (ResendTarget.TOPIC if of.of_share_groups else ResendTarget.RETRY).value
+    return (ResendTarget.TOPIC if letters.of_share_groups else ResendTarget.RETRY).value
 
 
 def _places(texts: list[str]) -> list[tuple[int, int]]:

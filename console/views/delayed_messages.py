@@ -124,30 +124,30 @@ def _utc(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def _count(found: services.CancelPreview) -> str:
-    return _("{same_key} or more").format(same_key=found.same_key) if found.more else str(found.same_key)
+def _count(preview: services.CancelPreview) -> str:
+    return _("{same_key} or more").format(same_key=preview.same_key) if preview.more else str(preview.same_key)
 
 
-def _lines(found: services.CancelPreview) -> list[str]:
-    due = _utc(found.deliver_at_ms)
-    key = _("Its key is hidden from you.") if found.key is None else _("Its key is {key!r}.").format(key=found.key)
+def _lines(preview: services.CancelPreview) -> list[str]:
+    due = _utc(preview.deliver_at_ms)
+    key = _("Its key is hidden from you.") if preview.key is None else _("Its key is {key!r}.").format(key=preview.key)
     lines = [
         _(
             "The record at offset {offset} of {front_topic}-{partition} is due {due:%Y-%m-%d %H:%M:%S} UTC. {key}"
-        ).format(offset=found.offset, front_topic=found.front_topic, partition=found.partition, due=due, key=key),
+        ).format(offset=preview.offset, front_topic=preview.front_topic, partition=preview.partition, due=due, key=key),
         _("A tombstone with its key is written to {front_topic}-{partition}. This cannot be undone.").format(
-            front_topic=found.front_topic, partition=found.partition
+            front_topic=preview.front_topic, partition=preview.partition
         ),
     ]
-    if found.same_key > COUNTED or found.more:
+    if preview.same_key > COUNTED or preview.more:
         lines.append(
             _("It cancels {found} pending records: those with the same key in this partition.").format(
-                found=_count(found)
+                found=_count(preview)
             )
         )
     lines.append(
         _("The record is not delivered to {topic} if the tombstone is acknowledged before the delivery time.").format(
-            topic=found.topic
+            topic=preview.topic
         )
     )
     return lines

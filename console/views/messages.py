@@ -154,10 +154,10 @@ def _page(request: HttpRequest, form: MessagesForm, context: dict[str, object], 
     return render_page(request, "console/messages.html", {**more, **context}, nav="messages", status=status)
 
 
-def tail_context(given: QueryDict, query: RecordQuery) -> dict[str, object]:
+def tail_context(parameters: QueryDict, query: RecordQuery) -> dict[str, object]:
     count = len(query.partitions)
     return {
-        "query": given.urlencode(),
+        "query": parameters.urlencode(),
         "partitions": counted(count, "partition") if count else _("all partitions"),
         "rate": ROWS_PER_SECOND_MAX,
         "rows_kept": TAIL_ROWS_KEPT,
@@ -188,10 +188,10 @@ def message_records(topic: str, rows: Sequence[MessageRow], *, opened: bool = Fa
     ]
 
 
-def permalink(given: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
+def permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
     """The address of a query that finds the same records later: a start relative to now becomes a timestamp. The newest records start at the oldest
     that was found."""
-    values = {name: value for name, value in given.items() if value and name != "resume"}
+    values = {name: value for name, value in parameters.items() if value and name != "resume"}
     at_ms = None
     if query.start is StartPosition.MINUTES:
         at_ms = int(datetime.now(UTC).timestamp() * 1000) - (query.minutes or 0) * 60_000
@@ -204,9 +204,9 @@ def permalink(given: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) 
     return _address(values)
 
 
-def lookup_permalink(given: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
+def lookup_permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
     """Return the permanent address of a look-up. It has an end time: a look-up is newest first, so later records would displace the found ones."""
-    values = {name: value for name, value in given.items() if value and name != "resume"} | _start_of(query)
+    values = {name: value for name, value in parameters.items() if value and name != "resume"} | _start_of(query)
     if query.until_ms is None:
         newest_ms = max((r.timestamp_ms for r in rows if r.timestamp_ms is not None), default=0)
         until_s = max(int(datetime.now(UTC).timestamp()), newest_ms // 1000)
@@ -215,9 +215,9 @@ def lookup_permalink(given: QueryDict, query: RecordQuery, rows: Sequence[Messag
     return _address(values)
 
 
-def lookup_continue_link(given: QueryDict, query: RecordQuery, token: str) -> str:
+def lookup_continue_link(parameters: QueryDict, query: RecordQuery, token: str) -> str:
     """The address that continues a look-up. Its start does not move with the time."""
-    return _address({name: value for name, value in given.items() if value} | _start_of(query) | {"resume": token})
+    return _address({name: value for name, value in parameters.items() if value} | _start_of(query) | {"resume": token})
 
 
 def _start_of(query: RecordQuery) -> dict[str, str]:

@@ -225,10 +225,10 @@ class NavEntry:
 
 
 @lru_cache(maxsize=256)
-def navigation(seen: Visibility) -> list[tuple[str, list[NavEntry]]]:
-    """The sections with the entries that a user who sees `seen` may open. Labels are translated when a template shows them."""
+def navigation(visibility: Visibility) -> list[tuple[str, list[NavEntry]]]:
+    """The sections with the entries that a user with this visibility may open. Labels are translated when a template shows them."""
     sections = [
-        (title, [NavEntry(*e, reverse(e[0])) for e in entries if may_be_seen(seen, e[0])])
+        (title, [NavEntry(*e, reverse(e[0])) for e in entries if may_be_seen(visibility, e[0])])
         for title, entries in NAV_SECTIONS
     ]
     return [(title, entries) for title, entries in sections if entries]

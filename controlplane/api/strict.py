@@ -69,18 +69,18 @@ def unknown_fields(
                 yield FieldError(own, FieldCode.UNKNOWN_FIELD, f"{own}: {_hint('field', str(name), known)}")
 
 
-def unknown_parameters(given: Iterable[str], known: Iterable[str]) -> list[FieldError]:
+def unknown_parameters(sent: Iterable[str], declared: Iterable[str]) -> list[FieldError]:
     """One error per query parameter that the path does not have."""
-    known = set(known)
+    declared = set(declared)
     return [
-        FieldError(n, FieldCode.UNKNOWN_PARAMETER, f"{n}: {_hint(PARAMETER, n, known)}")
-        for n in given
-        if n not in known
+        FieldError(n, FieldCode.UNKNOWN_PARAMETER, f"{n}: {_hint(PARAMETER, n, declared)}")
+        for n in sent
+        if n not in declared
     ]
 
 
-def _hint(what: str, name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
+def _hint(what: str, name: str, declared: Iterable[str]) -> str:
+    names = sorted(declared)
     renamed = RENAMED.get(name) if what == PARAMETER else None
     near = [renamed] if renamed in names else get_close_matches(name, names, n=1)
     if near:

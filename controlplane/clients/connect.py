@@ -114,9 +114,9 @@ class ConnectClient:
                 reasons.append(str(error))
         raise ConnectUnreachable(" ".join(dict.fromkeys(reasons)), sent=False)
 
-    def _send(self, worker: ConnectWorker, method: str, path: str, what: str, given: object) -> object:
-        headers = worker.headers | ({} if given is None else {"Content-Type": "application/json"})
-        data = None if given is None else json.dumps(given).encode()
+    def _send(self, worker: ConnectWorker, method: str, path: str, what: str, body: object) -> object:
+        headers = worker.headers | ({} if body is None else {"Content-Type": "application/json"})
+        data = None if body is None else json.dumps(body).encode()
         request = Request(worker.label + path, data, headers, method=method)  # noqa: S310 - the setting allows http and https only.
         timeout = READ_SECONDS if method == "GET" else CHANGE_SECONDS
         try:

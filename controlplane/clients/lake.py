@@ -199,11 +199,11 @@ def _output(module: str, request: str, seconds: float) -> str:
     return output(command, request, seconds=seconds, memory_bytes=PROCESS_BYTES_MAX, folder=settings.BASE_DIR)
 
 
-def _table_row(found: Table) -> LakeTable:
-    snapshot = found.current_snapshot()
+def _table_row(table: Table) -> LakeTable:
+    snapshot = table.current_snapshot()
     summary = snapshot.summary if snapshot is not None else None
-    namespace, name = found.name()
-    fields = [f"{f.transform}({found.schema().find_column_name(f.source_id)})" for f in found.spec().fields]
+    namespace, name = table.name()
+    fields = [f"{f.transform}({table.schema().find_column_name(f.source_id)})" for f in table.spec().fields]
     return LakeTable(
         name=name,
         namespace=namespace,
@@ -211,10 +211,10 @@ def _table_row(found: Table) -> LakeTable:
         rows=_number(summary, "total-records"),
         files=_number(summary, "total-data-files"),
         bytes=_number(summary, "total-files-size"),
-        snapshots=len(found.snapshots()),
+        snapshots=len(table.snapshots()),
         committed_at=_time(snapshot.timestamp_ms) if snapshot is not None else None,
         partitioned_by=", ".join(fields),
-        location=found.location(),
+        location=table.location(),
     )
 
 
@@ -240,12 +240,12 @@ def _columns(fields: Iterable[NestedField], prefix: str) -> Iterator[tuple[str, 
             yield from _columns(inner, f"{prefix}{field.name}.")
 
 
-def _files(found: Table) -> Iterator[LakeFile]:
+def _files(table: Table) -> Iterator[LakeFile]:
     """The first files of the current snapshot. The rest is in `<table>.files` of any engine."""
-    snapshot, count = found.current_snapshot(), 0
-    fields, schema = found.spec().fields, found.schema()
-    for manifest in snapshot.manifests(found.io) if snapshot is not None else ():
-        for entry in manifest.fetch_manifest_entry(found.io, discard_deleted=True):
+    snapshot, count = table.current_snapshot(), 0
+    fields, schema = table.spec().fields, table.schema()
+    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             file = entry.data_file
             values = ", ".join(
                 f"{f.name}={f.transform.to_human_string(schema.find_type(f.source_id), file.partition[i])}"

@@ -31,21 +31,21 @@ def facts(layout: Layout, old: ClusterFacts) -> ClusterFacts:
     }
 
 
-def zookeeper_security(folder: Path, known: ClusterFacts) -> ZooKeeperSecurity | None:
+def zookeeper_security(folder: Path, credentials: ClusterFacts) -> ZooKeeperSecurity | None:
     """TLS and SASL settings of the local ZooKeeper; None for an unsecured cluster."""
-    if not known.get("secure"):
+    if not credentials.get("secure"):
         return None
     pki = folder / "pki"
-    return ZooKeeperSecurity(pki / "zookeeper.pem", pki / "ca.pem", OPERATOR, known["zookeeper_password"])
+    return ZooKeeperSecurity(pki / "zookeeper.pem", pki / "ca.pem", OPERATOR, credentials["zookeeper_password"])
 
 
-def write_credentials(layout: Layout, known: ClusterFacts) -> dict[int, dict[str, object]]:
+def write_credentials(layout: Layout, credentials: ClusterFacts) -> dict[int, dict[str, object]]:
     """Write the certificates and the client files. Returns each broker's settings."""
     authority = Authority(layout.folder / "pki")
     client = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": MECHANISM,
-        "sasl.jaas.config": _JAAS.format(OPERATOR, known["kafka_password"]),
+        "sasl.jaas.config": _JAAS.format(OPERATOR, credentials["kafka_password"]),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": authority.ca,
     }
@@ -53,17 +53,17 @@ def write_credentials(layout: Layout, known: ClusterFacts) -> dict[int, dict[str
     zookeeper = {
         "zookeeper.ssl.client.enable": "true",
         "zookeeper.ssl.truststore.location": authority.ca,
-        "zookeeper.sasl.jaas.config": _JAAS.format(OPERATOR, known["zookeeper_password"]),
+        "zookeeper.sasl.jaas.config": _JAAS.format(OPERATOR, credentials["zookeeper_password"]),
         "zookeeper.set.acl": "true",
     }
-    for path, lines in ((known["kafka_config"], client), (known["zookeeper_config"], zookeeper)):
+    for path, lines in ((credentials["kafka_config"], client), (credentials["zookeeper_config"], zookeeper)):
         write_private(Path(path), "".join(f"{k}={v}\n" for k, v in lines.items()))
     return {
         n: {
             "listeners": f"SASL_SSL://127.0.0.1:{layout.broker_port(n)}",
             "sasl.enabled.mechanisms": MECHANISM,
             "sasl.mechanism.inter.broker.protocol": MECHANISM,
-            "sasl.jaas.config": _JAAS.format(BROKER, known["broker_password"]),
+            "sasl.jaas.config": _JAAS.format(BROKER, credentials["broker_password"]),
             "ssl.keystore.location": authority.issue(f"broker-{n}"),
             "ssl.truststore.location": authority.ca,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -74,12 +74,12 @@ def write_credentials(layout: Layout, known: ClusterFacts) -> dict[int, dict[str
     }
 
 
-def ensure_users(known: ClusterFacts) -> None:
+def ensure_users(credentials: ClusterFacts) -> None:
     """Write the credentials of both users as rows. Brokers read them from the metadata log, so no Kafka connection is needed."""
     from controlplane.models import AccessEntry
     from controlplane.services.access import password_fits, set_password
 
-    for user, password in ((BROKER, known["broker_password"]), (OPERATOR, known["kafka_password"])):
+    for user, password in ((BROKER, credentials["broker_password"]), (OPERATOR, credentials["kafka_password"])):
         row = AccessEntry.objects.filter(kind="scram", key=f"{MECHANISM}:{user}").first()
         if row is None or not password_fits(row, password):
             set_password(user, password, mechanism=MECHANISM, actor="up")

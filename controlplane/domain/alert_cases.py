@@ -305,8 +305,8 @@ WHO_CHARS_MAX = 250
 """Maximum number of characters of a principal in the subject of an alert: a certificate may have a longer name."""
 
 
-def refused_subject(who: str, reason: str) -> str:
-    return f"{who[:WHO_CHARS_MAX]} ({reason.replace('_', ' ')})"
+def refused_subject(client: str, reason: str) -> str:
+    return f"{client[:WHO_CHARS_MAX]} ({reason.replace('_', ' ')})"
 
 
 def refused_client(subject: str) -> str:

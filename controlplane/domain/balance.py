@@ -98,25 +98,25 @@ def propose(
     return Balance(changes, before, _loads(work), tuple(results), _notes(work, len(open_)))
 
 
-def _spread(work: BalanceState, goal: Goal, kept: Sequence[Goal]) -> None:
-    """Move load off overloaded brokers first, then onto underloaded brokers, each only as far as the bounds. `kept`: goals whose bounds
+def _spread(work: BalanceState, goal: Goal, current: Sequence[Goal]) -> None:
+    """Move load off overloaded brokers first, then onto underloaded brokers, each only as far as the bounds. `current`: goals whose bounds
     must be kept."""
     work.attempts = 0
     low, high = work.bounds(goal)
     of = work.load[goal]
     for donor in sorted(work.open, key=lambda b: (-of[b], b)):
         if of[donor] > high:
-            _give(work, goal, donor, kept, until=high, floor=low, ceiling=high)
+            _give(work, goal, donor, current, until=high, floor=low, ceiling=high)
     for needy in sorted(work.open, key=lambda b: (of[b], b)):
         if of[needy] < low:
-            _take(work, goal, needy, kept, low, high)
+            _take(work, goal, needy, current, low, high)
 
 
 def _give(
     work: BalanceState,
     goal: Goal,
     donor: int,
-    kept: Sequence[Goal],
+    current: Sequence[Goal],
     *,
     until: float,
     floor: float,
@@ -136,17 +136,17 @@ def _give(
             continue
         receivers = (only,) if only is not None else _receivers(work, goal, i, donor)
         for new in receivers:
-            if of[new] + weight <= ceiling and _move(work, goal, i, donor, new, kept):
+            if of[new] + weight <= ceiling and _move(work, goal, i, donor, new, current):
                 break
 
 
-def _take(work: BalanceState, goal: Goal, needy: int, kept: Sequence[Goal], low: float, high: float) -> None:
+def _take(work: BalanceState, goal: Goal, needy: int, current: Sequence[Goal], low: float, high: float) -> None:
     of = work.load[goal]
     mean = work.mean(goal)
     for donor in sorted(work.open, key=lambda b: (-of[b], b)):
         if work.attempts >= ATTEMPTS_MAX or of[needy] >= low or of[donor] <= mean:
             return
-        _give(work, goal, donor, kept, until=mean, floor=low, ceiling=high, only=needy)
+        _give(work, goal, donor, current, until=mean, floor=low, ceiling=high, only=needy)
 
 
 def _candidates(work: BalanceState, goal: Goal, donor: int) -> Iterator[int]:
@@ -168,27 +168,27 @@ def _receivers(work: BalanceState, goal: Goal, i: int, donor: int) -> list[int]:
     return sorted(fit, key=lambda b: (of[b], b))[:RECEIVERS_TRIED_MAX]
 
 
-def _move(work: BalanceState, goal: Goal, i: int, old: int, new: int, kept: Sequence[Goal]) -> bool:
+def _move(work: BalanceState, goal: Goal, i: int, old: int, new: int, current: Sequence[Goal]) -> bool:
     """Apply the move if the hard rules and the earlier goals allow it."""
     work.attempts += 1
     if goal in LED:
         # A new order changes neither replicas nor bytes.
         if new not in work.placed[i] or not work.may_lead(i, new):
             return False
-        if not _keeps(work, [g for g in kept if g in LED], i, old, new):
+        if not _keeps(work, [g for g in current if g in LED], i, old, new):
             return False
         work.lead(i, new)
         return True
     leads = work.placed[i][0] == old
-    if not work.may_replace(i, old, new) or not _keeps(work, kept, i, old, new, leads=leads):
+    if not work.may_replace(i, old, new) or not _keeps(work, current, i, old, new, leads=leads):
         return False
     work.replace(i, old, new)
     return True
 
 
-def _keeps(work: BalanceState, kept: Sequence[Goal], i: int, old: int, new: int, *, leads: bool = True) -> bool:
+def _keeps(work: BalanceState, current: Sequence[Goal], i: int, old: int, new: int, *, leads: bool = True) -> bool:
     """Return whether no broker leaves the bounds of an earlier goal, or moves further out of them."""
-    for goal in kept:
+    for goal in current:
         if goal in LED and not leads:
             continue
         low, high = work.bounds(goal)
@@ -209,8 +209,8 @@ def _needless(work: BalanceState) -> int:
     return count
 
 
-def _spread_racks(work: BalanceState, kept: Sequence[Goal]) -> Obstacle | None:
-    """`kept`: goals whose bounds must be kept and whose means must not change. Returns the most frequent reason why a replica stays in a shared
+def _spread_racks(work: BalanceState, current: Sequence[Goal]) -> Obstacle | None:
+    """`current`: goals whose bounds must be kept and whose means must not change. Returns the most frequent reason why a replica stays in a shared
     rack, None if none does."""
     racks = {work.rack(b) for b in work.open} - {None}
     stays: Counter[Obstacle] = Counter()
@@ -219,7 +219,7 @@ def _spread_racks(work: BalanceState, kept: Sequence[Goal]) -> Obstacle | None:
             of = [work.rack(b) for b in replicas]
             if of[place] is None or of.count(of[place]) < 2 or not racks - set(of):
                 continue
-            refused = _change_rack(work, i, place, racks - set(of), kept)
+            refused = _change_rack(work, i, place, racks - set(of), current)
             if refused is not None:
                 stays[refused] += 1
     order = list(Obstacle)

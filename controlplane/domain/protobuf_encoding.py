@@ -139,18 +139,18 @@ def _is_plain(kind: Descriptor | None) -> bool:
 def _check_leaf(
     descriptor: Descriptor,
     field: FieldDescriptor,
-    given: Json,
-    shown: Json,
+    value: Json,
+    text: Json,
     path: str,
     faults: Faults,
     expected: FieldDescriptor | None = None,
 ) -> None:
-    """`given`: the value as the field has it, `shown`: the part of it at `path`. `expected`: the field whose type that part has."""
+    """`value`: the value as the field has it, `text`: the part of it at `path`. `expected`: the field whose type that part has."""
     json_format = load_library(JSON_FORMAT)
     try:
-        json_format.ParseDict({field.name: given}, protobuf_class(descriptor)())
+        json_format.ParseDict({field.name: value}, protobuf_class(descriptor)())
     except json_format.ParseError:
-        faults.add(path, type_name(expected or field), shown)
+        faults.add(path, type_name(expected or field), text)
 
 
 def type_name(field: FieldDescriptor) -> str:

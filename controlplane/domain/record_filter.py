@@ -100,21 +100,21 @@ class JsonCondition:
 
         return matches
 
-    def _compares(self, found: Json) -> bool:
+    def _compares(self, node: Json) -> bool:
         operator, literal = self.operator, self.literal
         if operator is JsonOperator.EQUAL:
-            return _equal(found, literal)
+            return _equal(node, literal)
         if operator is JsonOperator.UNEQUAL:
-            return not _equal(found, literal)
+            return not _equal(node, literal)
         if operator is JsonOperator.CONTAINS:
-            if isinstance(found, str):
-                return str(literal) in found
-            return isinstance(found, list) and any(_equal(x, literal) for x in found[:BRANCHES_MAX])
-        if isinstance(literal, str) != isinstance(found, str) or not isinstance(found, str | int | float):
+            if isinstance(node, str):
+                return str(literal) in node
+            return isinstance(node, list) and any(_equal(x, literal) for x in node[:BRANCHES_MAX])
+        if isinstance(literal, str) != isinstance(node, str) or not isinstance(node, str | int | float):
             return False
-        if isinstance(found, bool) or not isinstance(literal, str | int | float) or isinstance(literal, bool):
+        if isinstance(node, bool) or not isinstance(literal, str | int | float) or isinstance(literal, bool):
             return False
-        return _ORDER[operator](found, literal)
+        return _ORDER[operator](node, literal)
 
 
 def _unquote(text: str) -> str:
@@ -133,13 +133,13 @@ def _literal(text: str) -> Json:
     return value
 
 
-def _equal(found: Json, literal: Json) -> bool:
+def _equal(node: Json, literal: Json) -> bool:
     """Return whether both values are equal. As in JSON, true is not 1. A literal without quotes also equals text of the same form: `zip == 20095`."""
-    if isinstance(found, bool) or isinstance(literal, bool):
-        return found is literal
-    if isinstance(found, str) and isinstance(literal, int | float):
-        return found == str(literal)
-    return bool(found == literal)
+    if isinstance(node, bool) or isinstance(literal, bool):
+        return node is literal
+    if isinstance(node, str) and isinstance(literal, int | float):
+        return node == str(literal)
+    return bool(node == literal)
 
 
 def _values(document: Json, path: tuple[str | int | None, ...]) -> Iterator[Json]:

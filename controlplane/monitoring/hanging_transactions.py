@@ -115,10 +115,10 @@ class HangingTransactionMonitor:
                 leaders.setdefault(leader, {}).setdefault(topic, []).append(index)
         return leaders
 
-    def _note_open(self, found: Iterable[OpenKey], described: set[Spot], now_ms: int) -> None:
-        found = set(found)
-        kept = {k: at for k, at in self._open_since_ms.items() if k in found or k[:2] not in described}
-        self._open_since_ms = dict.fromkeys(found, now_ms) | kept
+    def _note_open(self, open_keys: Iterable[OpenKey], described: set[Spot], now_ms: int) -> None:
+        open_keys = set(open_keys)
+        kept = {k: at for k, at in self._open_since_ms.items() if k in open_keys or k[:2] not in described}
+        self._open_since_ms = dict.fromkeys(open_keys, now_ms) | kept
 
     @staticmethod
     def _write(hanging: dict[OpenKey, tuple[TransactionVerdict, str | None]], ended: list[int]) -> None:

@@ -115,7 +115,7 @@ def applied_threshold(name: ThresholdName, subject: str, values: AlertThresholds
 
 
 def _shape(
-    name: ThresholdName, values: AlertThresholds, row: AlertThreshold | None, own: list[AlertThresholdOverride]
+    name: ThresholdName, values: AlertThresholds, row: AlertThreshold | None, overrides: list[AlertThresholdOverride]
 ) -> AlertThresholdRow:
     rule = RULES[name]
     changed = row if name in values.values else None
@@ -133,6 +133,8 @@ def _shape(
         changed_by=changed.changed_by if changed is not None else "",
         objects=OBJECTS.get(name, ThresholdScope.CLUSTER),
         overrides=[
-            ThresholdOverrideRow(o.subject, o.value, o.changed_at, o.changed_by) for o in own if o.subject in valid
+            ThresholdOverrideRow(o.subject, o.value, o.changed_at, o.changed_by)
+            for o in overrides
+            if o.subject in valid
         ],
     )

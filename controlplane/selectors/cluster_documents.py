@@ -172,13 +172,13 @@ def last_applied_rows() -> list[DocumentPlanRow]:
     return [DocumentPlanRow(**_values(p)) for p in rows]
 
 
-def difference_row(found: DocumentDifference) -> DocumentDifferenceRow:
+def difference_row(difference: DocumentDifference) -> DocumentDifferenceRow:
     return DocumentDifferenceRow(
-        found.owner,
-        digest_of(found.steps),
-        **_numbers(s.action for s in found.steps),
-        steps=[_step_row(s) for s in found.steps],
-        refusals=[DocumentRefusal(p.path, p.detail) for p in found.refusals],
+        difference.owner,
+        digest_of(difference.steps),
+        **_numbers(s.action for s in difference.steps),
+        steps=[_step_row(s) for s in difference.steps],
+        refusals=[DocumentRefusal(p.path, p.detail) for p in difference.refusals],
     )
 
 
@@ -314,13 +314,13 @@ def binding_id(fields: Mapping[str, str]) -> int | None:
     return RoleBinding.objects.filter(**holder, **rest).values_list("pk", flat=True).first()
 
 
-def _value(found: ResourceId, value: dict[str, Any]) -> dict[str, Any]:
+def _value(resource: ResourceId, value: dict[str, Any]) -> dict[str, Any]:
     """The value of an access entry with the fields of a document."""
-    match found[0]:
+    match resource[0]:
         case ResourceKind.ACL:
             return {f: value[f] for f in ACL_FIELDS}
         case ResourceKind.QUOTA:
-            return {"entity": entity_of(found[1]), "limits": value}
+            return {"entity": entity_of(resource[1]), "limits": value}
     return {f: value[f] for f in ROUTE_FIELDS if f != "name" and f in value}
 
 

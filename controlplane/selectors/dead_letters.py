@@ -96,13 +96,13 @@ def source_of(dead_topic: str) -> str | None:
     return str(topic) if topic and dead_topic == dead_topic_name(str(topic)) else None
 
 
-def with_causes(of: DeadLetterTopic, records: Sequence[MessageRow]) -> list[DeadLetterRow]:
-    sent = _resendings(of.topic_id, records)
+def with_causes(topic: DeadLetterTopic, records: Sequence[MessageRow]) -> list[DeadLetterRow]:
+    sent = _resendings(topic.topic_id, records)
     return [
         DeadLetterRow(
             r,
-            cause_of(dict(r.headers), of.kind),
-            failed_record(_bytes(r.headers)) if of.of_share_groups else None,
+            cause_of(dict(r.headers), topic.kind),
+            failed_record(_bytes(r.headers)) if topic.of_share_groups else None,
             sent.get((r.partition, r.offset), []),
         )
         for r in records

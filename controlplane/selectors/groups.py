@@ -162,8 +162,8 @@ def _members(group: ConsumerGroup) -> list[StoredMember]:
     return [{**m, "partitions": [p for p in m.get("partitions", []) if sees(TOPIC, str(p[0]))]} for m in members]
 
 
-def _rows(found: Iterable[ConsumerGroup]) -> list[GroupRow]:
-    groups = list(found)
+def _rows(listed: Iterable[ConsumerGroup]) -> list[GroupRow]:
+    groups = list(listed)
     thresholds = current() if groups else AlertThresholds()
     return [_row(g, thresholds) for g in groups]
 

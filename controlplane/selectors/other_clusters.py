@@ -46,10 +46,10 @@ def cluster_links() -> list[ClusterLink]:
     return [ClusterLink(c.name, c.url, c.colour) for c in settings.OTHER_CONSOLES]
 
 
-def cluster_rows(own: Overview) -> list[ClusterRow]:
+def cluster_rows(overview: Overview) -> list[ClusterRow]:
     """This cluster first, then the others in the order of the settings."""
     known = {row.name: row for row in OtherCluster.objects.all()} if settings.OTHER_CONSOLES else {}
-    found = [_own(own)]
+    found = [_own(overview)]
     for console in settings.OTHER_CONSOLES:
         row = known.get(console.name)
         if row is None or row.url != console.url:

@@ -180,9 +180,9 @@ def subject_detail(name: str, number: int | None = None) -> SubjectDetail | None
     return detail
 
 
-def _referenced_by(client: SchemaRegistryClient, found: SubjectVersion) -> list[int] | None:
+def _referenced_by(client: SchemaRegistryClient, version: SubjectVersion) -> list[int] | None:
     try:
-        return subjects.referencing_ids(client, found.subject, found.version)
+        return subjects.referencing_ids(client, version.subject, version.version)
     except SchemaUnknown:
         return None
 

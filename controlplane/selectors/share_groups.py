@@ -198,11 +198,11 @@ def _offline_partitions() -> int:
 
 
 def _describe(
-    shown: Iterable[ListedShareGroup], brokers: Mapping[int, BrokerAddress]
+    listed: Iterable[ListedShareGroup], brokers: Mapping[int, BrokerAddress]
 ) -> dict[tuple[int, str], DescribedShareGroup]:
     """The descriptions of these groups, by coordinator and name. Two requests per coordinator."""
     requested: dict[int, list[str]] = {}
-    for g in shown:
+    for g in listed:
         requested.setdefault(g.coordinator, []).append(g.group_id)
     answers = _ask({b: brokers[b] for b in requested}, lambda c, b: client.describe_share_groups(c, requested[b]))
     return {(a.broker_id, g.group_id): g for a in answers for g in a.value or []}

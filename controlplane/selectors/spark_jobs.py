@@ -159,10 +159,10 @@ def run_log(run_id: int) -> SparkLog:
     return SparkLog(spark_runs.log_tail(run_id))
 
 
-def _job_rows(found: Sequence[SparkJob]) -> list[SparkJobRow]:
-    last = SparkRun.objects.filter(job__in=[j.pk for j in found]).values("job").annotate(last=Max("id")).values("last")
+def _job_rows(jobs: Sequence[SparkJob]) -> list[SparkJobRow]:
+    last = SparkRun.objects.filter(job__in=[j.pk for j in jobs]).values("job").annotate(last=Max("id")).values("last")
     runs = {r.job_id: r for r in SparkRun.objects.filter(pk__in=last)}
-    return [_job_row(j, runs.get(j.pk)) for j in found]
+    return [_job_row(j, runs.get(j.pk)) for j in jobs]
 
 
 def _job_row(j: SparkJob, run: SparkRun | None) -> SparkJobRow:

@@ -193,11 +193,11 @@ def silent_brokers(answers: Iterable[BrokerAnswer[T]]) -> list[SilentBroker]:
 
 
 def _describe(
-    shown: Iterable[ListedTransaction], brokers: Mapping[int, BrokerAddress]
+    listed: Iterable[ListedTransaction], brokers: Mapping[int, BrokerAddress]
 ) -> dict[tuple[int, str], DescribedTransaction]:
     """The descriptions of these transactional ids, by coordinator and id. One request per coordinator."""
     requested: dict[int, list[str]] = {}
-    for t in shown:
+    for t in listed:
         requested.setdefault(t.coordinator, []).append(t.transactional_id)
     addresses = {b: brokers[b] for b in requested}
     answers = ask(addresses, lambda c, b: client.describe_transactions(c, requested[b]))

@@ -180,13 +180,13 @@ def _pending(topic: str, partition: int, key: bytes, from_ms: int | None, to_ms:
     return found
 
 
-def _read_back(found: _Cancellable) -> CancelState:
+def _read_back(cancellable: _Cancellable) -> CancelState:
     """The state of the record at its leader, after the tombstone was acknowledged."""
-    preview, until = found.preview, time.monotonic() + CONFIRM_SECONDS
+    preview, until = cancellable.preview, time.monotonic() + CONFIRM_SECONDS
     while True:
         try:
             at = preview.deliver_at_ms
-            rows = _pending(preview.topic, preview.partition, found.key, at, at + 1).rows
+            rows = _pending(preview.topic, preview.partition, cancellable.key, at, at + 1).rows
         except Rejected:
             rows = None
         if rows is not None:

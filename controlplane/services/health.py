@@ -51,12 +51,12 @@ def evaluate(thresholds: AlertThresholds | None = None) -> list[CheckOutcome]:
     return found
 
 
-def _store(found: list[CheckOutcome]) -> None:
+def _store(checks: list[CheckOutcome]) -> None:
     now = timezone.now()
     results = {r.name: r for r in HealthResult.objects.all()}
     failures = {(f.name, f.subject): f for f in HealthFailure.objects.all()}
     new, changed = [], []
-    for check in found:
+    for check in checks:
         old = results.get(check.name)
         since = old.since if old is not None and old.state == check.state else now
         HealthResult.objects.update_or_create(
@@ -114,8 +114,8 @@ def _broker_values() -> dict[CheckName, Values]:
     brokers = list(Broker.objects.all())
     living = [b for b in brokers if b.alive]
 
-    def each(value: Callable[[Broker], float | None], of: list[Broker] = living) -> Values:
-        return {str(b.broker_id): value(b) for b in of}
+    def each(value: Callable[[Broker], float | None], brokers: list[Broker] = living) -> Values:
+        return {str(b.broker_id): value(b) for b in brokers}
 
     def skew(count: Callable[[Broker], int]) -> Values:
         mean = sum(count(b) for b in living) / len(living) if living else 0

@@ -193,7 +193,7 @@ def _json(f: StoredForecast) -> dict[str, object]:
     }
 
 
-def report(found: Sequence[StoredForecast], checked: Sequence[Accuracy]) -> list[ReportTable]:
+def report(forecasts: Sequence[StoredForecast], checked: Sequence[Accuracy]) -> list[ReportTable]:
     def shown(at: datetime | None, f: StoredForecast) -> str:
         return at.isoformat(timespec="minutes") if at is not None else f"after {f.until.isoformat(timespec='minutes')}"
 
@@ -203,7 +203,7 @@ def report(found: Sequence[StoredForecast], checked: Sequence[Accuracy]) -> list
             ("subject", "figure", "value", "level", "10 %", "median", "90 %"),
             [
                 (f.subject, f.figure, f.value, f.level, shown(f.low, f), shown(f.median, f), shown(f.high, f))
-                for f in found
+                for f in forecasts
             ],
         ),
         ReportTable(

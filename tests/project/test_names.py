@@ -85,7 +85,7 @@ class A:
 VAGUE_PARAMETER = re.compile(
     r"_?(?:found|given|said|made|kept|known|seen|told|asked|shown|mine|own|ours|rest|these|those|who|whose|of)"
 )
-PARAMETERS_MAX = 104
+PARAMETERS_MAX = 25
 """Parameters of product functions with a name that does not say what they hold. Lower it when parameters get a better name; never raise it."""
 
 

@@ -43,33 +43,33 @@ def plan(settings: CliOptions, body: dict[str, Any], comment: str) -> Mapping[st
     return found
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
+def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """A plan or a difference, as lines of text."""
-    for step in found["steps"]:
+    for step in plan["steps"]:
         failed = f"  {step['result']}: {step['detail']}" if step["result"] in ("failed", "skipped") else ""
         yield f"{SIGNS[step['action']]} {step['kind']} {step['name']} ({step['action']}){failed}"
         if step["action"] != "delete":
             for change in step["changes"]:
                 old = "" if step["action"] == "create" else f"{_text(change['before'])} -> "
                 yield f"    {change['field']}: {old}{_text(change['after'])}"
-    for refusal in found.get("refusals", ()):
+    for refusal in plan.get("refusals", ()):
         yield f"! {refusal['path']}: {refusal['detail']}"
-    if not found["steps"]:
-        yield from [] if found.get("refusals") else ["no difference"]
+    if not plan["steps"]:
+        yield from [] if plan.get("refusals") else ["no difference"]
     else:
-        numbers = ", ".join(f"{found[n]} {n}" for n in ("creates", "alters", "deletes"))
-        ran = found.get("done") or found.get("failed")
-        done = f"; {found['done']} of {len(found['steps'])} steps done" if ran else ""
-        what = f"plan {found['id']}" if "id" in found else "difference"
-        yield f"{what}: {numbers}; digest {found['digest'][:12]}{done}"
+        numbers = ", ".join(f"{plan[n]} {n}" for n in ("creates", "alters", "deletes"))
+        ran = plan.get("done") or plan.get("failed")
+        done = f"; {plan['done']} of {len(plan['steps'])} steps done" if ran else ""
+        what = f"plan {plan['id']}" if "id" in plan else "difference"
+        yield f"{what}: {numbers}; digest {plan['digest'][:12]}{done}"
 
 
 def _text(value: object) -> str:
     return "not set" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _show(settings: CliOptions, found: Mapping[str, object]) -> None:
-    for line in [json.dumps(found, indent=2, ensure_ascii=False)] if settings.json else lines(found):
+def _show(settings: CliOptions, plan: Mapping[str, object]) -> None:
+    for line in [json.dumps(plan, indent=2, ensure_ascii=False)] if settings.json else lines(plan):
         click.echo(line)
 
 

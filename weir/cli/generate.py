@@ -58,9 +58,9 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def table(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def table(openapi: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row per operation, sorted by command. Raises ValueError if two operations would have the same command, or an option the name of a general one."""
-    rows = sorted(_rows(found), key=lambda row: (row["noun"], row["verb"]))
+    rows = sorted(_rows(openapi), key=lambda row: (row["noun"], row["verb"]))
     commands = [(row["noun"], row["verb"]) for row in rows]
     if twice := sorted({c for c in commands if commands.count(c) > 1}):
         raise ValueError(f"more than one operation for {twice}: give one of them a verb in VERBS")
@@ -71,9 +71,9 @@ def table(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    schemas = found["components"]["schemas"]
-    for full, methods in found["paths"].items():
+def _rows(openapi: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    schemas = openapi["components"]["schemas"]
+    for full, methods in openapi["paths"].items():
         path = full.removeprefix(PREFIX)
         if path in LEFT_OUT:
             continue
@@ -82,7 +82,7 @@ def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 continue
             operation = methods[method]
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-            noun, verb = _command(method, path, found["paths"])
+            noun, verb = _command(method, path, openapi["paths"])
             if verb == "show" and operation["operationId"].endswith("_list"):
                 verb = "list"
             yield {

@@ -150,40 +150,40 @@ def _machine(name: str, row: object, problems: list[str]) -> Machine | None:
     return Machine(name, int(number or 0), str(address), rack, frozenset(MachineRole(r) for r in roles or ()), broker)
 
 
-def _problems(found: Inventory) -> list[str]:
+def _problems(inventory: Inventory) -> list[str]:
     problems = []
     for what in ("id", "address"):
-        values = [getattr(m, what) for m in found.machines]
+        values = [getattr(m, what) for m in inventory.machines]
         problems += [f"two machines have the {what} {v}" for v in sorted({v for v in values if values.count(v) > 1})]
-    problems += [f"no machine has the role {role}" for role in AT_LEAST_ONE if not found.having(role)]
+    problems += [f"no machine has the role {role}" for role in AT_LEAST_ONE if not inventory.having(role)]
     problems += [
-        f"more than one machine has the role {role}: {', '.join(m.name for m in found.having(role))}"
+        f"more than one machine has the role {role}: {', '.join(m.name for m in inventory.having(role))}"
         for role in AT_MOST_ONE
-        if len(found.having(role)) > 1
+        if len(inventory.having(role)) > 1
     ]
-    spark = found.having(MachineRole.SPARK_WORKER)
-    if len(spark) > 1 and not any(found.settings.get(name) for name in SHARED_LAKE):
+    spark = inventory.having(MachineRole.SPARK_WORKER)
+    if len(spark) > 1 and not any(inventory.settings.get(name) for name in SHARED_LAKE):
         problems.append(
             f"several machines have the role {MachineRole.SPARK_WORKER} ({', '.join(m.name for m in spark)}), but the lake is a folder of each machine: set "
             f"[settings] {' or '.join(SHARED_LAKE)} to storage that all of them reach"
         )
-    if found.security:
+    if inventory.security:
         problems += [
             f"[security] has the unknown key {n}; allowed: {', '.join(SECURITY)}"
-            for n in found.security
+            for n in inventory.security
             if n not in SECURITY
         ]
         problems += [
             f"[security] {n} is missing or not of the form {form}"
             for n, form in SECURITY.items()
-            if not re.fullmatch(form, found.security.get(n, ""))
+            if not re.fullmatch(form, inventory.security.get(n, ""))
         ]
-    servers = len(found.having(MachineRole.ZOOKEEPER))
+    servers = len(inventory.having(MachineRole.ZOOKEEPER))
     if servers and servers % 2 == 0:
         problems.append(f"{servers} ZooKeeper servers survive no more failures than {servers - 1}: use an odd number")
     problems += [
         f"machine {m.name} has settings of a broker but not the role"
-        for m in found.machines
+        for m in inventory.machines
         if m.broker and MachineRole.BROKER not in m.roles
     ]
     return problems

@@ -78,28 +78,28 @@ def uniform_assignor(
 
 
 def _assign_same_subscriptions(
-    in_order: list[str], kept: dict[str, list[TopicPartition]], left: list[TopicPartition]
+    in_order: list[str], current: dict[str, list[TopicPartition]], left: list[TopicPartition]
 ) -> dict[str, list[TopicPartition]]:
     """All members have the same subscription: the sizes differ by at most one, and the members with the most partitions keep the remainder."""
-    each, more = divmod(len(left) + sum(map(len, kept.values())), len(in_order))
-    favoured = set(sorted(in_order, key=lambda m: -len(kept[m]))[:more])
+    each, more = divmod(len(left) + sum(map(len, current.values())), len(in_order))
+    favoured = set(sorted(in_order, key=lambda m: -len(current[m]))[:more])
     quota = {m: each + (m in favoured) for m in in_order}
-    for member, mine in kept.items():
+    for member, mine in current.items():
         if len(mine) > quota[member]:
             mine.sort()
             left += mine[quota[member] :]
             del mine[quota[member] :]
     left.sort(reverse=True)
     for member in in_order:
-        while len(kept[member]) < quota[member]:
-            kept[member].append(left.pop())
-    return kept
+        while len(current[member]) < quota[member]:
+            current[member].append(left.pop())
+    return current
 
 
 def _assign_different_subscriptions(
     members: Mapping[str, MemberSubscription],
     in_order: list[str],
-    kept: dict[str, list[TopicPartition]],
+    current: dict[str, list[TopicPartition]],
     left: list[TopicPartition],
 ) -> dict[str, list[TopicPartition]]:
     """Assign each partition to the subscriber with the fewest partitions. Then move partitions while the sizes differ by two or more."""
@@ -107,7 +107,7 @@ def _assign_different_subscriptions(
     for member in in_order:
         for topic in members[member].topics:
             takers.setdefault(topic, []).append(member)
-    shares = {m: set(mine) for m, mine in kept.items()}
+    shares = {m: set(mine) for m, mine in current.items()}
     # Assign partitions with few subscribers first; the other partitions can then balance the members.
     for tp in sorted(left, key=lambda tp: (len(takers[tp.topic_id]), tp)):
         shares[min(takers[tp.topic_id], key=lambda m: len(shares[m]))].add(tp)

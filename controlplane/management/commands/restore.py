@@ -93,10 +93,10 @@ class Command(BaseCommand):
         )
 
     @staticmethod
-    def _build(image: Image, found: list[LogDirsInspection], there: Image, options: RestoreOptions) -> Rebuilt:
+    def _build(image: Image, backup: list[LogDirsInspection], there: Image, options: RestoreOptions) -> Rebuilt:
         return rebuild(
             image,
-            found,
+            backup,
             chain_hash=uuid4().hex * 2,
             without=frozenset(options["without"]),
             older=frozenset(options["older"]),
