@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
+from django.utils import translation
 
 from tests.unit.console.seed import seed
 from tests.unit.controlplane.world import World
@@ -21,6 +23,13 @@ def numbered_from_one(db: None) -> None:
             cursor.execute("SELECT relname FROM pg_class WHERE relkind = 'S' AND relname LIKE 'controlplane_%'")
             for (name,) in cursor.fetchall():
                 cursor.execute(f"ALTER SEQUENCE {connection.ops.quote_name(name)} RESTART")
+
+
+@pytest.fixture(autouse=True)
+def default_language() -> Iterator[None]:
+    """A request for a Chinese page leaves its language active in the thread, and another test would read Chinese texts."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture(autouse=True)
