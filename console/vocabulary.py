@@ -36,6 +36,7 @@ from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.window import DAYS
 from controlplane.selectors import top
 from controlplane.selectors.brokers import REFUSAL_REASONS
+from controlplane.selectors.messages import PROBLEM_TEXTS
 from controlplane.selectors.moves import WAIT_REASONS, WAIT_SEPARATOR
 from controlplane.selectors.topics import CONFIG_DOCS
 from weir_common import spark_jobs
@@ -183,6 +184,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((text, "") for r in alert.RULES for text in (r.text, r.do))
     yield from alert_phrases.texts()
     yield from page_phrases.texts()
+    yield from ((text, "") for text in PROBLEM_TEXTS.values())
     yield from ((text, "") for text in leader_election.VERDICT_TEXTS.values())
     yield from ((word_text(cause), "") for cause in StallCause)
     yield from ((sentence, "") for sentence in external_login.REFUSALS.values())

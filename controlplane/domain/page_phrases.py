@@ -60,6 +60,13 @@ UNLIMITED_RETENTION = (
     "copies all data, set a retention, or set a deadline, after which the old records can be deleted."
 )
 
+TIME_NOT_KNOWN = "The cluster at {at} is not known: {known}."
+KNOWN_UNTIL = "known until {time}"
+KNOWN_FROM = "known from {time}"
+NOTHING_KEPT = "nothing is retained yet"
+
+NOT_READ_TO_END = "Partition {partition} was not read to the end: {problem}"
+
 
 def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "")."""

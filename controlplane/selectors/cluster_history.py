@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataError
+from controlplane.domain import page_phrases as texts
 from controlplane.domain.cluster_difference import (
     DifferenceKind,
     StateDifference,
@@ -24,6 +25,7 @@ from controlplane.domain.cluster_difference import (
 )
 from controlplane.domain.errors import Rejected
 from controlplane.domain.metadata_history import unpack_entries, unpack_image
+from controlplane.domain.phrases import Phrase, sentence
 from controlplane.models import Cluster, MetadataImage, MetadataSegment
 from controlplane.selectors.paging import Page, PageStart, numbered
 
@@ -97,9 +99,9 @@ class UnknownTime(Rejected):
 
     def __init__(self, at: datetime, before: datetime | None, after: datetime | None) -> None:
         self.before, self.after = before, after
-        near = [f"known until {_text(before)}" if before else "", f"known from {_text(after)}" if after else ""]
-        known = ", ".join(n for n in near if n) or "nothing is kept yet"
-        super().__init__(f"The cluster at {_text(at)} is not known: {known}.", "at")
+        near = ((texts.KNOWN_UNTIL, before), (texts.KNOWN_FROM, after))
+        known = [Phrase(text, {"time": _text(time)}) for text, time in near if time] or [Phrase(texts.NOTHING_KEPT)]
+        super().__init__(sentence(texts.TIME_NOT_KNOWN, at=_text(at), known=known), "at")
 
 
 def _text(at: datetime) -> str:

@@ -20,6 +20,8 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.formats import Format, Rendered
 from controlplane.domain.key_partition import key_partitions
 from controlplane.domain.masking import RecordRenderer
+from controlplane.domain.page_phrases import NOT_READ_TO_END
+from controlplane.domain.phrases import Phrase, sentence
 from controlplane.domain.record_expression import EvaluationError, ExpressionFilter, variables_of
 from controlplane.domain.record_filter import Matcher
 from controlplane.domain.record_query import PARTITIONS_MAX, RecordQuery, ResumePoint, StartPosition
@@ -298,7 +300,11 @@ def _partition_reads(
     out = []
     for p in partitions:
         r, problem = known.get(p), problems.get(p)
-        note = f"Partition {p} was not read to the end: {PROBLEM_TEXTS[problem]}" if problem else notes.get(p, "")
+        note = (
+            sentence(NOT_READ_TO_END, partition=str(p), problem=Phrase(PROBLEM_TEXTS[problem]))
+            if problem
+            else notes.get(p, "")
+        )
         row = PartitionRead(p, None, None, None) if r is None else PartitionRead(p, r.start, r.end, r.position)
         out.append(replace(row, problem=problem.value if problem else "", note=note))
     return out

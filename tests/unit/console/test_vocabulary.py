@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from django.utils import translation
 
 from console import vocabulary
@@ -11,6 +13,7 @@ from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.leader_election import ElectionVerdict, verdict_text
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import TopicScope
+from controlplane.selectors.cluster_history import UnknownTime
 from controlplane.selectors.moves import title_of
 
 
@@ -52,6 +55,16 @@ def test_sentences_with_values_are_translated_as_a_whole() -> None:
         assert vocabulary.translated(few) == "t-0：没有该 Broker 时有 1 个同步副本，但 min.insync.replicas 为 2。"
         assert vocabulary.translated(title) == "将 Topic t 迁移到 Broker 1, 2"
         assert vocabulary.translated(verdict_text(ElectionVerdict.BROKER_OFFLINE, 7)) == "Broker 7 已宕机。"
+
+
+def test_a_sentence_has_translated_parts() -> None:
+    error = UnknownTime(datetime(2026, 1, 2, tzinfo=UTC), None, datetime(2026, 1, 3, tzinfo=UTC))
+    assert error.reason == "The cluster at 2026-01-02 00:00:00 UTC is not known: known from 2026-01-03 00:00:00 UTC."
+    with translation.override("zh-hans"):
+        assert (
+            vocabulary.translated(error.reason)
+            == "2026-01-02 00:00:00 UTC 的集群状态未知：从 2026-01-03 00:00:00 UTC 起已知。"
+        )
 
 
 def test_every_threshold_has_a_title() -> None:
