@@ -7,6 +7,7 @@ from typing import Unpack
 from django import forms
 from django.utils.translation import gettext as _
 
+from console import vocabulary
 from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import SUBJECT_CHARS_MAX, ThresholdScope
@@ -64,7 +65,7 @@ class ThresholdOverrideForm(WeirForm):
         super().__init__(data, **options)
         self.fields["subject"].label = SUBJECT_LABELS[row.objects]
         field = self.fields["value"]
-        field.label = _("Value ({unit})").format(unit=row.unit)
+        field.label = _("Value ({unit})").format(unit=vocabulary.translated(row.unit))
         field.help_text = _(
             "From {minimum:,.0f} to {maximum:,.0f}. Empty: the value of the cluster, {value:,g}."
         ).format(minimum=row.minimum, maximum=row.maximum, value=row.value)
@@ -80,7 +81,7 @@ class ThresholdForm(WeirForm):
         super().__init__(data, **options)
         field = self.fields["value"]
         field.initial = f"{row.value:g}"
-        field.label = _("Value ({unit})").format(unit=row.unit)
+        field.label = _("Value ({unit})").format(unit=vocabulary.translated(row.unit))
         field.help_text = _("From {minimum:,.0f} to {maximum:,.0f}. Empty: the default, {default:,g}.").format(
             minimum=row.minimum, maximum=row.maximum, default=row.default
         )

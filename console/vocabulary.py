@@ -245,6 +245,8 @@ WORDS = (
     *LOGIN_ADVICE,
     *ShareStall,
     *alert_thresholds.ThresholdScope,
+    *alert_thresholds.ThresholdUnit,
+    *anomaly.Baseline,
 )
 """Kinds and states that are shown as words."""
 

@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from console.quota_forms import QuotaForm, QuotaLimitsForm
+from console.templatetags.quotas import limit as limit_text
 from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
@@ -103,7 +104,7 @@ def delete(request: HttpRequest, quota_id: int) -> HttpResponse:
         title=_("Delete the quota of {name}").format(name=row.name),
         lines=[
             *(
-                _("{quota}: {value:g} {unit} per broker.").format(quota=limit.quota, value=limit.value, unit=limit.unit)
+                _("{quota}: {limit} per broker.").format(quota=limit.quota, limit=limit_text(limit))
                 for limit in row.limits
             ),
             _("Less specific quotas apply to its clients afterwards."),
