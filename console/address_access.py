@@ -7,7 +7,6 @@ Invariant: the same rules decide here and when the address is requested. Does no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from django.conf import settings
@@ -25,7 +24,7 @@ DENIED = gettext_lazy("Your account is a viewer. This operation needs the operat
 User = AbstractBaseUser | AnonymousUser
 
 
-def hidden(match: ResolverMatch | None, fields: Mapping[str, Any], query: Mapping[str, Any]) -> str:
+def hidden(match: ResolverMatch | None, fields: Mapping[str, object], query: Mapping[str, object]) -> str:
     """Return the reason why the user of this request may not see the page; empty if the user may."""
     page = match.url_name or "" if match else ""
     rule = access_rules.VIEWS.get(page) or access_rules.RULES.get(page)
@@ -34,7 +33,9 @@ def hidden(match: ResolverMatch | None, fields: Mapping[str, Any], query: Mappin
     )
 
 
-def lacking_role(user: User, match: ResolverMatch | None, fields: Mapping[str, Any], query: Mapping[str, Any]) -> str:
+def lacking_role(
+    user: User, match: ResolverMatch | None, fields: Mapping[str, object], query: Mapping[str, object]
+) -> str:
     """The role that the user lacks for a page; empty if none. A form that names no resource yet needs any role for its type."""
     if getattr(user, "is_staff", False):
         return ""

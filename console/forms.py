@@ -91,7 +91,7 @@ def text_area(rows: int) -> forms.Textarea:
 class MegabytesField(forms.FloatField):
     """Input in MB (10^6 bytes), value in bytes; empty is None."""
 
-    def clean(self, value: Any) -> int | None:
+    def clean(self, value: object) -> int | None:
         mb = super().clean(value)
         return None if mb is None else round(mb * 1e6)
 

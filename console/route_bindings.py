@@ -48,7 +48,7 @@ INPUT_OF = {"value": "match", "headers": "match", "kind": "kind"}
 """Input of each field of a match."""
 
 
-def rows_of(bindings: Sequence[Mapping[str, Any]]) -> list[Row] | None:
+def rows_of(bindings: Sequence[Mapping[str, object]]) -> list[Row] | None:
     """The rows of valid bindings; None if rows cannot have them."""
     if len(bindings) > ROWS_MAX:
         return None

@@ -201,7 +201,7 @@ def day_s(day: date) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
 
 
-def instant(value: Any) -> datetime:
+def instant(value: object) -> datetime:
     """A time of a row: SQLite returns text without a time zone, PostgreSQL a time with one."""
     found = datetime.fromisoformat(value) if isinstance(value, str) else value
     assert isinstance(found, datetime)

@@ -133,7 +133,7 @@ class SchemaRegistryClient:
             raise SchemaUnavailable(f"The response for {what} is not a JSON object.")
         return body
 
-    def request(self, method: str, path: str, what: str, document: Any = None) -> Any:
+    def request(self, method: str, path: str, what: str, document: object = None) -> Any:
         """The body of a response. `what`: the object in errors. Raises SchemaUnavailable, RegistryRefused for a request that the registry does not accept."""
         if self._is_unreachable():
             raise RegistryUnreachable(self._unreachable[1])
@@ -180,7 +180,7 @@ def subject_path(subject: str) -> str:
     return f"/subjects/{quote(subject, safe='')}"
 
 
-def _keep(entries: dict[int, Any], key: int, value: Any) -> None:
+def _keep(entries: dict[int, Any], key: int, value: object) -> None:
     while len(entries) >= SCHEMAS_MAX:
         del entries[next(iter(entries))]
     entries[key] = value

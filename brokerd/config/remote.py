@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from brokerd.config.types import Setting, parse_bool
@@ -34,7 +33,7 @@ REMOTE_SETTINGS: tuple[Setting, ...] = (
 )  # fmt: skip
 
 
-def check(values: Mapping[str, Any]) -> None:
+def check(values: Mapping[str, object]) -> None:
     """Raises ValueError for settings that contradict each other."""
     if values["remote.log.storage.system.enable"] and not values["remote.log.storage.url"]:
         raise ValueError("remote.log.storage.system.enable=true requires remote.log.storage.url")

@@ -30,7 +30,7 @@ Done = Callable[[HelperError, Any], None]
 class RemoteHelper(Protocol):
     """The helper of one broker. `done` is called later, exactly once."""
 
-    def request(self, operation: str, fields: Mapping[str, Any], timeout_ms: int, done: Done) -> None: ...
+    def request(self, operation: str, fields: Mapping[str, object], timeout_ms: int, done: Done) -> None: ...
 
     def close(self) -> None: ...
 
@@ -116,7 +116,7 @@ class HelperProcess:
             self.process.kill()
 
     # -- messages --------------------------------------------------------------------------------------------------------------
-    def request(self, operation: str, fields: Mapping[str, Any], timeout_ms: int, done: Done) -> None:
+    def request(self, operation: str, fields: Mapping[str, object], timeout_ms: int, done: Done) -> None:
         if self._socket is None or len(self._waiting) >= REQUESTS_MAX:
             self._loop.call_later(0, lambda now: done(HelperError.NO_ANSWER, "the helper is not ready"))
             return

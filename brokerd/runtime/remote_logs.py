@@ -318,7 +318,7 @@ class RemoteLogs:
             self._delete(segment, lambda ok: None)
 
     def _delete(self, segment: RemoteSegment, done: Callable[[bool], None]) -> None:
-        def on_result(error: HelperError, value: Any) -> None:
+        def on_result(error: HelperError, value: object) -> None:
             if error:
                 log.warning("remote segment not deleted: name=%s error=%s detail=%s", segment.name, error.name, value)
             done(not error)

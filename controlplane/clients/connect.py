@@ -97,7 +97,7 @@ class ConnectClient:
         self._clock = clock
         self._opener = build_opener(_ConnectRedirectsRefused)
 
-    def request(self, method: str, path: str, what: str, given: Any = None) -> Any:
+    def request(self, method: str, path: str, what: str, given: object = None) -> Any:
         """The body of a response, None if it is empty. `what`: the object in errors. Raises ConnectUnavailable."""
         started, reasons = self._clock(), []
         for worker in self.workers:

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import psutil
 from django.conf import settings
@@ -55,7 +54,7 @@ def command(run_id: int) -> list[str]:
     return [sys.executable, "-m", "pipeline.jobs.run", str(folder_of(run_id))]
 
 
-def start(run_id: int, kind: str, parameters: Mapping[str, Any]) -> SparkProcess:
+def start(run_id: int, kind: str, parameters: Mapping[str, object]) -> SparkProcess:
     """Write the description and start the driver, niced, in its own session: it outlives the worker."""
     folder = folder_of(run_id)
     folder.mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,7 @@ def _memoize(decode: Callable[[str], object]) -> Callable[[str | None], object]:
 
 
 def update_many(
-    model: type[Model], columns: Sequence[str], values: Sequence[tuple[Any, ...]], where: Sequence[str] = ("id",)
+    model: type[Model], columns: Sequence[str], values: Sequence[tuple[object, ...]], where: Sequence[str] = ("id",)
 ) -> None:
     """Update rows in bulk. Each tuple of `values` has the new values of `columns`, followed by the values of `where` that select the row."""
     if not values:

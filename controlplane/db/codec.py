@@ -30,7 +30,7 @@ def encode(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON value")
 
 
-def decode(kind: Any, value: object) -> Any:
+def decode(kind: object, value: object) -> Any:
     """Convert a JSON value to the type `kind`. Raises ValueError with the path of an invalid value."""
     return _decoder(kind)(value, "")
 

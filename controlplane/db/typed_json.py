@@ -23,7 +23,7 @@ class TypedJSONField(models.JSONField):
 
     def __init__(
         self,
-        kind: Any = None,
+        kind: object = None,
         *,
         load: Callable[[Any], object] | None = None,
         dump: Callable[[Any], object] | None = None,

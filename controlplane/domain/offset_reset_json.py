@@ -25,7 +25,7 @@ def rows_to_json(rows: Iterable[PartitionReset]) -> list[Json]:
     return [_row_to_json(row) for row in rows]
 
 
-def rows_from_json(data: Sequence[Any]) -> tuple[PartitionReset, ...]:
+def rows_from_json(data: Sequence[object]) -> tuple[PartitionReset, ...]:
     return tuple(_row_from_json(row) for row in data)
 
 
@@ -33,7 +33,7 @@ def differences_to_json(differences: Iterable[ReportedDifference]) -> list[Json]
     return [[d.topic, d.partition, d.expected, d.found] for d in differences]
 
 
-def differences_from_json(data: Sequence[Any]) -> tuple[ReportedDifference, ...]:
+def differences_from_json(data: Sequence[object]) -> tuple[ReportedDifference, ...]:
     return tuple(_difference_from_json(row) for row in data)
 
 

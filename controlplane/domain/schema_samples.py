@@ -174,7 +174,7 @@ FORMAT_SAMPLES = {
 }
 
 
-def _json(definition: Any, documents: Mapping[str, Any], depth: int, document: str = "") -> Any:
+def _json(definition: object, documents: Mapping[str, object], depth: int, document: str = "") -> Any:
     if not isinstance(definition, dict) or depth > DEPTH_MAX * 2:
         return None
     for keyword in ("const", "default"):
@@ -213,7 +213,9 @@ def _json(definition: Any, documents: Mapping[str, Any], depth: int, document: s
     return text[: int(merged.get("maxLength", len(text)))]
 
 
-def _json_object(definition: dict[str, Any], documents: Mapping[str, Any], depth: int, document: str) -> dict[str, Any]:
+def _json_object(
+    definition: dict[str, Any], documents: Mapping[str, object], depth: int, document: str
+) -> dict[str, Any]:
     required = set(definition.get("required", ()))
     properties = definition.get("properties", {})
     shown = {
@@ -235,7 +237,7 @@ def _json_number(definition: dict[str, Any], kind: str) -> int | float:
     return step if kind == "integer" or "multipleOf" in definition else 1.5
 
 
-def _merge_variants(definition: dict[str, Any], documents: Mapping[str, Any], document: str) -> dict[str, Any]:
+def _merge_variants(definition: dict[str, Any], documents: Mapping[str, object], document: str) -> dict[str, Any]:
     """The definition with all parts of `allOf`, and with the first part of `oneOf` and `anyOf`."""
     merged = dict(definition)
     parts = [*merged.pop("allOf", ()), *merged.pop("oneOf", ())[:1], *merged.pop("anyOf", ())[:1]]
@@ -248,7 +250,7 @@ def _merge_variants(definition: dict[str, Any], documents: Mapping[str, Any], do
     return merged
 
 
-def _resolve_reference(reference: str, documents: Mapping[str, Any], document: str) -> tuple[Any, str]:
+def _resolve_reference(reference: str, documents: Mapping[str, object], document: str) -> tuple[Any, str]:
     """The definition of a `$ref`, and the document that has it; ({}, "") if it is unknown."""
     name, _, pointer = reference.partition("#")
     name = name or document

@@ -92,7 +92,7 @@ Scope: TypeAlias = PartitionsScope | TopicScope | DrainScope | FillScope | Repli
 KINDS = tuple(ScopeKind)
 
 
-def parse(value: Any) -> Scope:
+def parse(value: object) -> Scope:
     """The scope in this JSON value. Raises ScopeError.
 
     {"kind": "partitions", "partitions": [{"topic", "partition", "replicas": [..]}, ..]}

@@ -100,7 +100,7 @@ _TOPICS = ObservedTopic.objects.filter(internal=False)
 
 
 # -- rows of the database ----------------------------------------------------------------------------------------------
-def _column(rows: QuerySet[Any], kind: str, name: str, column: Any, *, summed: bool = True) -> Read:
+def _column(rows: QuerySet[Any], kind: str, name: str, column: object, *, summed: bool = True) -> Read:
     """The rows with the greatest values of a column or an expression."""
 
     def read(limit: int) -> _Found:

@@ -82,20 +82,20 @@ def _nullable(function: Converter) -> Converter:
     return lambda v: None if v is None else function(v)
 
 
-def _check_type(value: Any, kinds: tuple[type, ...], kind: IcebergType, path: str) -> Any:
+def _check_type(value: object, kinds: tuple[type, ...], kind: IcebergType, path: str) -> Any:
     if not isinstance(value, kinds):
         raise _mismatch(value, kind, path)
     return value
 
 
-def _mismatch(value: Any, kind: IcebergType, path: str) -> Mismatch:
+def _mismatch(value: object, kind: IcebergType, path: str) -> Mismatch:
     return Mismatch(f"Column {path} has the type {kind}; the record has a value of type {type(value).__name__}.")
 
 
 def _of_struct(kind: StructType, path: str) -> Converter:
     fields = [(f.name, converter(f.field_type, f"{path}.{f.name}")) for f in kind.fields]
 
-    def convert(value: Any) -> dict[str, Any] | None:
+    def convert(value: object) -> dict[str, Any] | None:
         if value is None:
             return None
         if not isinstance(value, dict):
@@ -108,7 +108,7 @@ def _of_struct(kind: StructType, path: str) -> Converter:
 def _integer(kind: IcebergType, path: str, bits: int) -> Converter:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
-    def convert(value: Any) -> int | None:
+    def convert(value: object) -> int | None:
         if value is None:
             return None
         if isinstance(value, str):  # Protobuf's JSON form writes 64-bit integers as text
@@ -125,7 +125,7 @@ def _integer(kind: IcebergType, path: str, bits: int) -> Converter:
     return convert
 
 
-def _float(value: Any, kind: IcebergType, path: str) -> float:
+def _float(value: object, kind: IcebergType, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise _mismatch(value, kind, path)
     if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity"):  # as in Protobuf's JSON form
@@ -135,7 +135,7 @@ def _float(value: Any, kind: IcebergType, path: str) -> float:
     return float(value)
 
 
-def _bytes(value: Any, kind: IcebergType, path: str) -> bytes:
+def _bytes(value: object, kind: IcebergType, path: str) -> bytes:
     if isinstance(value, str):  # as in Protobuf's JSON form
         try:
             return base64.b64decode(value, validate=True)
@@ -144,7 +144,7 @@ def _bytes(value: Any, kind: IcebergType, path: str) -> bytes:
     return bytes(_check_type(value, (bytes, bytearray, memoryview), kind, path))
 
 
-def _decimal(value: Any, kind: DecimalType, path: str) -> decimal.Decimal:
+def _decimal(value: object, kind: DecimalType, path: str) -> decimal.Decimal:
     try:
         found = decimal.Decimal(_check_type(value, (decimal.Decimal, int, str), kind, path))
         context = decimal.Context(prec=kind.precision, traps=[decimal.InvalidOperation, decimal.Inexact])
@@ -153,7 +153,7 @@ def _decimal(value: Any, kind: DecimalType, path: str) -> decimal.Decimal:
         raise _mismatch(value, kind, path) from None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Text as it is; any other value as JSON text, because columns of several types are text."""
     if isinstance(value, str):
         return value
@@ -162,7 +162,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, default=_json_default, separators=(",", ":"), ensure_ascii=False)
 
 
-def _json_default(value: Any) -> str:
+def _json_default(value: object) -> str:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)

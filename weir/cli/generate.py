@@ -58,7 +58,7 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def table(openapi: Mapping[str, Any]) -> list[dict[str, Any]]:
+def table(openapi: Mapping[str, object]) -> list[dict[str, Any]]:
     """One row per operation, sorted by command. Raises ValueError if two operations would have the same command, or an option the name of a general one."""
     rows = sorted(_rows(openapi), key=lambda row: (row["noun"], row["verb"]))
     commands = [(row["noun"], row["verb"]) for row in rows]
@@ -143,7 +143,7 @@ def _resolve(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[s
     return {**merged, **{k: v for k, v in schema.items() if k not in ("allOf", "oneOf", "anyOf")}}
 
 
-def _parameter(name: str, schema: Mapping[str, Any], doc: str, schemas: Mapping[str, Any]) -> dict[str, Any]:
+def _parameter(name: str, schema: Mapping[str, object], doc: str, schemas: Mapping[str, object]) -> dict[str, Any]:
     resolved = _resolve(schema, schemas)
     kind = _type(resolved, schemas)
     out: dict[str, Any] = {"name": name, "type": kind.value}

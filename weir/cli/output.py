@@ -14,7 +14,7 @@ PAGING = {"rows", "total", "limit", "next_cursor", "sort", "query"}
 """Names of a page of rows that are not shown: the last line of a table says what is needed of them."""
 
 
-def rows_of(data: Any) -> list[Mapping[str, Any]] | None:
+def rows_of(data: object) -> list[Mapping[str, Any]] | None:
     """The rows of a list, with or without pages; None for an object."""
     rows = data.get("rows") if isinstance(data, dict) else data
     if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
@@ -66,7 +66,7 @@ def table(rows: Sequence[Mapping[str, object]], width: int) -> Iterator[str]:
         yield GAP.join(line).rstrip()
 
 
-def _object(data: Mapping[str, Any], width: int) -> Iterator[str]:
+def _object(data: Mapping[str, object], width: int) -> Iterator[str]:
     size = max(map(len, data), default=0)
     for name, value in data.items():
         if rows := rows_of(value) if isinstance(value, list) and value else None:

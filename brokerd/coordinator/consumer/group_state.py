@@ -68,7 +68,7 @@ class PersistedGroup:
             case GroupRecordKey.REGULAR_EXPRESSION:
                 return self.patterns.get(name)
 
-    def change(self, fact: GroupRecordKey, name: str, value: Any) -> None:
+    def change(self, fact: GroupRecordKey, name: str, value: object) -> None:
         old = self.value(fact, name)
         if old != value:
             change = ConsumerGroupChange(fact, name, value)
@@ -157,7 +157,7 @@ class PersistedGroup:
         assert self.target_epoch <= self.epoch, f"{self.group_id}: target assignment epoch above the group epoch"
 
 
-def _set_or_delete(table: dict[str, Any], name: str, value: Any) -> None:
+def _set_or_delete(table: dict[str, Any], name: str, value: object) -> None:
     if value is None:
         table.pop(name, None)
     else:
