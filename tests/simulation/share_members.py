@@ -77,6 +77,8 @@ class ShareMember(Client):
         self.lives += 1
         self.member_id, self.epoch = f"{self.name}-{self.lives}", 0
         self.assigned: set[int] = set()
+        self.leaving = False
+        """Has given up its assignment, and leaves the group until the coordinator confirms it, also if it is not away any more."""
         self.sessions: dict[int, Session] = {}
         self.busy: set[int] = set()
         self.hands: dict[tuple[int, int], AcquiredRecord] = {}
@@ -116,7 +118,9 @@ class ShareMember(Client):
             self.later(self._beat, BEAT_MS)
             return
         life, epoch = self.lives, self.epoch
-        leaves = epoch > 0 and (self._may_leave() if self.away else not self.calm and self.world.chance(0.01))
+        leaves = epoch > 0 and (
+            self._may_leave() if self.away or self.leaving else not self.calm and self.world.chance(0.01)
+        )
         body = ShareGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -130,7 +134,7 @@ class ShareMember(Client):
             elif answer is None or answer.error_code:
                 forgotten = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
                 if answer is not None and answer.error_code in forgotten:
-                    self.epoch, self.assigned = 0, set()
+                    self.epoch, self.assigned, self.leaving = 0, set(), False
                 self.later(self._find)
             elif leaves:
                 self._be_new()
@@ -146,7 +150,7 @@ class ShareMember(Client):
 
     def _may_leave(self) -> bool:
         """Most members end their share sessions before they leave. The session of the others ends with the connection."""
-        self.assigned = set()
+        self.assigned, self.leaving = set(), True
         return not self.sessions or self.world.chance(0.2)
 
     # -- records -------------------------------------------------------------------------------------------------------

@@ -49,6 +49,12 @@ def test_the_sample_has_aborted_and_deleted_records_and_changed_offsets() -> Non
         assert reached[state] >= len(SEEDS), f"{state}: {reached}"
 
 
+def test_a_member_whose_leave_request_is_lost_leaves_before_it_fetches_again() -> None:
+    """The operator started it again: it stayed a member without an assignment, and no member fetched a partition."""
+    outcome = run(92, life=live)
+    assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"{outcome.violation}"])
+
+
 def aborted_records_are_delivered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartitions, "_leave_out_aborted", staticmethod(lambda replica, data, found: None))
 
