@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from brokerd.apis.share_observer import ShareObserver
 from brokerd.apis.share_partitions import Shared
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now, TopicPartition, TopicState
@@ -82,9 +83,11 @@ class ShareDeadLetters:
         warming: Warming | None,
         send: SendDeadLetters,
         prefix: str,
+        observer: ShareObserver | None = None,
     ) -> None:
         self._partitions, self._config_of, self._topic_config = partitions, config_of, topic_config
         self._clock, self._warming, self._send, self._prefix = clock, warming, send, prefix
+        self._observer = observer
         self.written = self.unwritten = 0
         """Dead letters that are replicated, and records that were archived without one, since the start of the broker."""
         self.counts = {}
@@ -193,7 +196,7 @@ class ShareDeadLetters:
             elif not error:
                 letters.last, letters.sending, letters.failures, letters.problem = number, None, 0, None
                 self._count_letters(shared, written=run.last - run.first + 1)
-                shared.core.archive(run.first, run.last)
+                self._archive(shared, run)
                 changed(shared)
             elif error in TOO_LARGE and run.last > run.first:
                 letters.sending = sending._replace(run=run._replace(last=run.first))
@@ -234,7 +237,6 @@ class ShareDeadLetters:
         counts.reason = cause or counts.reason
 
     def _give_up(self, shared: Shared, run: FailedRun, cause: Unwritable) -> None:
-        assert shared.core is not None
         letters = shared.letters
         if letters.problem is not cause:
             log.error(
@@ -245,4 +247,11 @@ class ShareDeadLetters:
             )
         letters.problem, letters.sending = cause, None
         self._count_letters(shared, unwritten=run.last - run.first + 1, cause=cause)
-        shared.core.archive(run.first, run.last)
+        self._archive(shared, run)
+
+    def _archive(self, shared: Shared, run: FailedRun) -> None:
+        core = shared.core
+        assert core is not None
+        if self._observer is not None:
+            self._observer.archived(core, run.first, run.last)
+        core.archive(run.first, run.last)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from brokerd.apis.share_observer import ShareObserver
 from brokerd.apis.share_partitions import Fetched, FetchLimits, Shared, SharePartitions
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
@@ -75,10 +76,11 @@ class ShareFetchApi:
         endpoint: Endpoint,
         *,
         bytes_max: int,
+        observer: ShareObserver | None = None,
     ) -> None:
         self._loop, self._partitions, self._shared, self._sessions = loop, partitions, shared, sessions
         self._waiting, self._auth, self._config_of = waiting, auth, config_of
-        self._endpoint, self._bytes_max = endpoint, bytes_max
+        self._endpoint, self._bytes_max, self._observer = endpoint, bytes_max, observer
 
     def handlers(self) -> dict[int, Handler]:
         return {ApiKey.SHARE_FETCH: self.fetch, ApiKey.SHARE_ACKNOWLEDGE: self.acknowledge}
@@ -94,7 +96,7 @@ class ShareFetchApi:
         requested = {TopicPartition(t.topic_id, p.partition_index): p for t in body.topics for p in t.partitions}
         if body.share_session_epoch == INITIAL_EPOCH:
             self._end_session(self._sessions.of(group_id, member_id))
-            session = self._sessions.begin(group_id, member_id, request.connection)
+            session = self._begin_session(group_id, member_id, request.connection)
         else:
             session = self._sessions.find(group_id, member_id, body.share_session_epoch)
         if isinstance(session, ErrorCode):
@@ -155,6 +157,12 @@ class ShareFetchApi:
         request.reply(response(error_code=error, error_message=message or None))
 
     # -- sessions ------------------------------------------------------------------------------------------------------
+    def _begin_session(self, group_id: str, member_id: str, connection: Hashable) -> ShareSession | ErrorCode:
+        session = self._sessions.begin(group_id, member_id, connection)
+        if self._observer is not None and isinstance(session, ShareSession):
+            self._observer.began(session)
+        return session
+
     def _watch(self, request: Request, session: ShareSession) -> None:
         session.connection = request.connection
         request.when_disconnected(lambda: self._on_disconnected(request.connection))
@@ -259,9 +267,12 @@ class ShareFetchApi:
                 stop = True
                 continue
             limits = FetchLimits(bytes_left, records_left, body.batch_size, body.share_acquire_mode == EXACT)
-            fetched = self._shared.acquire(shared, session.member_id, limits)
+            core, fetched = shared.core, self._shared.acquire(shared, session.member_id, limits)
             if fetched is None:
                 continue
+            if self._observer is not None:
+                assert core is not None
+                self._observer.acquired(core, session, fetched.acquired, self._loop.now.mono_ms)
             work.result(tp).fetched = fetched
             session.fetched(tp)
             stop = True

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from brokerd.apis.share_observer import ShareObserver
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.config.share_groups import EARLIEST, ShareGroupConfig
 from brokerd.coordinator.share_state.persister import SharePersister
@@ -104,11 +105,12 @@ class SharePartitions:
         warming: Warming | None,
         leadership_confirmed: Callable[[Replica], bool],
         dead_letters: DeadLetterWriter,
+        observer: ShareObserver | None = None,
     ) -> None:
         """`leadership_confirmed`: whether no other broker can be the leader of a replica's partition now."""
         self._partitions, self._persister, self._config_of = partitions, persister, config_of
         self._clock, self._warming, self._leadership_confirmed = clock, warming, leadership_confirmed
-        self._dead_letters = dead_letters
+        self._dead_letters, self._observer = dead_letters, observer
         self._shared: dict[SharePartitionKey, Shared] = {}
 
     def __iter__(self) -> Iterator[Shared]:
@@ -163,7 +165,7 @@ class SharePartitions:
     def _on_loaded(self, shared: Shared, state: ShareState) -> None:
         config = self._config_of(shared.place.group_id)
         start = state.start if state.start != NO_START else self._first_offset(shared.replica, config)
-        shared.core = SharePartition.load(
+        core = shared.core = SharePartition.load(
             state,
             shared.epoch,
             start,
@@ -171,8 +173,10 @@ class SharePartitions:
             deliveries_max=config.deliveries_max,
             locks_max=config.locks_max,
         )
-        shared.core.dead_letters = bool(config.dead_letter_topic)
-        shared.core.raise_start(shared.replica.start_offset)
+        core.dead_letters = bool(config.dead_letter_topic)
+        core.raise_start(shared.replica.start_offset)
+        if self._observer is not None:
+            self._observer.loaded(shared.place, shared.replica, core, state)
         self.flush(shared)
 
     def _first_offset(self, replica: Replica, config: ShareGroupConfig) -> int:
@@ -195,7 +199,7 @@ class SharePartitions:
         config = self._config_of(shared.place.group_id)
         core.lock_ms, core.deliveries_max, core.locks_max = config.lock_ms, config.deliveries_max, config.locks_max
         core.renew, core.dead_letters = config.renew, bool(config.dead_letter_topic)
-        if core.raise_start(replica.start_offset):
+        if self._raise_start(core, replica):
             shared.start_raised = True  # other members may be waiting: the tick serves them, because this one may be in the middle of its evaluation
         if not self._is_confirmed(shared, core, member):
             return None
@@ -215,6 +219,11 @@ class SharePartitions:
         finally:
             self.flush(shared)
         return None
+
+    def _raise_start(self, core: SharePartition, replica: Replica) -> bool:
+        if self._observer is not None:
+            self._observer.raised(core, replica.start_offset)
+        return core.raise_start(replica.start_offset)
 
     def _is_confirmed(self, shared: Shared, core: SharePartition, member: str) -> bool:
         """Return whether the share coordinator has accepted a write of this state since the session of the member began. The first call starts one."""
@@ -304,12 +313,22 @@ class SharePartitions:
                 ErrorCode.INVALID_RECORD_STATE
             )  # the acquisition locks of the member ended when the previous leader was replaced
             return
-        error = core.acknowledge(member, acknowledgements, self._clock().mono_ms, renew=renew)
+        start, now_ms = core.start, self._clock().mono_ms
+        error = core.acknowledge(member, acknowledgements, now_ms, renew=renew)
+        observer = self._observer
+        if observer is not None and not error:
+            observer.acknowledged(core, member, acknowledgements, now_ms)
+
+        def on_durable(error: int) -> None:
+            if observer is not None and not error:
+                observer.confirmed(core, start, acknowledgements)
+            done(error)
+
         number = core.pending_write
         if error or number is None:
-            done(error)
+            on_durable(error)
         else:
-            shared.waiting.setdefault(number, []).append(done)
+            shared.waiting.setdefault(number, []).append(on_durable)
         self._records_ended(shared)
 
     def release(self, group_id: str, member: str, tp: TopicPartition) -> None:
@@ -318,7 +337,11 @@ class SharePartitions:
         if shared is None:
             return
         shared.first_writes.pop(member, None)
-        if shared.core is not None and shared.core.release(member):
+        if shared.core is None:
+            return
+        if self._observer is not None:
+            self._observer.released(shared.core, member)
+        if shared.core.release(member):
             self._records_ended(shared)
 
     def _records_ended(self, shared: Shared) -> None:
@@ -338,6 +361,8 @@ class SharePartitions:
             return
 
         def done(error: int) -> None:
+            if self._observer is not None:
+                self._observer.wrote(core, update, error)
             if shared.core is not core:
                 return
             if error:
@@ -352,6 +377,8 @@ class SharePartitions:
             self._advance_dead_letters(shared)
             self.flush(shared)
 
+        if self._observer is not None:
+            self._observer.writes(core, update)
         self._persister.write(shared.place, core.state_epoch, update, done, lambda: self._is_current(shared))
 
     def _advance_dead_letters(self, shared: Shared) -> None:
@@ -384,9 +411,10 @@ class SharePartitions:
             ):
                 self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    @staticmethod
-    def _end_records(shared: Shared, core: SharePartition, now: Now) -> bool:
+    def _end_records(self, shared: Shared, core: SharePartition, now: Now) -> bool:
         """End locks whose time has passed, and records that retention or DeleteRecords has deleted. Returns whether any ended since the last tick."""
-        late, deleted = core.expire(now.mono_ms), core.raise_start(shared.replica.start_offset) or shared.start_raised
+        if self._observer is not None:
+            self._observer.expired(core, now.mono_ms)
+        late, deleted = core.expire(now.mono_ms), self._raise_start(core, shared.replica) or shared.start_raised
         shared.start_raised = False
         return late or deleted

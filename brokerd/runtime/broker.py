@@ -10,6 +10,7 @@ from functools import partial
 from brokerd.apis.fetch_sessions import Sessions
 from brokerd.apis.history_reads import HistoryReadClient
 from brokerd.apis.produce import ProduceApi
+from brokerd.apis.share_observer import ShareObserver
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.authorizer import Authorizer
 from brokerd.authz.sasl_server import Authenticator
@@ -73,7 +74,11 @@ HISTORY_READ_TIMEOUT_MS = 3_000
 
 class BrokerServer:
     def __init__(
-        self, config: BrokerConfig, store: Callable[[], Store], environment: Environment | None = None
+        self,
+        config: BrokerConfig,
+        store: Callable[[], Store],
+        environment: Environment | None = None,
+        share_observer: ShareObserver | None = None,
     ) -> None:
         self.config = config
         environment = environment or Environment()
@@ -117,13 +122,9 @@ class BrokerServer:
         auth = AuthHelper(self.authorizer)
         self.listeners = Listeners(config, self.dispatch.frame_handler, environment, self.dispatch.refusals)
         self.throttles = Throttles(config.broker_id, lambda name: int(config[name]))
+        connect = partial(self.listeners.connect, environment.connect)
         self.fetcher_manager = FetcherManager(
-            self.loop,
-            config,
-            self.partitions,
-            self._address_of,
-            partial(self.listeners.connect, environment.connect),
-            self.throttles,
+            self.loop, config, self.partitions, self._address_of, connect, self.throttles
         )
         # Separate connections: the responses to markers and to deliveries may wait for replication, and a producer's first batch must not wait for it.
         # History reads have a short time-out: clients wait for them, and another history replica may answer.
@@ -134,7 +135,7 @@ class BrokerServer:
                 config.broker_id,
                 self.dispatch.handle_loopback,
                 self._address_of,
-                partial(self.listeners.connect, environment.connect),
+                connect,
                 timeout_ms=timeout_ms,
                 frame_bytes_max=config["socket.request.max.bytes"],
             )
@@ -191,14 +192,10 @@ class BrokerServer:
             self.loop.call_later,
             environment.draw_id,
             lambda target, batch, question, done: self.routing.send(target, batch, question, done),
+            share_observer=share_observer,
         )
         self.front_delivery = FrontDelivery(
-            self.partitions,
-            self.produce,
-            self.loop,
-            self.warming,
-            self.delivery_client,
-            environment.draw_producer_id,
+            self.partitions, self.produce, self.loop, self.warming, self.delivery_client, environment.draw_producer_id
         )
         self.routing: Routing = Routing(self.front_delivery, self.loop, self.route_client, self.coordinator_client)
         self.log_maintenance = LogMaintenance(self.partitions, self.jobs, lambda: self.loop.now, self.warming)

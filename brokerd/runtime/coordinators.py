@@ -11,6 +11,7 @@ from uuid import UUID
 
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.share_dead_letters import SendDeadLetters, ShareDeadLetters
+from brokerd.apis.share_observer import ShareObserver
 from brokerd.apis.share_partitions import SharePartitions
 from brokerd.cluster.metadata import GROUP, AccessChanged, AccessKind, MetadataRecord, TopicDeleted
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Now
@@ -51,14 +52,17 @@ class Coordinators:
         call_later: Callable[[int, Callable[[Now], None]], object],
         draw_id: Callable[[], str],
         send_dead_letters: SendDeadLetters,
+        *,
+        share_observer: ShareObserver | None = None,
     ) -> None:
-        self._config, self._partitions = config, partitions
+        self._config, self._partitions, self.share_observer = config, partitions, share_observer
         self.topics = ImageTopics(lambda: partitions.image)
         self.share_send = share_client.send_request
         self.persister = SharePersister(
             share_client.send_request,
             lambda key: coordinator_of(partitions.image, SHARE_STATE_TOPIC, key),
             call_later,
+            share_observer,
         )
         self.share_dead_letters = ShareDeadLetters(
             partitions,
@@ -68,6 +72,7 @@ class Coordinators:
             warming,
             send_dead_letters,
             config[DEAD_LETTER_PREFIX],
+            share_observer,
         )
         self.share_partitions = SharePartitions(
             partitions,
@@ -77,6 +82,7 @@ class Coordinators:
             warming,
             lambda replica: leadership_confirmed(partitions, replica, clock()),
             self.share_dead_letters,
+            share_observer,
         )
         self.share_states = ShareCoordinator(
             InternalLog(SHARE_STATE_TOPIC, partitions, produce, clock, warming),

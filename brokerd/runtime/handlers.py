@@ -173,6 +173,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         b.coordinators.share_config,
         b.coordinators.endpoint,
         bytes_max=b.config["fetch.max.bytes"],
+        observer=b.coordinators.share_observer,
     )
     return {
         **ShareGroupsApi(b.groups, image, b.auth).handlers(),

@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from brokerd.apis.share_observer import ShareObserver
 from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.image import Image
@@ -250,7 +251,7 @@ class BrokerNode(Node):
 
         self.loop.now = self.clock()
         self.disk.flushes = lambda what: None  # no client is served yet
-        self.broker = BrokerServer(config, connect, outside)
+        self.broker = BrokerServer(config, connect, outside, self.cluster.share_observer)
         jobs, broker, life = outside.jobs, self.broker, self.life
 
         def flushes(what: str) -> None:
@@ -472,9 +473,11 @@ class Cluster:
         probes: ProbeAccuracy = NO_PROBES,
         cold: float = 0,
         racks: int = 0,
+        *,
+        share_observer: ShareObserver | None = None,
     ) -> None:
         """`racks`: brokers are spread over that many racks, and consumers may read from the closest replica (KIP-392)."""
-        self.probes, self.cold, self.racks = probes, cold, racks
+        self.probes, self.cold, self.racks, self.share_observer = probes, cold, racks, share_observer
         self.lives = count(1)
         # A separate random generator: a world without this option is unchanged.
         self.probes_rng, self.disk_rng = Random(world.seed), Random(world.seed)

@@ -23,7 +23,6 @@ from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
-from tests.simulation.share_watch import watched
 from tests.simulation.shares import (
     DELIVERIES_MAX,
     EARLIEST,
@@ -189,9 +188,15 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     fault_kinds, kind = FaultKinds.draw(world), world.rng.choice((1, 2))
     world.deliver(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
     checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX)
-    with short_times(), watched(checker):
+    with short_times():
         settings = {**SETTINGS, **exactly_once.SETTINGS}
-        cluster = Cluster(world, settings=settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+        cluster = Cluster(
+            world,
+            settings=settings,
+            probes=PROBES[world.seed % 2],
+            cold=COLD[world.seed % 3],
+            share_observer=checker,
+        )
         InvariantChecker(cluster)
         cluster.archive = Archive(cluster, (TOPIC,))
         checker.decided = DecidedRecords(cluster.archive)

@@ -1,4 +1,4 @@
-"""The rules of share groups, checked at the borders of the product: what a leader loads, delivers, accepts as acknowledged and writes.
+"""The rules of share groups, checked by an observer of the product: what a leader loads, delivers, accepts as acknowledged and writes.
 
 `ShareChecker` keeps one entry per record, where the product keeps runs of offsets. Rules: a record has one holder until its lock ends or the holder gives
 it up, within the time that a leader uses the same state. Each delivery has the count of the one before plus one, and no count is above the limit. A
@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from brokerd.apis.share_partitions import Fetched, Shared
 from brokerd.coordinator.shard import FOLLOWER_SILENCE_MS_MAX
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import NO_START, ShareState, StateUpdate
 from brokerd.replication.replica import Replica
-from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, RecordState
+from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired, RecordState
+from brokerd.sharing.sessions import ShareSession
 from brokerd.sharing.share_partition import SharePartition
 from tests.simulation.checkers import Violation
 from tests.simulation.decided_records import Content, DecidedRecords
@@ -60,6 +60,8 @@ class Leader:
     state_epoch: int
     start: int
     records: dict[int, Copy] = field(default_factory=dict)
+    late: bool = False
+    """The write in progress must be refused: when it was sent, a later leader had loaded the state, or a later state epoch was confirmed."""
 
     def record(self, offset: int) -> Copy:
         return self.records.setdefault(offset, Copy())
@@ -76,7 +78,7 @@ class ConfirmedStates:
 
 
 class ShareChecker:
-    """`lock_ms`, `deliveries_max`, `dead_letters`: the settings of the group. `decided`: in worlds with transactions or deleted records."""
+    """Implements `ShareObserver` for all brokers of a world. `lock_ms`, `deliveries_max`, `dead_letters`: the settings of the group. `decided`: in worlds with transactions or deleted records."""
 
     def __init__(self, world: World, lock_ms: int, deliveries_max: int, *, dead_letters: bool = False) -> None:
         self.world, self.lock_ms, self.deliveries_max = world, lock_ms, deliveries_max
@@ -97,6 +99,8 @@ class ShareChecker:
         self.leaders: dict[int, Leader] = {}
         """By the id of the product's state machine, which `machines` keeps alive."""
         self.machines: list[SharePartition] = []
+        self.sessions: dict[int, tuple[ShareSession, int]] = {}
+        """{id: (share session, its begin in us)}."""
         self.stored: dict[tuple[SharePartitionKey, int], ConfirmedStates] = {}
         """By share partition and state epoch."""
         self.newest: dict[SharePartitionKey, tuple[int, int]] = {}
@@ -131,58 +135,58 @@ class ShareChecker:
             self.world.reached["share partition loaded after a change of its start"] += 1
         self.state_epochs[place] = state.state_epoch
 
-    def loaded(self, shared: Shared, state: ShareState) -> None:
-        if (shared.place, state.state_epoch) not in self.stored:
-            raise Violation(f"{shared.place}: state epoch {state.state_epoch} is loaded, which nobody started")
-        self._begin_state_epoch(shared.place, state)
-        stored = self.stored[shared.place, state.state_epoch]
-        if shared.epoch > self.newest.get(shared.place, (-1, 0))[0]:
-            self.newest[shared.place] = shared.epoch, self.world.now_us
+    def loaded(self, place: SharePartitionKey, replica: Replica, core: SharePartition, state: ShareState) -> None:
+        if (place, state.state_epoch) not in self.stored:
+            raise Violation(f"{place}: state epoch {state.state_epoch} is loaded, which nobody started")
+        self._begin_state_epoch(place, state)
+        stored = self.stored[place, state.state_epoch]
+        if core.leader_epoch > self.newest.get(place, (-1, 0))[0]:
+            self.newest[place] = core.leader_epoch, self.world.now_us
         if state.start < stored.start:
-            raise Violation(f"{shared.place}: start {state.start} is loaded after {stored.start} was confirmed")
+            raise Violation(f"{place}: start {state.start} is loaded after {stored.start} was confirmed")
         if state.start not in stored.starts_sent:
-            raise Violation(f"{shared.place}: start {state.start} is loaded, which no leader wrote")
-        core = shared.core
-        assert core is not None
+            raise Violation(f"{place}: start {state.start} is loaded, which no leader wrote")
         start = state.start if state.start != NO_START else core.start
-        leader = Leader(shared.place, shared.replica, state.state_epoch, start)
+        leader = Leader(place, replica, state.state_epoch, start)
         self.leaders[id(core)] = leader
         self.machines.append(core)
         found = {o: (b.state, b.deliveries) for b in state.batches for o in range(b.first, b.last + 1)}
         for offset, value in found.items():
             if value not in stored.sent.get(offset, ()):
-                raise Violation(f"{shared.place}: {value} is loaded for {offset}, which no leader wrote")
+                raise Violation(f"{place}: {value} is loaded for {offset}, which no leader wrote")
             leader.records[offset] = Copy(RecordState(value[0]), value[1])
             if value[0] == ARCHIVING:
-                self.letters_due.add((shared.place.partition, offset))
-                self.letters_max[shared.place.partition, offset] += 1
+                self.letters_due.add((place.partition, offset))
+                self.letters_max[place.partition, offset] += 1
                 self.world.reached["share partition loaded with dead letters to write"] += 1
         for offset, (was, count) in stored.confirmed.items():
             now, count_now = found.get(offset, (AVAILABLE, 0))
             lost = RecordState(was).final and now != was
             lost |= was == ARCHIVING and now not in (ARCHIVING, RecordState.ARCHIVED)
             if offset >= state.start and (lost or count_now < count):
-                raise Violation(f"{shared.place}: {offset} was stored as {(was, count)}, loaded: {(now, count_now)}")
+                raise Violation(f"{place}: {offset} was stored as {(was, count)}, loaded: {(now, count_now)}")
         self._delete_below(leader, core.log_start)
         self.world.reached["share partition loaded"] += 1
         self.world.reached["share partition loaded with records in flight"] += bool(found)
 
     # -- deliveries ----------------------------------------------------------------------------------------------------
-    def acquired(self, shared: Shared, member: str, fetched: Fetched, now_ms: int, began_us: int | None) -> None:
-        """`began_us`: begin of the share session."""
-        leader = self.leaders[id(shared.core)]
-        newest, since_us = self.changed[shared.place]
-        if leader.state_epoch < newest and began_us is not None and began_us > since_us:
+    def began(self, session: ShareSession) -> None:
+        self.sessions[id(session)] = session, self.world.now_us
+
+    def acquired(self, core: SharePartition, session: ShareSession, acquired: Sequence[Acquired], now_ms: int) -> None:
+        leader, member = self.leaders[id(core)], session.member_id
+        newest, since_us = self.changed[leader.place]
+        if leader.state_epoch < newest and self.sessions[id(session)][1] > since_us:
             raise Violation(
-                f"{shared.place}: {member} joined after state epoch {newest} and gets records of {leader.state_epoch}"
+                f"{leader.place}: {member} joined after state epoch {newest} and gets records of {leader.state_epoch}"
             )
-        for a in fetched.acquired:
+        for a in acquired:
             for offset in range(a.first, a.last + 1):
-                place = (shared.place.partition, offset)
+                place = (leader.place.partition, offset)
                 record = leader.record(offset)
                 self._check_content(leader, offset, member)
                 if place in self.accepted and leader.state_epoch <= self.accepted_in[place]:
-                    self._delivered_again(shared, place, member)
+                    self._delivered_again(leader.place, core.leader_epoch, place, member)
                 if offset < leader.start or record.state.final or record.state is ARCHIVING:
                     raise Violation(f"{place} goes to {member} after its delivery has ended: {record}")
                 if record.state is ACQUIRED:
@@ -202,10 +206,10 @@ class ShareChecker:
         if (content := self.decided.content(leader.replica, offset)) is not Content.RECORD:
             raise Violation(f"{leader.place}: {offset} goes to {member}, but is {content.value}")
 
-    def _delivered_again(self, shared: Shared, place: Place, member: str) -> None:
+    def _delivered_again(self, key: SharePartitionKey, leader_epoch: int, place: Place, member: str) -> None:
         """A deposed leader may not know that its successor delivers, for a short time."""
-        epoch, since_us = self.newest[shared.place]
-        if shared.epoch == epoch or self.world.now_us > since_us + DEPOSED_MS_MAX * MS:
+        epoch, since_us = self.newest[key]
+        if leader_epoch == epoch or self.world.now_us > since_us + DEPOSED_MS_MAX * MS:
             raise Violation(f"{place} goes to {member}; {self.accepted[place]} knows that it is accepted")
         self.world.reached["accepted record delivered by a deposed leader"] += 1
 
@@ -296,9 +300,8 @@ class ShareChecker:
                 raise Violation(f"{leader.place}: {kind.name} of {offset} is answered before it is stored")
 
     # -- writes --------------------------------------------------------------------------------------------------------
-    def writes(self, core: SharePartition, update: StateUpdate) -> bool:
-        """A leader sends a write, which describes the change of its state. Returns whether the write must be refused: a later leader has loaded the state, or a later
-        state epoch is confirmed."""
+    def writes(self, core: SharePartition, update: StateUpdate) -> None:
+        """A leader sends a write, which describes the change of its state."""
         leader = self.leaders[id(core)]
         stored = self.stored[leader.place, leader.state_epoch]
         for offset in range(leader.start, update.start):
@@ -317,15 +320,17 @@ class ShareChecker:
                     raise Violation(f"{leader.place}: {batch} is written for {offset}, which is {record}")
                 stored.sent.setdefault(offset, set()).add((batch.state, batch.deliveries))
         stored.starts_sent.add(update.start)
-        late = update.leader_epoch < self.newest[leader.place][0]
-        return late or leader.state_epoch < self.changed[leader.place][0]
+        deposed = update.leader_epoch < self.newest[leader.place][0]
+        leader.late = deposed or leader.state_epoch < self.changed[leader.place][0]
 
-    def wrote(self, place: SharePartitionKey, state_epoch: int, update: StateUpdate, late: bool, error: int) -> None:
-        """The share coordinator has answered a write. `late`: it must be refused."""
+    def wrote(self, core: SharePartition, update: StateUpdate, error: int) -> None:
+        """The share coordinator has answered a write."""
         if error:
             self.world.reached["share state write refused"] += 1
             return
-        if late:
+        leader = self.leaders[id(core)]
+        place, state_epoch = leader.place, leader.state_epoch
+        if leader.late:
             raise Violation(
                 f"{place}: a write of leader epoch {update.leader_epoch} and state epoch {state_epoch} is stored too late"
             )

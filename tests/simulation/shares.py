@@ -29,7 +29,6 @@ from tests.simulation.figures import check_letters, letters_counted
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
-from tests.simulation.share_watch import watched
 from tests.simulation.world import S, World
 
 GROUP, TOPIC = "workers", "tasks"
@@ -127,8 +126,14 @@ def live(
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
     checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
-    with short_times(), watched(checker), letters_counted() as counted:
-        cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+    with short_times(), letters_counted() as counted:
+        cluster = Cluster(
+            world,
+            settings=SETTINGS,
+            probes=PROBES[world.seed % 2],
+            cold=COLD[world.seed % 3],
+            share_observer=checker,
+        )
         InvariantChecker(cluster)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)

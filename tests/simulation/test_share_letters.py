@@ -37,12 +37,12 @@ def a_dead_letter_does_not_wait_for_the_stored_state(patch: pytest.MonkeyPatch) 
 
 
 def a_request_without_an_answer_counts_as_written(patch: pytest.MonkeyPatch) -> None:
-    def failed(shared: Any, error: ErrorCode, now: Any) -> None:
+    def failed(self: ShareDeadLetters, shared: Any, error: ErrorCode, now: Any) -> None:
         letters = shared.letters
-        shared.core.archive(letters.sending.run.first, letters.sending.run.last)
+        self._archive(shared, letters.sending.run)
         letters.sending, letters.last = None, UNKNOWN
 
-    patch.setattr(ShareDeadLetters, "_retry_later", staticmethod(failed))
+    patch.setattr(ShareDeadLetters, "_retry_later", failed)
 
 
 def a_repeated_request_has_a_new_number(patch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,18 @@ class SendRequest(Protocol):
     def __call__(self, broker_id: int, key: int, version: int, body: Struct, done: Callable[[Any], None]) -> None: ...
 
 
+class InitializationObserver(Protocol):
+    """Part of `apis.share_observer`."""
+
+    def initializes(self, place: SharePartitionKey, state_epoch: int, start: int) -> None:
+        """A state epoch will start. `start` -1: where the group starts."""
+        ...
+
+    def initialized(self, place: SharePartitionKey, state_epoch: int) -> None:
+        """The share coordinator has confirmed it."""
+        ...
+
+
 class SharePersister:
     """`leader_of(key)`: the broker that coordinates a share partition, or -1. `call_later(ms, call)` starts a timer."""
 
@@ -47,8 +59,9 @@ class SharePersister:
         send: SendRequest,
         leader_of: Callable[[str], int],
         call_later: Callable[[int, Callable[[Now], None]], object],
+        observer: InitializationObserver | None = None,
     ) -> None:
-        self._send, self._leader_of, self._call_later = send, leader_of, call_later
+        self._send, self._leader_of, self._call_later, self._observer = send, leader_of, call_later, observer
 
     def read(self, place: SharePartitionKey, leader_epoch: int, done: Callable[[int, ShareState | None], None]) -> None:
         q = m.ReadShareGroupStateRequest
@@ -117,7 +130,16 @@ class SharePersister:
         q = m.InitializeShareGroupStateRequest
         part = q.PartitionData(partition=place.partition, state_epoch=state_epoch, start_offset=start)
         body = q(group_id=place.group_id, topics=[q.InitializeStateData(topic_id=place.topic_id, partitions=[part])])
-        self._request(ApiKey.INITIALIZE_SHARE_GROUP_STATE, place, body, lambda error, _: done(error))
+        observer = self._observer
+        if observer is not None:
+            observer.initializes(place, state_epoch, start)
+
+        def on_response(error: int, _result: object) -> None:
+            if observer is not None and not error:
+                observer.initialized(place, state_epoch)
+            done(error)
+
+        self._request(ApiKey.INITIALIZE_SHARE_GROUP_STATE, place, body, on_response)
 
     def delete(self, place: SharePartitionKey, done: Done) -> None:
         q = m.DeleteShareGroupStateRequest

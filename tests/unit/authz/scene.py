@@ -113,6 +113,7 @@ class Broker:
             "groups": groups or UnusedComponent("groups"),
             "coordinators": SimpleNamespace(
                 share_dead_letters=SimpleNamespace(counts={}),
+                share_observer=None,
                 **{
                     name: UnusedComponent(name)
                     for name in (
