@@ -38,7 +38,8 @@ class ShareObserver(InitializationObserver, Protocol):
         ...
 
     def confirmed(self, core: SharePartition, start: int, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """The leader confirms acknowledgements to the member. `start`: its start offset when they arrived."""
+        """The leader confirms acknowledgements to the member. Those below `start` have no effect: the greater one of its start offset and its log start
+        offset when they arrived."""
         ...
 
     def released(self, core: SharePartition, member: str) -> None:

@@ -313,7 +313,7 @@ class SharePartitions:
                 ErrorCode.INVALID_RECORD_STATE
             )  # the acquisition locks of the member ended when the previous leader was replaced
             return
-        start, now_ms = core.start, self._clock().mono_ms
+        floor, now_ms = max(core.start, core.log_start), self._clock().mono_ms
         error = core.acknowledge(member, acknowledgements, now_ms, renew=renew)
         observer = self._observer
         if observer is not None and not error:
@@ -321,7 +321,7 @@ class SharePartitions:
 
         def on_durable(error: int) -> None:
             if observer is not None and not error:
-                observer.confirmed(core, start, acknowledgements)
+                observer.confirmed(core, floor, acknowledgements)
             done(error)
 
         number = core.pending_write

@@ -1,8 +1,8 @@
 """Worlds of a share group whose log and offsets change: producers and transactions write, a client deletes records, and an operator changes the start
 offsets while the members are away, under the faults of `run`. `python -m tests.simulation --share-changes`.
 
-The group reads with read_committed. The rules are in `share_checker`; in addition, each record of a committed transaction has the same end as any other.
-Does not check dead letters.
+The group reads with read_committed. In every second world it has dead letters. The rules are in `share_checker`; in addition, each record of a committed
+transaction has the same end as any other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.decided_records import Content, DecidedRecords
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.figures import letters_counted
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
@@ -32,15 +33,18 @@ from tests.simulation.shares import (
     PARTITIONS,
     SETTINGS,
     TOPIC,
+    WITH_LETTERS,
     configure,
     ends,
+    judge_letters,
     short_times,
     stored_start,
+    want_dead_topic,
 )
 from tests.simulation.transactors import Ledger, Place, Transactor
 from tests.simulation.world import MS, S, World
 
-COMMITTED = {**EARLIEST, "share.isolation.level": "read_committed"}
+COMMITTED = {"share.isolation.level": "read_committed"}
 DELETE_MS, CHANGE_MS, CHANGE_MS_MAX = (500, 2_500), (2_000, 6_000), 12_000
 """Pauses between deletions, between changes of the start offsets, and the time after which a change is given up."""
 TRY_MS = 200
@@ -187,8 +191,9 @@ def undeliverable(cluster: Cluster, decided: DecidedRecords) -> set[tuple[int, i
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
     fault_kinds, kind = FaultKinds.draw(world), world.rng.choice((1, 2))
     world.deliver(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
-    checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX)
-    with short_times():
+    with_letters = world.seed % 2 == 1
+    checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
+    with short_times(), letters_counted() as counted:
         settings = {**SETTINGS, **exactly_once.SETTINGS}
         cluster = Cluster(
             world,
@@ -204,9 +209,11 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
             cluster.want_topic(name, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
         cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1", **small)
+        if with_letters:
+            want_dead_topic(cluster, **small)
         topic_id = cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2", **small)
         cluster.until(cluster.settled, 30, "the cluster's beginning")
-        configure(cluster, COMMITTED)
+        configure(cluster, {**(WITH_LETTERS if with_letters else EARLIEST), **COMMITTED})
         producers = [Producer(cluster, history, f"p{p}", TOPIC, p, 600) for p in range(PARTITIONS)]
         transactors = [TaskTransactor(cluster, Ledger(), f"t{n}", f"id-{n}", kind) for n in "ab"]
         members = [ShareMember(cluster, history, checker, f"m{n}", GROUP, TOPIC, topic_id) for n in range(MEMBERS)]
@@ -239,4 +246,6 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.archive.agrees()
         starts = {p: led(cluster, TOPIC, p).start_offset for p in range(PARTITIONS)}
         checker.judge(ends(cluster), starts, undeliverable(cluster, checker.decided))
+        if with_letters:
+            judge_letters(cluster, checker, counted)
         world.reached["records of the share group"] += sum(ends(cluster).values())

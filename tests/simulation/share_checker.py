@@ -3,8 +3,9 @@
 `ShareChecker` keeps one entry per record, where the product keeps runs of offsets. Rules: a record has one holder until its lock ends or the holder gives
 it up, within the time that a leader uses the same state. Each delivery has the count of the one before plus one, and no count is above the limit. A
 leader writes what it did, and its start offset passes only records whose delivery has ended. A loaded state contains every write that was confirmed.
-An acknowledgement is confirmed after its write. A record whose acceptance a member knows is not delivered again. With dead letters, a record whose
-delivery has failed has one from each leader that had it to write, at least one and none before the state is stored.
+An acknowledgement is confirmed after its write. A record whose acceptance a member knows is not delivered again. With dead letters (`share_letters`), a
+record whose delivery has failed in a state epoch has one from each leader that had it to write, at least one and none before the state is stored. An
+accepted record has none.
 
 With `decided` (worlds whose log changes): no member gets a marker, a record of an aborted or ongoing transaction, or a deleted record. A change of the
 start offset begins a new state epoch, in which every record from the new start on is delivered again. A share session that began after the confirmation
@@ -26,6 +27,7 @@ from brokerd.sharing.sessions import ShareSession
 from brokerd.sharing.share_partition import SharePartition
 from tests.simulation.checkers import Violation
 from tests.simulation.decided_records import Content, DecidedRecords
+from tests.simulation.share_letters import Failure, LetterChecker
 from tests.simulation.world import MS, World
 
 AVAILABLE, ACQUIRED, ARCHIVING = RecordState.AVAILABLE, RecordState.ACQUIRED, RecordState.ARCHIVING
@@ -60,6 +62,7 @@ class Leader:
     state_epoch: int
     start: int
     records: dict[int, Copy] = field(default_factory=dict)
+    log_start: int = 0
     late: bool = False
     """The write in progress must be refused: when it was sent, a later leader had loaded the state, or a later state epoch was confirmed."""
 
@@ -92,10 +95,7 @@ class ShareChecker:
         """The newest confirmed state epoch, and when it was confirmed (us)."""
         self.first_required: dict[int, int] = {}
         """{partition: start offset of the newest state epoch}. The delivery of earlier offsets is not required."""
-        self.letters_due: set[Place] = set()
-        """Records whose state ARCHIVING is stored."""
-        self.letters_max: Counter[Place] = Counter()
-        """How many leaders had the dead letter of a record to write."""
+        self.letters = LetterChecker(world)
         self.leaders: dict[int, Leader] = {}
         """By the id of the product's state machine, which `machines` keeps alive."""
         self.machines: list[SharePartition] = []
@@ -109,8 +109,6 @@ class ShareChecker:
         """Records whose acceptance was confirmed to a member, and that member."""
         self.accepted_in: dict[Place, int] = {}
         """The newest state epoch in which an acceptance was confirmed."""
-        self.accepts_stored: set[Place] = set()
-        """Records that a leader has accepted as accepted, and stored. A late acceptance below the start offset is answered, too, and changes nothing."""
         self.sent_types: dict[Place, set[AcknowledgeType]] = {}
         self.deliveries_seen: dict[Place, int] = {}
         """The greatest delivery count of a record."""
@@ -155,9 +153,12 @@ class ShareChecker:
             if value not in stored.sent.get(offset, ()):
                 raise Violation(f"{place}: {value} is loaded for {offset}, which no leader wrote")
             leader.records[offset] = Copy(RecordState(value[0]), value[1])
-            if value[0] == ARCHIVING:
-                self.letters_due.add((place.partition, offset))
-                self.letters_max[place.partition, offset] += 1
+            failure = Failure(place, state.state_epoch, offset)
+            if RecordState(value[0]).final:
+                self.letters.end_stored(failure)
+            elif value[0] == ARCHIVING:
+                self.letters.stored(failure)
+                self.letters.must_write(failure)
                 self.world.reached["share partition loaded with dead letters to write"] += 1
         for offset, (was, count) in stored.confirmed.items():
             now, count_now = found.get(offset, (AVAILABLE, 0))
@@ -165,6 +166,7 @@ class ShareChecker:
             lost |= was == ARCHIVING and now not in (ARCHIVING, RecordState.ARCHIVED)
             if offset >= state.start and (lost or count_now < count):
                 raise Violation(f"{place}: {offset} was stored as {(was, count)}, loaded: {(now, count_now)}")
+        self.letters.start_stored(place, state.state_epoch, state.start)
         self._delete_below(leader, core.log_start)
         self.world.reached["share partition loaded"] += 1
         self.world.reached["share partition loaded with records in flight"] += bool(found)
@@ -218,8 +220,8 @@ class ShareChecker:
         leader = self.leaders[id(core)]
         for offset, kind in each(steps):
             record = leader.record(offset)
-            if offset < leader.start or record.state.final:
-                continue  # its delivery ended earlier, and the start offset has passed it
+            if offset < max(leader.start, leader.log_start) or record.state.final:
+                continue  # its delivery ended earlier, and the start offset has passed it, or it is deleted and waits for its dead letter
             if record.state is not ACQUIRED or record.member != member:
                 raise Violation(f"{leader.place}: {member} acknowledges {offset}, which it does not hold: {record}")
             if kind is AcknowledgeType.RENEW:
@@ -234,7 +236,7 @@ class ShareChecker:
         record.state, record.member = RecordState.ARCHIVED if last else state, ""
         if self.dead_letters and record.state is RecordState.ARCHIVED:
             record.state = ARCHIVING
-            self.letters_max[leader.place.partition, offset] += 1
+            self.letters.must_write(Failure(leader.place, leader.state_epoch, offset))
         self.world.reached["record archived after its last delivery"] += last
 
     def raised(self, core: SharePartition, log_start: int) -> None:
@@ -245,6 +247,7 @@ class ShareChecker:
     def _delete_below(self, leader: Leader, log_start: int) -> None:
         if log_start > self.deleted[leader.place.partition]:
             raise Violation(f"{leader.place}: the log starts at {log_start}, and nobody deleted so many records")
+        leader.log_start = max(leader.log_start, log_start)
         for offset in range(leader.start, log_start):
             record = leader.record(offset)
             if record.state in (AVAILABLE, ACQUIRED):
@@ -267,6 +270,8 @@ class ShareChecker:
             record = leader.record(offset)
             if record.state is ARCHIVING:
                 record.state = RecordState.ARCHIVED
+                failure = Failure(leader.place, leader.state_epoch, offset)
+                self.letters.written(failure, leader.replica.start_offset)
 
     def released(self, core: SharePartition, member: str) -> None:
         """The share session of the member has ended."""
@@ -284,7 +289,7 @@ class ShareChecker:
                 self.world.reached["lock ended by its time-out"] += 1
 
     def confirmed(self, core: SharePartition, start: int, steps: Sequence[Acknowledgement]) -> None:
-        """The leader answers acknowledgements without an error. `start`: its start offset when they came."""
+        """The leader answers acknowledgements without an error. `start`: its start offset when they came, or its log start offset."""
         leader = self.leaders[id(core)]
         stored = self.stored[leader.place, leader.state_epoch]
         for offset, kind in each(steps):
@@ -292,7 +297,8 @@ class ShareChecker:
             if kind is AcknowledgeType.ACCEPT:
                 self.accepted_in[place] = max(leader.state_epoch, self.accepted_in.get(place, -1))
             if kind is AcknowledgeType.ACCEPT and offset >= start:
-                self.accepts_stored.add(place)
+                # A late acceptance below the start offset is answered, too, and changes nothing.
+                self.letters.accept_stored(Failure(leader.place, leader.state_epoch, offset))
             state, _ = stored.confirmed.get(offset, (AVAILABLE, 0))
             final = RecordState(state).final or offset < max(start, stored.start)
             final |= state == ARCHIVING and kind is AcknowledgeType.REJECT
@@ -339,8 +345,12 @@ class ShareChecker:
         for batch in update.batches:
             for offset in range(batch.first, batch.last + 1):
                 stored.confirmed[offset] = (batch.state, batch.deliveries)
+                failure = Failure(place, state_epoch, offset)
                 if batch.state == ARCHIVING:
-                    self.letters_due.add((place.partition, offset))
+                    self.letters.stored(failure)
+                elif RecordState(batch.state).final:
+                    self.letters.end_stored(failure)
+        self.letters.start_stored(place, state_epoch, update.start)
 
     # -- members -------------------------------------------------------------------------------------------------------
     def sends(self, place: Place, kind: AcknowledgeType) -> None:
@@ -367,21 +377,6 @@ class ShareChecker:
                     raise Violation(
                         f"{place} was delivered {self.deliveries_seen.get(place, 0)} times, then never again"
                     )
-
-    def judge_letters(self, letters: Mapping[Place, int]) -> None:
-        """`letters`: the number of dead letters of each record, at the end."""
-        for place in sorted(self.letters_due):
-            if not letters.get(place):
-                raise Violation(f"{place} is archived without a dead letter")
-        for place, number in sorted(letters.items()):
-            if place in self.accepts_stored:
-                raise Violation(f"{place} has a dead letter, and its acceptance is stored")
-            if place not in self.letters_due:
-                raise Violation(f"{place} has a dead letter before its state is stored")
-            if number > self.letters_max[place]:
-                raise Violation(f"{place} has {number} dead letters of {self.letters_max[place]} leaders")
-            self.world.reached["dead letter"] += 1
-            self.world.reached["second dead letter after a change of the leader"] += number > 1
 
 
 def each(steps: Sequence[Acknowledgement]) -> Iterator[tuple[int, AcknowledgeType]]:

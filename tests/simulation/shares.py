@@ -8,14 +8,14 @@ Does not check transactions, deleted records and changed offsets (`share_changes
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
 from brokerd.apis import share_partitions
+from brokerd.apis.share_dead_letters import ShareDeadLetters
 from brokerd.cluster.metadata import AccessKind
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TopicPartition
 from brokerd.coordinator.share_state import coordinator
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.sharing import dead_letters as letter
@@ -28,6 +28,7 @@ from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.figures import check_letters, letters_counted
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
+from tests.simulation.share_letters import DeadLetters
 from tests.simulation.share_members import ShareMember
 from tests.simulation.world import S, World
 
@@ -64,6 +65,10 @@ def short_times() -> Iterator[None]:
         yield
     finally:
         coordinator.PRUNE_INTERVAL_MS, share_partitions.IDLE_MS = before
+
+
+def want_dead_topic(cluster: Cluster, **configs: str) -> None:
+    cluster.want_topic(DEAD_TOPIC, 1, 3, min_insync_replicas="2", errors_deadletterqueue_group_enable="true", **configs)
 
 
 def configure(cluster: Cluster, configs: Mapping[str, str]) -> None:
@@ -104,20 +109,38 @@ def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
     return found
 
 
-def dead_letters(cluster: Cluster) -> Counter[tuple[int, int]]:
-    """The number of dead letters of each record. Each is a copy of its record, and names it."""
-    sources = {p: {r.offset: r for r in records(cluster, TOPIC, p)} for p in range(PARTITIONS)}
-    found: Counter[tuple[int, int]] = Counter()
+def committed(cluster: Cluster, partition: int) -> dict[int, Record]:
+    """The records of a partition of TOPIC by offset, with deleted ones if the world has an archive."""
+    topic = cluster.image.topic_named(TOPIC)
+    assert topic is not None
+    if cluster.archive is None:
+        return {r.offset: r for r in records(cluster, TOPIC, partition)}
+    archived = memoryview(cluster.archive.of(TopicPartition(topic.topic_id, partition)))
+    return {r.offset: r for r in iterate(archived)}
+
+
+def dead_letters(cluster: Cluster) -> DeadLetters:
+    """The dead letters of each record. Each names its record."""
+    sources = {p: committed(cluster, p) for p in range(PARTITIONS)}
+    found = DeadLetters()
     for r in records(cluster, DEAD_TOPIC, 0):
         headers = {name: (value or b"").decode() for name, value in r.headers}
         partition, offset = int(headers[letter.PARTITION]), int(headers[letter.OFFSET])
         source = sources[partition][offset]
         if (headers[letter.TOPIC], headers[letter.GROUP]) != (TOPIC, GROUP):
             raise Violation(f"dead letter at {r.offset} names another topic or group: {headers}")
-        if (r.key, r.value) != (source.key, source.value):
+        copied = (r.key, r.value) != (None, None)
+        if copied and (r.key, r.value) != (source.key, source.value):
             raise Violation(f"dead letter at {r.offset} is no copy of {partition}@{offset}")
-        found[partition, offset] += 1
+        found.every[partition, offset] += 1
+        found.copies[partition, offset] += copied
     return found
+
+
+def judge_letters(cluster: Cluster, checker: ShareChecker, counted: list[ShareDeadLetters]) -> None:
+    found = dead_letters(cluster)
+    checker.letters.judge(found, checker.deleted)
+    check_letters(counted, found.every, checker.letters.ended.total())
 
 
 def live(
@@ -139,8 +162,7 @@ def live(
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
         cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1", **small)
         if with_letters:
-            enabled = {"errors_deadletterqueue_group_enable": "true"}
-            cluster.want_topic(DEAD_TOPIC, 1, 3, min_insync_replicas="2", **enabled, **small)
+            want_dead_topic(cluster, **small)
         topic_id = cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2", **small)
         cluster.until(cluster.settled, 30, "the cluster's beginning")
         configure(cluster, WITH_LETTERS if with_letters else EARLIEST)
@@ -166,9 +188,7 @@ def live(
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
         checker.judge(ends(cluster), dict.fromkeys(range(PARTITIONS), 0))
         if with_letters:
-            letters = dead_letters(cluster)
-            checker.judge_letters(letters)
-            check_letters(counted, letters)
+            judge_letters(cluster, checker, counted)
         world.reached["records of the share group"] += sum(ends(cluster).values())
 
 

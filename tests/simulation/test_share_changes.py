@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 
+from brokerd.apis.share_dead_letters import ShareDeadLetters
 from brokerd.apis.share_partitions import SharePartitions
 from brokerd.coordinator.share_state.coordinator import ShareCoordinator
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import StateUpdate
 from brokerd.replication.replica import Replica
+from brokerd.sharing.dead_letters import Unwritable
+from brokerd.sharing.delivery import RecordState
 from brokerd.sharing.share_partition import SharePartition
 from tests.simulation.run import Outcome, run
 from tests.simulation.share_changes import live
 
 SEEDS = (3, 4)
+"""One with dead letters, and one without."""
 SEEDS_MAX = 12
 
 
@@ -47,6 +51,8 @@ def test_the_sample_has_aborted_and_deleted_records_and_changed_offsets() -> Non
         "share partition loaded after a change of its start",
     ):
         assert reached[state] >= len(SEEDS), f"{state}: {reached}"
+    for state in ("dead letter", "dead letters in two state epochs"):
+        assert reached[state], f"{state}: {reached}"
 
 
 def test_a_member_whose_leave_request_is_lost_leaves_before_it_fetches_again() -> None:
@@ -102,6 +108,37 @@ def leaders_write_in_an_earlier_state_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShareCoordinator, "write", any_epoch)
 
 
+def dead_letters_of_deleted_records_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    raise_start = SharePartition.raise_start
+
+    def archive_all(self: SharePartition, log_start: int) -> bool:
+        for run_ in self.runs:
+            if run_.state is RecordState.ARCHIVING and run_.last < log_start:
+                self._change(run_, RecordState.ARCHIVED)
+        return raise_start(self, log_start)
+
+    patch.setattr(SharePartition, "raise_start", archive_all)
+
+
+def dead_letters_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShareDeadLetters, "_target", lambda self, shared, config: Unwritable.MISSING)
+
+
+def dead_letters_are_not_copied(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShareDeadLetters, "_read_records", lambda self, shared, run_: {})
+
+
+def a_record_that_has_not_failed_has_a_dead_letter(patch: pytest.MonkeyPatch) -> None:
+    write = ShareDeadLetters._write
+
+    def also_the_next(self: ShareDeadLetters, shared: Any, sending: Any, records: Any, *callbacks: Any) -> None:
+        run_ = sending.run
+        wider = shared.letters.sending = sending._replace(run=run_._replace(last=run_.last + 1))
+        write(self, shared, wider, self._read_records(shared, wider.run), *callbacks)
+
+    patch.setattr(ShareDeadLetters, "_write", also_the_next)
+
+
 @pytest.mark.parametrize(
     ("mutation", "first"),
     [
@@ -112,6 +149,10 @@ def leaders_write_in_an_earlier_state_epoch(patch: pytest.MonkeyPatch) -> None:
         (new_members_use_the_state_before_a_change, 1),
         (a_change_of_the_start_offset_is_ignored, 1),
         (leaders_write_in_an_earlier_state_epoch, 1),
+        (dead_letters_of_deleted_records_are_not_written, 1),
+        (dead_letters_are_not_written, 1),
+        (dead_letters_are_not_copied, 1),
+        (a_record_that_has_not_failed_has_a_dead_letter, 1),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

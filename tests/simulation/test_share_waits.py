@@ -169,7 +169,7 @@ def serve_members_that_wait() -> None:
     cluster.until(lambda: bool(third.held), LATE_S, "a member that waits for dead letters")
     assert third.held == [*range(LOCKS_MAX + 30, LOCKS_MAX + 50)]
     world.run(world.now_us + S)
-    assert sum(dead_letters(cluster).values()) == 20
+    assert dead_letters(cluster).every.total() == 20
     waiting(fourth)
     delete_below(cluster, LOCKS_MAX - 20)
     cluster.until(lambda: bool(fourth.held), LATE_S, "a member that waits for deleted records")
