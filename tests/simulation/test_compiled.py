@@ -40,7 +40,9 @@ def modules() -> None:
         pytest.fail("the modules of these sources are not compiled: make compile")
 
 
-@pytest.mark.parametrize("worlds", [(), ("--transactions",), ("--tiered-tails",), ("--halves",), ("--shares",)])
+@pytest.mark.parametrize(
+    "worlds", [(), ("--transactions",), ("--tiered-tails",), ("--halves",), ("--shares",), ("--share-changes",)]
+)
 def test_a_seed_gives_the_same_run_with_compiled_modules(worlds: tuple[str, ...]) -> None:
     source = runs(*worlds)
     assert len(source) == 2 and runs("--compiled", *worlds) == source
