@@ -190,7 +190,7 @@ def runs(bootstrap: str, brokers: dict[int, int], share: float, passes: int) -> 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
-    parser.add_argument("--passes", type=int, default=3, help="runs per figure, of which the median is printed")
+    parser.add_argument("--passes", type=int, default=3, help="runs per metric, of which the median is printed")
     parser.add_argument("--port-base", type=int, default=24090)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     arguments = parser.parse_args()
@@ -241,7 +241,7 @@ def main() -> int:
             indent=2,
         )
     )
-    print(f"\nRSS afterwards: {loaded} MB; written to {arguments.out}; {bad} figures over their limit")
+    print(f"\nRSS afterwards: {loaded} MB; written to {arguments.out}; {bad} measurements over their limit")
     return 1 if bad else 0
 
 

@@ -70,7 +70,9 @@ def compared(versions: dict[str, Version], rounds: int, only: str) -> Iterator[t
             if only not in name:
                 continue
             count = int(megabytes * 1e6 / case.record_bytes)
-            figures: dict[str, dict[str, list[float]]] = {a: {v: [] for v in versions} for a in ("produce", "consume")}
+            measurements: dict[str, dict[str, list[float]]] = {
+                a: {v: [] for v in versions} for a in ("produce", "consume")
+            }
             for round_ in range(-1, rounds):  # the first one is a warm-up
                 order = [*versions]
                 shift = round_ % len(order)
@@ -80,8 +82,8 @@ def compared(versions: dict[str, Version], rounds: int, only: str) -> Iterator[t
                     done = one_pass(v.bootstrap, v.brokers, topic, case, count, Path(folder), READS)
                     if round_ >= 0:
                         for act, one in done.items():
-                            figures[act][key].append(one.cpu)
-            for act, by_version in figures.items():
+                            measurements[act][key].append(one.cpu)
+            for act, by_version in measurements.items():
                 yield f"{act}, {name}", by_version
 
 
@@ -101,13 +103,13 @@ def main() -> int:
             versions[key] = Version(answer["bootstrap"], brokers)
         print(f"{arguments.rounds} rounds, load of the machine {os.getloadavg()[0]:.1f} after the start")
         print(f"{'row':<50} {'now':>6} {'then':>6} {'ratio':>7} {'control':>8}")
-        for name, figures in compared(versions, arguments.rounds, arguments.only):
-            then = [(a + b) / 2 for a, b in zip(figures[EARLIER], figures[CONTROL], strict=True)]
-            ratio = median(a / b for a, b in zip(figures[NOW], then, strict=True))
-            control = median(a / b for a, b in zip(figures[CONTROL], figures[EARLIER], strict=True))
+        for name, measurements in compared(versions, arguments.rounds, arguments.only):
+            then = [(a + b) / 2 for a, b in zip(measurements[EARLIER], measurements[CONTROL], strict=True)]
+            ratio = median(a / b for a, b in zip(measurements[NOW], then, strict=True))
+            control = median(a / b for a, b in zip(measurements[CONTROL], measurements[EARLIER], strict=True))
             worse += ratio > arguments.limit
             print(
-                f"{name:<50} {median(figures[NOW]):>6.2f} {median(then):>6.2f} {ratio:>7.3f} {control:>8.3f}",
+                f"{name:<50} {median(measurements[NOW]):>6.2f} {median(then):>6.2f} {ratio:>7.3f} {control:>8.3f}",
                 flush=True,
             )
     print(f"{worse} rows above {arguments.limit}")

@@ -354,7 +354,7 @@ def main() -> int:
     faults += browsers.faults() if browsers is not None else []
     build = ROOT / "build"
     build.mkdir(exist_ok=True)
-    figures = {
+    measurements = {
         **size,
         "monitor": arguments.monitor,
         "times": arguments.times,
@@ -363,7 +363,7 @@ def main() -> int:
         "browsers": None if browsers is None else asdict(browsers) | {"mb_per_page": round(browsers.mb_per_page, 2)},
         "faults": faults,
     }
-    (build / "bench-console.json").write_text(json.dumps(figures, indent=1))
+    (build / "bench-console.json").write_text(json.dumps(measurements, indent=1))
     for fault in faults:
         print(f"OVER: {fault}")
     return int(bool(faults))

@@ -39,7 +39,7 @@ POSITION = re.compile(r'data-run="([^"]*)" data-seq="(-?\d+)"')
 
 
 @dataclass
-class Figures:
+class Measurements:
     """Sums over all pages. `frame_bytes`: number of messages by size. `panel_ms`: server time of requests for panels."""
 
     frame_bytes: Counter[int] = field(default_factory=Counter)
@@ -69,8 +69,8 @@ def paths(count: int, move: int) -> list[str]:
 
 
 class Browser:
-    def __init__(self, client: httpx.AsyncClient, path: str, language: str, figures: Figures) -> None:
-        self.client, self.path, self.language, self.figures = client, path, language, figures
+    def __init__(self, client: httpx.AsyncClient, path: str, language: str, measurements: Measurements) -> None:
+        self.client, self.path, self.language, self.measurements = client, path, language, measurements
         self.run, self.seq = "", -1
         self.page: frozenset[str] = frozenset()
         self.panels: dict[str, frozenset[str]] = {}
@@ -94,10 +94,10 @@ class Browser:
         try:
             answer = await self.client.get(self.path, headers=headers)
         except httpx.HTTPError as e:
-            self.figures.errors[type(e).__name__] += 1
+            self.measurements.errors[type(e).__name__] += 1
             return None
         if answer.status_code != 200:
-            self.figures.errors[str(answer.status_code)] += 1
+            self.measurements.errors[str(answer.status_code)] += 1
             return None
         return answer
 
@@ -132,8 +132,8 @@ class Browser:
         answer = await self.get({"Weir-Panels": " ".join(ids), "Weir-Position": f"{self.run} {self.seq}"})
         if answer is None:
             return
-        self.figures.panel_requests += 1
-        self.figures.panel_ms.append(float(answer.headers["bench-ms"]))
+        self.measurements.panel_requests += 1
+        self.measurements.panel_ms.append(float(answer.headers["bench-ms"]))
         places = sorted((answer.text.find(f'id="{i}"'), i) for i in ids)
         for n, (place, i) in enumerate(places):
             end = places[n + 1][0] if n + 1 < len(places) else None
@@ -149,7 +149,7 @@ class Browser:
             if self.page_due:
                 await asyncio.sleep(max(0.0, page_at + PAGE_SECONDS_MIN - time.monotonic()))
                 self.page_due, page_at = False, time.monotonic()
-                self.figures.reloads += 1
+                self.measurements.reloads += 1
                 await self.load()
             elif self.due:
                 spread_s = self.panel_spread_s * random.random()
@@ -162,14 +162,14 @@ class Browser:
                 self.wake.set()
 
     def on_message(self, text: str) -> None:
-        self.figures.frame_bytes[len(text.encode())] += 1
+        self.measurements.frame_bytes[len(text.encode())] += 1
         message: dict[str, Any] = json.loads(text)
         if message.get("reload"):
             self.page_due = True
         else:
             self.run, self.seq = message["run"], message["seq"]
-            self.figures.cells += len(message["cells"])
-            self.figures.age_s_max = max(self.figures.age_s_max, message["age_s"] or 0.0)
+            self.measurements.cells += len(message["cells"])
+            self.measurements.age_s_max = max(self.measurements.age_s_max, message["age_s"] or 0.0)
             self.panel_spread_s = message["panel_spread_ms"] / 1000
             names = set(message["refresh"])
             self.due |= {i for i, wanted in self.panels.items() if wanted & names}
@@ -195,14 +195,14 @@ class Browser:
                     await self.subscribe()
                     heard = time.monotonic()
                     async for text in self.socket:
-                        self.figures.silent_s_max = max(self.figures.silent_s_max, time.monotonic() - heard)
+                        self.measurements.silent_s_max = max(self.measurements.silent_s_max, time.monotonic() - heard)
                         heard = time.monotonic()
                         self.opened.set()
                         self.on_message(str(text))
             except (OSError, WebSocketException) as e:
-                self.figures.errors[type(e).__name__] += 1
+                self.measurements.errors[type(e).__name__] += 1
             self.socket = None
-            self.figures.reconnects += 1
+            self.measurements.reconnects += 1
             await asyncio.sleep(RETRY_SECONDS)
 
 
@@ -216,13 +216,13 @@ async def main() -> None:
     options.add_argument("move", type=int, help="id of a running move")
     arguments = options.parse_args()
     headers = {"Cookie": arguments.cookie, "Origin": arguments.url}
-    figures = Figures()
+    measurements = Measurements()
     limits = httpx.Limits(max_connections=arguments.count, keepalive_expiry=2.0)  # uvicorn closes after 5 s
     async with httpx.AsyncClient(
         base_url=arguments.url, headers=headers, limits=limits, timeout=60, trust_env=False
     ) as client:
         browsers = [
-            Browser(client, path, "zh-hans" if n % 10 == 9 else "en", figures)
+            Browser(client, path, "zh-hans" if n % 10 == 9 else "en", measurements)
             for n, path in enumerate(paths(arguments.count, arguments.move))
         ]
         opening = asyncio.Semaphore(OPENING_MAX)
@@ -238,7 +238,7 @@ async def main() -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    print(json.dumps(vars(figures)), flush=True)
+    print(json.dumps(vars(measurements)), flush=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from bench.console_rows import BROKERS, DEAD, OPTIONS, cluster_image, group_name, topic_name
 
 if TYPE_CHECKING:
-    from controlplane.monitoring.group_figures import GroupFigures
+    from controlplane.monitoring.group_metrics import GroupMetrics
 
 ROUND_SECONDS = 2
 """Time between two rounds of samples. The monitor's rounds are one to ten seconds apart, longer in a larger cluster."""
@@ -31,7 +31,7 @@ class UpdateSource:
     def __init__(self, topics: int, partitions: int, groups: int, active: float) -> None:
         from controlplane.monitoring.hub import hub
         from controlplane.monitoring.publisher import LivePublisher
-        from controlplane.monitoring.samples import MetricsCache, TopicFigures
+        from controlplane.monitoring.samples import MetricsCache, TopicMetrics
 
         self.image = cluster_image(topics, partitions)
         self.metrics = MetricsCache()
@@ -42,17 +42,17 @@ class UpdateSource:
         step = max(1, round(1 / active))
         self.topics = [topic_name(n) for n in range(topics) if n % step == 0 or n < 100]
         for name in self.topics:
-            self.metrics.topics[name] = TopicFigures(size_bytes=10**6, records=10**6, records_per_s=3.5)
+            self.metrics.topics[name] = TopicMetrics(size_bytes=10**6, records=10**6, records_per_s=3.5)
             for i in range(partitions):
                 self.metrics.offsets[name, i] = (0, 1000)
         self.groups = {group_name(g): topic_name(g % topics) for g in range(groups) if g % step == 0 or g < 50}
 
-    def group(self, name: str, topic: str, ends: dict[int, int]) -> GroupFigures:
+    def group(self, name: str, topic: str, ends: dict[int, int]) -> GroupMetrics:
         from controlplane.clients.group_samples import GroupSample
-        from controlplane.monitoring.group_figures import GroupFigures, PartitionLag
+        from controlplane.monitoring.group_metrics import GroupMetrics, PartitionLag
 
         committed = {(topic, i): end - 100 for i, end in ends.items()}
-        return GroupFigures(
+        return GroupMetrics(
             GroupSample(name, "Stable", "consumer", "range", (), committed),
             1,
             0,
@@ -79,9 +79,9 @@ class UpdateSource:
 
         changed = SampleChanges()
         for name in self.topics:
-            figures = self.metrics.topics[name]
-            figures.records_per_s = self.draw.random() * 1000
-            figures.records = (figures.records or 0) + 100
+            measurements = self.metrics.topics[name]
+            measurements.records_per_s = self.draw.random() * 1000
+            measurements.records = (measurements.records or 0) + 100
             for i in range(self.partitions):
                 start, end = self.metrics.offsets[name, i]
                 self.metrics.offsets[name, i] = (start, end + self.draw.randrange(100))

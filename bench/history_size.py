@@ -53,11 +53,11 @@ def _measure(folder: Path, topics: int, part: int, noise: float) -> None:
         return file.stat().st_size
 
     names = [f"topic:app-{n:05d}.events" for n in range(topics)]
-    figures = {(n, f): 0.0 for n in names for f in ("records_per_s", "size_bytes")}
+    measurements = {(n, f): 0.0 for n in names for f in ("records_per_s", "size_bytes")}
     recorder = HistoryRecorder()
     empty = used()
-    recorder._series_ids(figures)
-    print(f"{len(figures)} series: {used() - empty:,} bytes")
+    recorder._series_ids(measurements)
+    print(f"{len(measurements)} series: {used() - empty:,} bytes")
 
     before, values = used(), 0
     sampled = names[::part]
@@ -69,7 +69,7 @@ def _measure(folder: Path, topics: int, part: int, noise: float) -> None:
             (STEP_S, now - FINE_S - SPAN_S, now, noise),
         ):
             for begins in range(first, end, step * CHUNK_VALUES):
-                if series.figure == "size_bytes":
+                if series.metric == "size_bytes":
                     numbers = [
                         1e9 + mean[series.subject] * 100 * (begins - first + i * step) for i in range(CHUNK_VALUES)
                     ]
@@ -87,7 +87,7 @@ def _measure(folder: Path, topics: int, part: int, noise: float) -> None:
     before = used()
     began = time.perf_counter()
     for i in range(CHUNK_VALUES):
-        recorder._pending.append((now - HOUR_S + STEP_S * i, {k: mean.get(k[0], 5.0) + i % 7 for k in figures}))
+        recorder._pending.append((now - HOUR_S + STEP_S * i, {k: mean.get(k[0], 5.0) + i % 7 for k in measurements}))
         recorder.write()
     print(f"one frame of all series: {(time.perf_counter() - began) * 1000 / CHUNK_VALUES:.0f} ms")
     print(f"frames of an hour: {(used() - before) / 1e6:.0f} MB")

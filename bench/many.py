@@ -144,18 +144,22 @@ def reported(passes: Sequence[Load]) -> dict[str, Any]:
     }
 
 
-def exceeded_limits(figures: dict[str, Any]) -> list[str]:
+def exceeded_limits(measurements: dict[str, Any]) -> list[str]:
     """Names of the values over their limits. If the client limits the rate over all partitions, the CPU of the broker per record counts instead
-    of the rate. The ratios are added to `figures`."""
-    few, many = figures["raw_few"], figures["raw_many"]
-    for name, one, other in (("", figures["few"], figures["many"]), ("raw_", few, many)):
-        figures[f"{name}ratio_of_rates"] = round(other["records_per_s"] / one["records_per_s"], 2)
-        figures[f"{name}ratio_of_costs"] = round(one["broker_us_per_record"] / other["broker_us_per_record"], 2)
-    ratio = max(figures["raw_ratio_of_rates"], figures["raw_ratio_of_costs"] if many["client_bound"] else 0.0)
-    rss = max(figures["rss_mb_after_load"], figures["clean_start"]["rss_mb"], figures["start_after_kill"]["rss_mb"])
+    of the rate. The ratios are added to `measurements`."""
+    few, many = measurements["raw_few"], measurements["raw_many"]
+    for name, one, other in (("", measurements["few"], measurements["many"]), ("raw_", few, many)):
+        measurements[f"{name}ratio_of_rates"] = round(other["records_per_s"] / one["records_per_s"], 2)
+        measurements[f"{name}ratio_of_costs"] = round(one["broker_us_per_record"] / other["broker_us_per_record"], 2)
+    ratio = max(measurements["raw_ratio_of_rates"], measurements["raw_ratio_of_costs"] if many["client_bound"] else 0.0)
+    rss = max(
+        measurements["rss_mb_after_load"],
+        measurements["clean_start"]["rss_mb"],
+        measurements["start_after_kill"]["rss_mb"],
+    )
     over = {
-        "clean start": figures["clean_start"]["seconds"] > LIMITS["clean_start_s"],
-        "start after kill -9": figures["start_after_kill"]["seconds"] > LIMITS["start_after_kill_s"],
+        "clean start": measurements["clean_start"]["seconds"] > LIMITS["clean_start_s"],
+        "start after kill -9": measurements["start_after_kill"]["seconds"] > LIMITS["start_after_kill_s"],
         "memory": rss > LIMITS["rss_mb"],
         "throughput": ratio < LIMITS["ratio_min"],
     }
@@ -163,12 +167,12 @@ def exceeded_limits(figures: dict[str, Any]) -> list[str]:
 
 
 def measure(broker: Broker, partitions: int, records: int, passes: int) -> dict[str, Any]:
-    figures: dict[str, Any] = {"partitions": partitions, "cores": os.cpu_count()}
+    measurements: dict[str, Any] = {"partitions": partitions, "cores": os.cpu_count()}
     began = time.monotonic()
     topics = broker.create(partitions)
     broker.until_led(partitions, topics)
     pid = broker.pid
-    figures["create"] = {
+    measurements["create"] = {
         "seconds": round(time.monotonic() - began, 1),
         "broker_cpu_s": round(cpu_clock([pid]), 1),
     }
@@ -181,13 +185,13 @@ def measure(broker: Broker, partitions: int, records: int, passes: int) -> dict[
         passed["many"].append(load(broker, pid, topics, records))
         passed["raw_few"].append(load_raw(broker, pid, of_few, records))
         passed["raw_many"].append(load_raw(broker, pid, of_many, records))
-    figures.update((name, reported(some)) for name, some in passed.items())
-    figures["rss_mb_after_load"] = round(rss_mb(pid), 1)
-    figures["stop_s"] = round(broker.do("stop"), 1)
-    figures["clean_start"] = broker.started(partitions, topics)
+    measurements.update((name, reported(some)) for name, some in passed.items())
+    measurements["rss_mb_after_load"] = round(rss_mb(pid), 1)
+    measurements["stop_s"] = round(broker.do("stop"), 1)
+    measurements["clean_start"] = broker.started(partitions, topics)
     broker.do("kill")
-    figures["start_after_kill"] = broker.started(partitions, topics)
-    return figures
+    measurements["start_after_kill"] = broker.started(partitions, topics)
+    return measurements
 
 
 def main() -> int:
@@ -200,11 +204,11 @@ def main() -> int:
     arguments = options.parse_args()
     with local_cluster(arguments.port_base, "--brokers", "1", "--controllers", "1") as (answer, _, _):
         broker = Broker(answer["bootstrap"], answer["folder"])
-        figures = measure(broker, arguments.partitions, arguments.records, arguments.passes)
-    over = exceeded_limits(figures)
+        measurements = measure(broker, arguments.partitions, arguments.records, arguments.passes)
+    over = exceeded_limits(measurements)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(figures, indent=2))
-    print(json.dumps(figures, indent=2))
+    arguments.out.write_text(json.dumps(measurements, indent=2))
+    print(json.dumps(measurements, indent=2))
     print(f"limits: {LIMITS}; over: {', '.join(over) or 'none'}")
     return 1 if over else 0
 

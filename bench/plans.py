@@ -71,7 +71,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
     timed("the move's parts, a page", lambda: move_pages.move_parts(move.pk), PAGE_MS_MAX / 1000)
     kinds = timed("the kinds of its partitions", lambda: move_loads.move_kinds(move.pk), PAGE_MS_MAX / 1000)
     timed(
-        "the move's figures",
+        "the move's metrics",
         lambda: (move_pages.move_row(move.pk, kinds), move_loads.part_counts(kinds), move_loads.move_causes(kinds)),
         PAGE_MS_MAX / 1000,
     )

@@ -114,7 +114,7 @@ def read_all(address: tuple[str, int], topic: str, end: int, count: int) -> list
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Measurements:
     """One pass. `mb_per_s`: of all consumers together. `cpu_s_per_gb`: of the broker. `first_to_last`: the time of the fastest consumer relative to that of
     the slowest, 1 if all get the same rate."""
 
@@ -124,15 +124,15 @@ class Figures:
     client_bound: bool
 
 
-def figures(finished: list[tuple[float, int]], spent: Spent) -> Figures:
+def measurements(finished: list[tuple[float, int]], spent: Spent) -> Measurements:
     seconds = [s for s, _ in finished]
     total = sum(size for _, size in finished)
-    return Figures(
+    return Measurements(
         total / max(seconds) / 1e6, spent.brokers_cpu / total * 1e9, min(seconds) / max(seconds), spent.client_bound
     )
 
 
-def one_pass(system: System, topic: str, end: int, count: int) -> Figures:
+def one_pass(system: System, topic: str, end: int, count: int) -> Measurements:
     finished: list[tuple[float, int]] = []
 
     def act(done: Done) -> float:
@@ -141,7 +141,7 @@ def one_pass(system: System, topic: str, end: int, count: int) -> Figures:
         return max(s for s, _ in finished)
 
     spent = measured(act, [system.broker_pids()[1]])
-    return figures(finished, spent)
+    return measurements(finished, spent)
 
 
 def main() -> int:
@@ -170,7 +170,7 @@ def main() -> int:
             )
             for batch in (16_384, 1_000_000):
                 for readers in READERS:
-                    passes: dict[str, list[Figures]] = {s.name: [] for s in running}
+                    passes: dict[str, list[Measurements]] = {s.name: [] for s in running}
                     for round_ in range(-1, given.rounds):
                         for system in running if round_ % 2 else running[::-1]:
                             found = one_pass(system, str(batch), count, readers)
@@ -183,7 +183,7 @@ def main() -> int:
     return int(behind > 0)
 
 
-def report(batch: int, readers: int, passes: dict[str, list[Figures]]) -> bool:
+def report(batch: int, readers: int, passes: dict[str, list[Measurements]]) -> bool:
     """Print the medians. Returns whether Weir reads less per second than a peer."""
     for name, found in passes.items():
         bound = " (client-bound)" if sum(f.client_bound for f in found) * 2 > len(found) else ""

@@ -90,7 +90,7 @@ class RocketMQ(System):
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Measurements:
     """One round of one system. `cpu_us`: CPU of the broker per pending message in microseconds. `memory_mb`: resident set; `anonymous_mb`: without the pages
     of mapped files."""
 
@@ -101,7 +101,7 @@ class Figures:
     late: Lateness
 
 
-def weir_pass(system: Weir, given: argparse.Namespace, number: int) -> Figures:
+def weir_pass(system: Weir, given: argparse.Namespace, number: int) -> Measurements:
     """`number`: of messages in earlier rounds."""
     pid, value = system.broker_pids()[1], os.urandom(given.bytes)
     now_ms, before, began = int(time.time() * 1000), cpu_clock([pid]), time.monotonic()
@@ -112,10 +112,10 @@ def weir_pass(system: Weir, given: argparse.Namespace, number: int) -> Figures:
     starts, first = delays.ends(system.bootstrap), int((time.time() + LEAD_S) * 1000)
     delays.produce(system.bootstrap, delays.near_times(given.due, first, given.window), value, number + given.pending)
     late, _ = delays.consumed(system.bootstrap, starts, given.due, LEAD_S + given.window + RECEIVE_S_MAX)
-    return Figures(given.pending / seconds, cpu, rss_mb(pid), rss_mb(pid, "RssAnon"), late)
+    return Measurements(given.pending / seconds, cpu, rss_mb(pid), rss_mb(pid, "RssAnon"), late)
 
 
-def rocket_pass(system: RocketMQ, given: argparse.Namespace, round_: int) -> Figures:
+def rocket_pass(system: RocketMQ, given: argparse.Namespace, round_: int) -> Measurements:
     """Raises SystemExit when a message was not stored or not delivered."""
     pid = system.running["broker-1"].pid
 
@@ -133,7 +133,7 @@ def rocket_pass(system: RocketMQ, given: argparse.Namespace, round_: int) -> Fig
     sent(topic, given.due, first, int(given.window * 1000))
     longest = int(LEAD_S + given.window + RECEIVE_S_MAX)
     late = results(system.client("receive", system.name_server, topic, str(given.due), str(longest)), "late")
-    return Figures(given.pending / seconds, cpu, rss_mb(pid), rss_mb(pid, "RssAnon"), Lateness(late))
+    return Measurements(given.pending / seconds, cpu, rss_mb(pid), rss_mb(pid, "RssAnon"), Lateness(late))
 
 
 def results(command: list[str], name: str) -> list[float]:
@@ -156,7 +156,7 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
     weir = Weir(Path(tempfile.mkdtemp(prefix="rocketmq-weir-")), 1)
     rocket = RocketMQ(Path(tempfile.mkdtemp(prefix="rocketmq-")), given.precision_ms)
-    passes: dict[str, list[Figures]] = {weir.name: [], rocket.name: []}
+    passes: dict[str, list[Measurements]] = {weir.name: [], rocket.name: []}
     try:
         rocket.start()
         weir.start()
@@ -179,7 +179,7 @@ def main() -> int:
     return report(passes[weir.name], passes[rocket.name])
 
 
-def report(ours: list[Figures], theirs: list[Figures]) -> int:
+def report(ours: list[Measurements], theirs: list[Measurements]) -> int:
     """Prints the medians of the ratios. Returns 1 if Weir delivered a message early."""
     pairs = list(zip(ours, theirs, strict=True))
     for title, ratios in (

@@ -48,7 +48,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Measurements:
     per_s: float
     cpu_us: float
     late_ms: list[float]
@@ -174,10 +174,10 @@ def measured(pid: int, act: Callable[[], tuple[float, list[float]]], count: int)
     return Run(seconds, (cpu_clock([pid]) - before) / count * 1e6, late)
 
 
-def one_round(run: Callable[[str, int, int], Run], round_: int, given: argparse.Namespace) -> Figures:
+def one_round(run: Callable[[str, int, int], Run], round_: int, given: argparse.Namespace) -> Measurements:
     fast = run(f"fast-{round_}", given.messages, 0)
     paced = run(f"paced-{round_}", given.paced, given.rate)
-    return Figures(given.messages / fast.seconds, fast.cpu_us, paced.late_ms)
+    return Measurements(given.messages / fast.seconds, fast.cpu_us, paced.late_ms)
 
 
 def main() -> int:
@@ -194,7 +194,7 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
     weir = Weir(Path(tempfile.mkdtemp(prefix="rocketmq-weir-")), 1)
     rocket = RocketMQ(Path(tempfile.mkdtemp(prefix="rocketmq-")), 1_000)
-    passes: dict[str, list[Figures]] = {weir.name: [], rocket.name: []}
+    passes: dict[str, list[Measurements]] = {weir.name: [], rocket.name: []}
     try:
         rocket.start()
         weir.start()
@@ -219,7 +219,7 @@ def main() -> int:
     return 0
 
 
-def report(ours: list[Figures], theirs: list[Figures]) -> None:
+def report(ours: list[Measurements], theirs: list[Measurements]) -> None:
     """Prints the medians of the ratios. A ratio belongs to one round."""
     pairs = list(zip(ours, theirs, strict=True))
     for title, ratios in (

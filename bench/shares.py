@@ -37,7 +37,7 @@ CLIENT_SECONDS_MAX = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Measurements:
     """One pass. `cpu_us`: CPU of all brokers per record in microseconds. `redelivered`: deliveries after the first one of a record."""
 
     records_per_s: float
@@ -75,7 +75,7 @@ def filled_topic(system: System, name: str, partitions: int, count: int) -> None
     produce(system.bootstrap, [name], os.urandom(RECORD_BYTES), count, BATCH_BYTES, "all")
 
 
-def one_pass(system: System, command: list[str], name: str, partitions: int, count: int, members: int) -> Figures:
+def one_pass(system: System, command: list[str], name: str, partitions: int, count: int, members: int) -> Measurements:
     """Raises SystemExit when a record was not delivered."""
     filled_topic(system, name, partitions, count)
     pids = system.broker_pids().values()
@@ -95,7 +95,7 @@ def one_pass(system: System, command: list[str], name: str, partitions: int, cou
         raise SystemExit(f"{system.name}: {unique} of {count} records were delivered")
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
     admin.delete_topics([name])[name].result(60)
-    return Figures(
+    return Measurements(
         count / float(seconds), spent / count * 1e6, float(client_cpu) / count * 1e6, int(deliveries) - count
     )
 
@@ -127,7 +127,7 @@ def compared(given: argparse.Namespace, tree: Path | None) -> int:
                 running.append(PEERS["kraft"](folder, 3) if tree is None else Earlier(folder, tree, 3))
             running[-1].start()
         print(f"load of the machine {os.getloadavg()[0]:.1f} after the start; {given.rounds} rounds")
-        passes: dict[str, list[Figures]] = {s.name: [] for s in running}
+        passes: dict[str, list[Measurements]] = {s.name: [] for s in running}
         for round_ in range(-1, given.rounds):  # the first one is a warm-up
             for system in running if round_ % 2 else running[::-1]:
                 found = one_pass(
@@ -146,7 +146,7 @@ def compared(given: argparse.Namespace, tree: Path | None) -> int:
     return report(passes)
 
 
-def report(passes: dict[str, list[Figures]]) -> int:
+def report(passes: dict[str, list[Measurements]]) -> int:
     """Prints the medians of the ratios. Returns 1 if Weir is behind in one of them."""
     ours, (peer, theirs) = passes[Weir.name], next((n, found) for n, found in passes.items() if n != Weir.name)
     behind = False

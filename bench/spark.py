@@ -48,7 +48,7 @@ BATCHES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     """Megabytes of record values per second of the clock, and per second of CPU."""
 
     mb_per_s: float
@@ -68,13 +68,13 @@ def cpu_s(roots: Iterable[psutil.Process]) -> float:
     return found
 
 
-def sources(bootstrap: str, records: int, record_bytes: int, rounds: int, work: Path) -> dict[str, list[Figure]]:
+def sources(bootstrap: str, records: int, record_bytes: int, rounds: int, work: Path) -> dict[str, list[Measurement]]:
     """Values of both sources, in the order of the rounds. The first round of each is not counted."""
     jars = copy_dependencies(CACHE / f"spark-kafka-{KAFKA_SOURCE}", KAFKA_JARS, alone=True)
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, sorted(jars.glob('*.jar'))))} pyspark-shell"
     spark = session.start("sources", master="local[1]", work=work)
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest"}
-    found: dict[str, list[Figure]] = {"weir": [], "kafka": []}
+    found: dict[str, list[Measurement]] = {"weir": [], "kafka": []}
     megabytes, me = records * record_bytes / 1e6, psutil.Process()
     try:
         for number in range(rounds + 1):
@@ -86,14 +86,14 @@ def sources(bootstrap: str, records: int, record_bytes: int, rounds: int, work: 
                 if tuple(row) != (records, records * record_bytes):
                     raise SystemExit(f"{source} read {tuple(row)} instead of {records} records")
                 if number:
-                    found[source].append(Figure(megabytes / seconds, megabytes / spent))
+                    found[source].append(Measurement(megabytes / seconds, megabytes / spent))
     finally:
         spark.stop()
         del os.environ["PYSPARK_SUBMIT_ARGS"]
     return found
 
 
-def archive(bootstrap: str, spark: SparkCluster, folder: Path, records: int, record_bytes: int) -> Figure:
+def archive(bootstrap: str, spark: SparkCluster, folder: Path, records: int, record_bytes: int) -> Measurement:
     """One archive of the whole topic with all executors of the cluster."""
     folder.mkdir(parents=True)
     values = {"topics": [TOPIC], "records_per_batch": records // BATCHES, "trigger_seconds": 0, "until_end": True}
@@ -123,7 +123,7 @@ def archive(bootstrap: str, spark: SparkCluster, folder: Path, records: int, rec
     if driver.returncode or sum(rows for _, rows in done) != records:
         raise SystemExit(f"the archive failed: {(folder / 'log').read_text(errors='replace')[-2_000:]}")
     megabytes = sum(rows for _, rows in done[1:]) * record_bytes / 1e6
-    return Figure(megabytes / (done[-1][0] - done[0][0]), megabytes / (cpu - cpu_at_first))
+    return Measurement(megabytes / (done[-1][0] - done[0][0]), megabytes / (cpu - cpu_at_first))
 
 
 def commits(folder: Path) -> list[tuple[float, int]]:
@@ -140,24 +140,24 @@ def commits(folder: Path) -> list[tuple[float, int]]:
     ]
 
 
-def archives(bootstrap: str, records: int, record_bytes: int, rounds: int, work: Path) -> dict[str, list[Figure]]:
+def archives(bootstrap: str, records: int, record_bytes: int, rounds: int, work: Path) -> dict[str, list[Measurement]]:
     """Values with one and with two workers of one core each, in the order of the rounds."""
-    found: dict[str, list[Figure]] = {"1 core": [], "2 cores": []}
+    found: dict[str, list[Measurement]] = {"1 core": [], "2 cores": []}
     for number in range(rounds):
         for workers in (1, 2) if number % 2 == 0 else (2, 1):
             place = work / f"round-{number}-{workers}"
             with spark_cluster(place / "spark", workers=workers) as spark:
-                figure = archive(bootstrap, spark, place / "run", records, record_bytes)
-            found["1 core" if workers == 1 else "2 cores"].append(figure)
+                metric = archive(bootstrap, spark, place / "run", records, record_bytes)
+            found["1 core" if workers == 1 else "2 cores"].append(metric)
     return found
 
 
-def report(title: str, found: dict[str, list[Figure]]) -> None:
+def report(title: str, found: dict[str, list[Measurement]]) -> None:
     print(f"\n{title}\n\n| side | MB/s | of each round | MB per CPU s | of each round |\n|---|--:|---|--:|---|")
-    for side, figures in found.items():
+    for side, measurements in found.items():
         cells = []
         for of in MEASURES.values():
-            values = [of(f) for f in figures]
+            values = [of(f) for f in measurements]
             cells += [f"{median(values):.1f}", ", ".join(f"{v:.1f}" for v in values)]
         print(f"| {side} | {' | '.join(cells)} |", flush=True)
     (first, second) = found.values()
@@ -166,7 +166,7 @@ def report(title: str, found: dict[str, list[Figure]]) -> None:
         print(f"{name}, {' : '.join(found)}: median {median(ratios):.2f} ({', '.join(f'{r:.2f}' for r in ratios)})")
 
 
-MEASURES: dict[str, Callable[[Figure], float]] = {
+MEASURES: dict[str, Callable[[Measurement], float]] = {
     "MB/s": lambda f: f.mb_per_s,
     "MB per CPU s": lambda f: f.mb_per_cpu_s,
 }

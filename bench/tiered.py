@@ -50,7 +50,7 @@ UNCOPIED_BYTES_MAX = 3 * MIB
 TOPIC = {"remote.storage.enable": "true", "segment.bytes": str(MIB), "min.insync.replicas": "2"}
 NICE = ("nice", "-n", "15")
 RECOVERY_SECONDS = 120.0
-Figures = dict[str, float]
+Measurements = dict[str, float]
 
 
 class Proxy:
@@ -98,7 +98,7 @@ def consume_live(bootstrap: str, seconds: float) -> None:
             if message.error() is None:
                 found.append(time.time() * 1000 - message.timestamp()[1])
     consumer.close()
-    print(json.dumps(figures_of(sorted(found))))
+    print(json.dumps(metrics_of(sorted(found))))
 
 
 def consume_cold(bootstrap: str) -> None:
@@ -139,7 +139,7 @@ def consume_cold(bootstrap: str) -> None:
             consumer.assign([TopicPartition("cold", 0, 0)])
 
 
-def figures_of(ordered: list[float]) -> Figures:
+def metrics_of(ordered: list[float]) -> Measurements:
     return {
         "p50": percentile(ordered, 50),
         "p99": percentile(ordered, 99),
@@ -170,7 +170,7 @@ class ColdReader:
 
 
 # -- measurement -----------------------------------------------------------------------------------------------------------
-def measure(cluster: LocalCluster, seconds: float) -> dict[str, Figures]:
+def measure(cluster: LocalCluster, seconds: float) -> dict[str, Measurements]:
     command = [sys.executable, "-m", "bench.tiered", "--client", "live", "--bootstrap", cluster.bootstrap]
     consumer = subprocess.Popen([*command, "--seconds", str(seconds + 2)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert consumer.stdout is not None
@@ -180,7 +180,7 @@ def measure(cluster: LocalCluster, seconds: float) -> dict[str, Figures]:
     consumed = json.loads(text)
     if consumed["count"] < RATE * seconds:
         raise SystemExit(f"the live consumer got {consumed['count']:.0f} of {RATE * seconds:.0f} records")
-    return {"producer": figures_of(found), "consumer": consumed}
+    return {"producer": metrics_of(found), "consumer": consumed}
 
 
 def is_copied(cluster: LocalCluster) -> bool:

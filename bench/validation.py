@@ -138,13 +138,13 @@ def make_topics(system: Brokers) -> None:
     wait_for(led, "the topics", pause=0.1)
 
 
-Figures = dict[str, list[float]]
+Measurements = dict[str, list[float]]
 """Microseconds per request by round, for each kind of broker of one cluster."""
 
 
-def measured(system: Brokers, load: Load, rounds: int) -> Figures:
+def measured(system: Brokers, load: Load, rounds: int) -> Measurements:
     pids = system.broker_pids()
-    figures: Figures = {kind: [] for kind in KINDS}
+    measurements: Measurements = {kind: [] for kind in KINDS}
     for round_ in range(-1, rounds):  # the first one is a warm-up
         for at in range(len(KINDS)):
             number = (at + round_) % len(KINDS) + 1
@@ -152,18 +152,18 @@ def measured(system: Brokers, load: Load, rounds: int) -> Figures:
             before = cpu_clock([pids[number]])
             load.send(system.ports[number], kind)
             if round_ >= 0:
-                figures[kind].append((cpu_clock([pids[number]]) - before) / load.requests * 1e6)
-    return figures
+                measurements[kind].append((cpu_clock([pids[number]]) - before) / load.requests * 1e6)
+    return measurements
 
 
-def base_of(figures: Figures, kind: str) -> list[float]:
+def base_of(measurements: Measurements, kind: str) -> list[float]:
     """Return the reference of `kind`, by round: the mean of both brokers without validation. The control is compared with the other one."""
     if kind == CONTROL:
-        return figures[UNVALIDATED]
-    return [(a + b) / 2 for a, b in zip(figures[UNVALIDATED], figures[CONTROL], strict=True)]
+        return measurements[UNVALIDATED]
+    return [(a + b) / 2 for a, b in zip(measurements[UNVALIDATED], measurements[CONTROL], strict=True)]
 
 
-def report(name: str, records: int, clusters: list[Figures]) -> None:
+def report(name: str, records: int, clusters: list[Measurements]) -> None:
     """One line for each kind but the first."""
     for kind in KINDS[1:]:
         bases = [base_of(f, kind) for f in clusters]
@@ -186,7 +186,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15, help="rounds in each cluster")
     parser.add_argument("--only", default="", help="loads whose names contain this")
     arguments = parser.parse_args()
-    found: dict[tuple[str, int], list[Figures]] = {}
+    found: dict[tuple[str, int], list[Measurements]] = {}
     print(
         f"{arguments.clusters} clusters, {arguments.rounds} rounds each, load of the machine {os.getloadavg()[0]:.1f} at the start"
     )
@@ -198,8 +198,8 @@ def main() -> int:
                 make_topics(system)
                 for name, load in loads().items():
                     if arguments.only in name:
-                        figures = measured(system, load, arguments.rounds)
-                        found.setdefault((name, load.records), []).append(figures)
+                        measurements = measured(system, load, arguments.rounds)
+                        found.setdefault((name, load.records), []).append(measurements)
             finally:
                 system.close()
     print(f"{'load':<30} {'records':>7} {'walk':<9} {'us/req.':>8} {'without':>8} {'ratio':>7}  by cluster")

@@ -22,7 +22,7 @@ from console.texts import gettext_lazy
 from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.monitoring.live_events import LiveUpdate
-from controlplane.monitoring.live_points import figures
+from controlplane.monitoring.live_points import metrics
 from controlplane.selectors.overview import OverviewShape
 from controlplane.selectors.partitions import (  # type: ignore[attr-defined]
     partition_state,
@@ -86,8 +86,8 @@ def _render_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
     """May also have points, panels and marks of other subjects."""
     out = PageUpdate()
     _KINDS[update["kind"]](update["data"], subjects, out)
-    for subject, figure, value in figures(update):
-        out.points[subject, figure] = value
+    for subject, metric, value in metrics(update):
+        out.points[subject, metric] = value
     return out
 
 

@@ -18,9 +18,9 @@ from django.utils.translation import gettext as _
 
 from console.access_rules import may_open
 from controlplane.domain.errors import Rejected
-from controlplane.domain.history import HistorySubject, figure_of
+from controlplane.domain.history import HistorySubject, metric_of
 from controlplane.domain.visibility import subject_visible
-from controlplane.monitoring.live_points import LIVE_FIGURES
+from controlplane.monitoring.live_points import LIVE_METRICS
 from controlplane.selectors import history
 from controlplane.selectors.history import LakePart
 from controlplane.selectors.history_marks import MarkKind, MarkRow, marks
@@ -51,7 +51,7 @@ class Chart:
     shows."""
 
     subject: str
-    figure: str
+    metric: str
     label: str
     points: str
     peaks: bool
@@ -107,7 +107,7 @@ class PageCharts:
 
 
 def page_charts(
-    request: HttpRequest, subject: str, *figures: str, also: Sequence[tuple[str, str, str]] = ()
+    request: HttpRequest, subject: str, *metrics: str, also: Sequence[tuple[str, str, str]] = ()
 ) -> PageCharts:
     """`also`: (subject, metric, what the chart is of) of charts of other subjects."""
     choice, problem = request.GET.get("range", ""), ""
@@ -122,17 +122,17 @@ def page_charts(
         except Rejected as error:
             problem = error.reason
     of = {(other, name): what for other, name, what in also}
-    lines = history.lines([*((subject, name) for name in figures), *of], since, until)
+    lines = history.lines([*((subject, name) for name in metrics), *of], since, until)
     query = {"since": since.isoformat(), "until": until.isoformat(), "format": "csv"}
     charts = [
         Chart(
             its,
             name,
-            figure_of(its, name).label,
+            metric_of(its, name).label,
             _points(line),
             line.step_s > STEP_S,
-            name in LIVE_FIGURES[HistorySubject(its.partition(":")[0])],
-            f"{reverse('api:history')}?{urlencode({'subject': its, 'figure': name, **query})}" if line.recorded else "",
+            name in LIVE_METRICS[HistorySubject(its.partition(":")[0])],
+            f"{reverse('api:history')}?{urlencode({'subject': its, 'metric': name, **query})}" if line.recorded else "",
             of.get((its, name), ""),
         )
         for (its, name), line in lines.items()

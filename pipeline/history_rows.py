@@ -37,7 +37,7 @@ class Series:
 
     id: int
     subject: str
-    figure: str
+    metric: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class HistoryRows:
 
     def series(self) -> list[Series]:
         """All series by subject and metric."""
-        rows = self._rows("SELECT id, subject, figure FROM controlplane_historyseries")
-        return sorted((Series(*row) for row in rows), key=lambda s: (s.subject, s.figure))
+        rows = self._rows("SELECT id, subject, metric FROM controlplane_historyseries")
+        return sorted((Series(*row) for row in rows), key=lambda s: (s.subject, s.metric))
 
     def first_day(self, since: date = date(1970, 1, 1)) -> date | None:
         """The first day from `since` on with an average of a minute; None without any."""

@@ -34,7 +34,7 @@ class HistoryRequest:
     @staticmethod
     def parse(text: str) -> HistoryRequest:
         values = json.loads(text)
-        return HistoryRequest(**{**values, "keys": tuple((subject, figure) for subject, figure in values["keys"])})
+        return HistoryRequest(**{**values, "keys": tuple((subject, metric) for subject, metric in values["keys"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class HistoryPoint:
     """Average and greatest value of the averages of a minute of the step that begins at `at_s`."""
 
     subject: str
-    figure: str
+    metric: str
     at_s: int
     value: float
     peak: float

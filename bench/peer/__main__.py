@@ -129,16 +129,16 @@ class Run:
         self.say(Row(rate.name, rate.terms, "broker CPU", "% of a core", False, values, [], others))
 
     def seconds(
-        self, act: Callable[[System, str], dict[str, float]], figures: dict[str, tuple[str, str, str, str]]
+        self, act: Callable[[System, str], dict[str, float]], measurements: dict[str, tuple[str, str, str, str]]
     ) -> None:
-        """`figures`: key of the result of `act` -> name, terms, value, unit."""
+        """`measurements`: key of the result of `act` -> name, terms, value, unit."""
         found: dict[str, dict[str, list[float]]] = {}
-        for system, _ in self.turns(next(iter(figures.values()))[0], warm=False):
+        for system, _ in self.turns(next(iter(measurements.values()))[0], warm=False):
             for key, value in act(system, self.label()).items():
                 found.setdefault(key, {}).setdefault(system.name, []).append(value)
         for key, values in found.items():
-            name, terms, figure, unit = figures[key]
-            self.say(Row(name, terms, figure, unit, False, values))
+            name, terms, metric, unit = measurements[key]
+            self.say(Row(name, terms, metric, unit, False, values))
 
 
 CORES = Cores(*((sorted(os.sched_getaffinity(0)) * 2)[:2]))
@@ -212,8 +212,8 @@ def _house(run: Run, parts: list[str], quick: bool, only: str, say: Say) -> None
             )
         )
     if "restart" in parts:
-        figures = {"restart": ("start after a clean shutdown", "RF 1", "until the first acknowledgement", "s")}
-        run.row(lambda: run.seconds(restart_pass, figures))
+        measurements = {"restart": ("start after a clean shutdown", "RF 1", "until the first acknowledgement", "s")}
+        run.row(lambda: run.seconds(restart_pass, measurements))
     pin_all({CORES.brokers})
     if "rate" in parts:
         for rate in RATES:
@@ -264,7 +264,7 @@ def main() -> int:
         found = "  ".join(f"{n} {median(v):.4g}" for n, v in row.values.items())
         ratios = "  ".join(f"{report._ratio(row, n)}" for n in row.values if n != report.WEIR)
         note = f"  client-bound: {', '.join(row.client_bound)}" if row.client_bound else ""
-        print(f"{row.name} [{row.terms}] {row.figure} {row.unit}: {found} | {ratios}{note}", flush=True)
+        print(f"{row.name} [{row.terms}] {row.metric} {row.unit}: {found} | {ratios}{note}", flush=True)
         report.write(arguments.out, stem, conditions, rows)
 
     with tempfile.TemporaryDirectory(prefix="weir-bench-peer-") as temporary, ExitStack() as stack:

@@ -19,7 +19,7 @@ class Row:
 
     name: str
     terms: str
-    figure: str
+    metric: str
     unit: str
     more_is_better: bool
     values: dict[str, list[float]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def as_markdown(conditions: dict[str, Any], rows: list[Row]) -> str:
         "|---|---|---|--:|" + "--:|--:|" * len(names) + "---|",
     ]
     for row in rows:
-        cells = [row.name, row.terms, f"{row.figure}, {row.unit}", _number(median(row.values[WEIR]))]
+        cells = [row.name, row.terms, f"{row.metric}, {row.unit}", _number(median(row.values[WEIR]))]
         for name in names:
             cells += [_number(median(row.values[name])), _ratio(row, name)] if name in row.values else ["-", "-"]
         cells.append(f"client-bound: {', '.join(row.client_bound)}" if row.client_bound else "")
@@ -104,7 +104,7 @@ def as_page(conditions: dict[str, Any], rows: list[Row]) -> str:
 
     marks, y, before = [], 40, ""
     for row, name, found in shown:
-        label = f"{row.name} · {row.terms} · {row.figure}"
+        label = f"{row.name} · {row.terms} · {row.metric}"
         y += STEP if label != before else STEP // 2
         colour = COLOURS[names.index(name) % len(COLOURS)]
         if label != before:

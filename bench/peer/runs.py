@@ -44,7 +44,7 @@ class Spent:
 
     @classmethod
     def together(cls, acts: Sequence[Spent]) -> Spent:
-        return cls(*(sum(figures) for figures in zip(*(astuple(act) for act in acts), strict=True)))
+        return cls(*(sum(measurements) for measurements in zip(*(astuple(act) for act in acts), strict=True)))
 
     @property
     def client_bound(self) -> bool:

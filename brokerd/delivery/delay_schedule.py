@@ -146,7 +146,7 @@ DelayEffect = Due | Cancelled | StoreInBucket | LoadBucket
 
 
 @dataclass(slots=True)
-class BucketFigures:
+class BucketMetrics:
     """The records of one later bucket, in memory and stored. `first_ms`: the earliest delivery time."""
 
     records: int
@@ -161,12 +161,12 @@ class DelaySchedule:
         """Records of lower buckets are in memory."""
         self._near_seconds: Counter[int] = Counter()
         """Records of `_near` by the second of their delivery time."""
-        self._figures: dict[int, BucketFigures] = {}
+        self._metrics: dict[int, BucketMetrics] = {}
         """Metrics of the buckets in `_later` and `_stored`, by bucket."""
         self._later: defaultdict[int, list[PendingRecord]] = defaultdict(list)
         self._later_count = 0
         self._stored = set(stored)
-        self._loading: dict[int, BucketFigures] = {}
+        self._loading: dict[int, BucketMetrics] = {}
         self._cancelled: dict[bytes, int] = {}
         """Offset of the last tombstone by key."""
         self._high_watermark = 0
@@ -204,12 +204,12 @@ class DelaySchedule:
     @property
     def pending(self) -> int:
         """The number of records that are not due yet, or that cannot be transferred yet. Cancelled records count until their delivery time."""
-        return len(self._near) + sum(f.records for f in (*self._figures.values(), *self._loading.values()))
+        return len(self._near) + sum(f.records for f in (*self._metrics.values(), *self._loading.values()))
 
     @property
     def earliest_ms(self) -> int | None:
         """The earliest delivery time of a pending record."""
-        times = [f.first_ms for f in (*self._figures.values(), *self._loading.values())]
+        times = [f.first_ms for f in (*self._metrics.values(), *self._loading.values())]
         if self._near:
             times.append(self._near[0].deliver_at_ms)
         return min(times, default=None)
@@ -221,8 +221,8 @@ class DelaySchedule:
         found = [0] * (len(bounds_ms) + 1)
         for second, records in self._near_seconds.items():
             found[bisect_right(bounds_ms, second * 1_000)] += records
-        for bucket, figures in (*self._figures.items(), *self._loading.items()):
-            found[bisect_right(bounds_ms, bucket * BUCKET_MS)] += figures.records
+        for bucket, metrics in (*self._metrics.items(), *self._loading.items()):
+            found[bisect_right(bounds_ms, bucket * BUCKET_MS)] += metrics.records
         return found
 
     @property
@@ -267,12 +267,12 @@ class DelaySchedule:
         return self._spill() if self._later_count >= SPILL_RECORDS else []
 
     def _count_later(self, bucket: int, records: int, first_ms: int) -> None:
-        figures = self._figures.get(bucket)
-        if figures is None:
-            self._figures[bucket] = BucketFigures(records, first_ms)
+        metrics = self._metrics.get(bucket)
+        if metrics is None:
+            self._metrics[bucket] = BucketMetrics(records, first_ms)
         else:
-            figures.records += records
-            figures.first_ms = min(figures.first_ms, first_ms)
+            metrics.records += records
+            metrics.first_ms = min(metrics.first_ms, first_ms)
 
     def _push(self, records: Iterable[PendingRecord]) -> None:
         for record in records:
@@ -318,12 +318,12 @@ class DelaySchedule:
         for bucket in [b for b in self._later if b < self._near_until]:
             records = self._later.pop(bucket)
             self._later_count -= len(records)
-            self._figures[bucket].records -= len(records)
-            if not self._figures[bucket].records:
-                del self._figures[bucket]
+            self._metrics[bucket].records -= len(records)
+            if not self._metrics[bucket].records:
+                del self._metrics[bucket]
             self._push(records)
         near = sorted(b for b in self._stored if b < self._near_until)
         self._stored.difference_update(near)
         for bucket in near:
-            self._loading[bucket] = self._figures.pop(bucket, BucketFigures(0, bucket * BUCKET_MS))
+            self._loading[bucket] = self._metrics.pop(bucket, BucketMetrics(0, bucket * BUCKET_MS))
         return [LoadBucket(bucket) for bucket in near]

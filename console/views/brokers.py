@@ -23,7 +23,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.domain.history import FIGURES, HistorySubject
+from controlplane.domain.history import METRICS, HistorySubject
 from controlplane.domain.scope import DrainScope
 from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, forecasts, restarts
@@ -48,8 +48,8 @@ API_NAME_MAX = 100
 
 def _api_charts(api: str) -> list[tuple[str, str]]:
     """(API, metric): all metrics of the chosen one, or the p99 of those that clients and followers wait for."""
-    figures = [f.name for f in FIGURES[HistorySubject.BROKER_API]]
-    return [(api, f) for f in figures] if api else [(n, figures[0]) for n in ("Produce", "FetchConsumer", "Metadata")]
+    metrics = [f.name for f in METRICS[HistorySubject.BROKER_API]]
+    return [(api, f) for f in metrics] if api else [(n, metrics[0]) for n in ("Produce", "FetchConsumer", "Metadata")]
 
 
 IMMEDIATE: dict[str, ImmediateAction] = {
@@ -105,9 +105,9 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
             request,
             f"broker:{broker_id}",
             *BROKER_CHARTS,
-            also=[(f"broker_api:{broker_id}:{name}", figure, name) for name, figure in _api_charts(api)],
+            also=[(f"broker_api:{broker_id}:{name}", metric, name) for name, metric in _api_charts(api)],
         ),
-        "forecast": lazy(forecasts.forecast_of, f"broker:{broker_id}", forecasts.DISK_FIGURE),
+        "forecast": lazy(forecasts.forecast_of, f"broker:{broker_id}", forecasts.DISK_METRIC),
         "immediate": ["uncordon" if row.cordoned else "cordon", "demote" if row.leads else "restore_leadership"],
     }
     return render_page(request, "console/broker.html", context, nav="brokers")

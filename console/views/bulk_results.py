@@ -44,6 +44,6 @@ def bulk_result_page(
 ) -> HttpResponse:
     """Render the results of a bulk operation. `back`: the query string of the list."""
     counts = Counter(r.outcome for r in results)
-    figures = [(label, counts[outcome], tone) for outcome, label, tone in page.outcomes]
-    context = {"b": page, "results": results, "figures": figures, "back": back}
+    metrics = [(label, counts[outcome], tone) for outcome, label, tone in page.outcomes]
+    context = {"b": page, "results": results, "metrics": metrics, "back": back}
     return render_page(request, "console/bulk_result.html", context, nav=page.list_url)

@@ -37,6 +37,6 @@ def _rows() -> list[tuple[ClusterRow, str, str]]:
     found = []
     for row in cluster_rows(own):
         cause = "" if row.is_current else gettext(str(PROBLEMS[ClusterProblem(row.problem)]))
-        reason = row.figures.reason if english and row.figures else ""
+        reason = row.metrics.reason if english and row.metrics else ""
         found.append((row, cause, reason if row.url else cluster_cells.health_reason(overview_shape(own))))
     return found

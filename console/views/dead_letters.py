@@ -18,7 +18,7 @@ from console.views.shell import flash, not_found, operator_required, redirect_to
 from controlplane.domain.dead_letters import ResendTarget
 from controlplane.selectors import dead_letters as selectors
 from controlplane.selectors.dead_letters import DeadLetterTopic
-from controlplane.selectors.message_figures import figures_of
+from controlplane.selectors.message_metrics import metrics_of
 from controlplane.services import Rejected, produce
 from controlplane.services import dead_letters as services
 from controlplane.services.dead_letters import ResendResult
@@ -39,7 +39,7 @@ def dead_letters(request: HttpRequest, name: str) -> HttpResponse:
         "form": form,
         "query": urlencode(filters),
         "filtered": bool(filters),
-        "figures": figures_of(name),
+        "metrics": metrics_of(name),
         "h": lazy(page_charts, request, f"topic:{name}", "dead_letters"),
     }
     if form.is_valid():

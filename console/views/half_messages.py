@@ -21,7 +21,7 @@ from console.views.shell import list_options, not_found, render_page, viewer_req
 from controlplane.selectors import half_messages as selectors
 from controlplane.selectors import undecided_half_messages
 from controlplane.selectors.half_messages import HalfFilter
-from controlplane.selectors.message_figures import figures_of
+from controlplane.selectors.message_metrics import metrics_of
 from controlplane.selectors.undecided_half_messages import HalfState
 
 STATES = (
@@ -97,7 +97,7 @@ def half_messages(request: HttpRequest, name: str) -> HttpResponse:
         "rows": rows,
         "form": form,
         "filtered": valid and any(request.GET.get(n) for n in form.fields),
-        "figures": figures_of(name),
+        "metrics": metrics_of(name),
         "h": lazy(page_charts, request, f"topic:{name}", "half_undecided", "half_oldest_s", "half_expired"),
     }
     return render_page(request, "console/half_messages.html", context, nav="topics", status=200 if valid else 400)

@@ -84,7 +84,7 @@ def scores(request: HttpRequest, scope: str) -> HttpResponse:
 @viewer_required
 def anomaly_page(request: HttpRequest) -> HttpResponse:
     rows = [(a, _subject_url(a.subject), _chart_query(a)) for a in anomalies.anomaly_list()]
-    context = {"rows": rows, "figures": anomalies.watched_figures(), "tab": "anomalies", "scored": SCORED}
+    context = {"rows": rows, "metrics": anomalies.watched_metrics(), "tab": "anomalies", "scored": SCORED}
     return render_page(request, "console/anomalies.html", context, nav=NAV)
 
 

@@ -303,7 +303,7 @@ def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
     return render_page(request, "console/confirm.html", context, nav="moves", status=status)
 
 
-FIGURES_SHOWN_MAX = 100
+METRICS_SHOWN_MAX = 100
 
 
 def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
@@ -334,8 +334,8 @@ def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str
             )
             return redirect_to("proposal", made.pk)
     sentences = preview.sentences()
-    lines = [*([preview.problem] if preview.problem else []), *sentences[:FIGURES_SHOWN_MAX]]
-    if len(sentences) > FIGURES_SHOWN_MAX:
+    lines = [*([preview.problem] if preview.problem else []), *sentences[:METRICS_SHOWN_MAX]]
+    if len(sentences) > METRICS_SHOWN_MAX:
         lines.append(
             _("Total: {parts} partitions, committed offsets of {groups} groups.").format(
                 parts=len(preview.parts), groups=len(preview.groups)

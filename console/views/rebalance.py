@@ -36,7 +36,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Metric:
     """Values before and after, and their deviations from the mean of all brokers in per cent."""
 
     before: float
@@ -94,7 +94,7 @@ def _number(text: str) -> float | None:
         raise Rejected(_("“{text}” is not a fraction. Enter 0.1 for 10 %.").format(text=text), "tolerance") from None
 
 
-def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[str, Figure]]]]:
+def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[str, Metric]]]]:
     """(broker id, [(column, value)]) in the order of COLUMNS."""
     means = {
         (c, i): sum(getattr(x, c) for x in loads) / len(loads) if loads else 0.0
@@ -111,7 +111,7 @@ def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[s
             [
                 (
                     c,
-                    Figure(
+                    Metric(
                         getattr(b, c), getattr(a, c), skew(getattr(b, c), means[c, 0]), skew(getattr(a, c), means[c, 1])
                     ),
                 )

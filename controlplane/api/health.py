@@ -22,7 +22,7 @@ REPORT = serializers.shape(selectors.HealthReport)
 FAILURES = page_shape(Page, name="HealthFailurePage", row=selectors.HealthFailureRow)
 SCORES = page_shape(Page, name="HealthScorePage", row=selectors.HealthScoreRow)
 ANOMALY = serializers.shape(anomaly_selectors.AnomalyRow)
-FIGURE = serializers.shape(anomaly_selectors.WatchedFigureRow)
+METRIC = serializers.shape(anomaly_selectors.WatchedMetricRow)
 VERBS = ("on", "off")
 
 
@@ -64,19 +64,19 @@ class AnomaliesView(InputMixin):
         return Response(ANOMALY(anomaly_selectors.anomaly_list(), many=True).data)
 
 
-class WatchedFiguresView(InputMixin):
-    @extend_schema(responses={200: FIGURE(many=True)})
+class WatchedMetricsView(InputMixin):
+    @extend_schema(responses={200: METRIC(many=True)})
     def get(self, request: Request) -> Response:
         """The metrics that are compared with their history, and whether their anomalies have alerts."""
-        return Response(FIGURE(anomaly_selectors.watched_figures(), many=True).data)
+        return Response(METRIC(anomaly_selectors.watched_metrics(), many=True).data)
 
 
 class AnomalySwitchView(InputMixin):
-    @extend_schema(request=serializers.Comment, responses={200: FIGURE})
+    @extend_schema(request=serializers.Comment, responses={200: METRIC})
     def post(self, request: Request, name: str, verb: str) -> Response:
         """Turn the alerts about anomalies of a metric `on` or `off`. The metric is compared and listed in both cases."""
         if name not in WATCHED_OF or verb not in VERBS:
             raise Http404(f"There is no watched metric {name!r} with the operation {verb!r}. Operations: on, off.")
         anomalies.switch_alerts(name, verb == "on", actor=self.actor, comment=self.body(serializers.Comment)["comment"])
-        row = next(r for r in anomaly_selectors.watched_figures() if r.name == name)
-        return Response(FIGURE(row).data)
+        row = next(r for r in anomaly_selectors.watched_metrics() if r.name == name)
+        return Response(METRIC(row).data)

@@ -14,14 +14,14 @@ from controlplane.api.renderers import CsvRenderer
 from controlplane.api.viewsets import InputMixin
 from controlplane.selectors import history as selectors
 
-HISTORY = serializers.shape(selectors.FigureHistory)
+HISTORY = serializers.shape(selectors.MetricHistory)
 
 
 class HistoryQuery(drf.Serializer[object]):
     subject = drf.CharField(
         help_text="cluster, topic:NAME, group:ID, share_group:ID, broker:ID or partition:TOPIC:INDEX."
     )
-    figure = drf.CharField(help_text="A metric of this kind of subject; the error of an unknown one lists them.")
+    metric = drf.CharField(help_text="A metric of this kind of subject; the error of an unknown one lists them.")
     since = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: an hour before `until`.")
     until = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: now.")
 
@@ -36,7 +36,7 @@ class HistoryView(InputMixin):
         points. A range has at most 366 days.
         404: this metric of the subject was never recorded."""
         given = self.query(HistoryQuery)
-        found = selectors.figure_history(**given)
+        found = selectors.metric_history(**given)
         if found is None:
-            raise Http404(f"There is no history of {given['figure']!r} of {given['subject']!r}.")
+            raise Http404(f"There is no history of {given['metric']!r} of {given['subject']!r}.")
         return Response(HISTORY(found).data)

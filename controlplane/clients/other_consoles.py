@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import requests
 
-from controlplane.domain.other_cluster import ClusterFigures, ClusterProblem, OtherConsole, figures_of
+from controlplane.domain.other_cluster import ClusterMetrics, ClusterProblem, OtherConsole, metrics_of
 
 TIMEOUT_SECONDS = 3.0
 """Time limit for one console: connection and answer together. A console answers its overview within 0.1 s."""
@@ -29,7 +29,7 @@ class ConsoleUnreadable(Exception):
         self.problem = problem
 
 
-def read_figures(console: OtherConsole) -> ClusterFigures:
+def read_metrics(console: OtherConsole) -> ClusterMetrics:
     """Read the overview of another console over REST. Raises ConsoleUnreadable."""
     began = time.monotonic()
     headers = {"Authorization": f"Token {console.token}", "Accept": "application/json"}
@@ -49,7 +49,7 @@ def read_figures(console: OtherConsole) -> ClusterFigures:
                     raise ConsoleUnreadable(ClusterProblem.NOT_PERMITTED, f"HTTP status {response.status_code}")
                 if response.status_code != HTTPStatus.OK:
                     raise ConsoleUnreadable(ClusterProblem.HTTP_STATUS, f"HTTP status {response.status_code}")
-                return figures_of(json.loads(_body(response, began)))
+                return metrics_of(json.loads(_body(response, began)))
     except requests.exceptions.SSLError as error:
         raise ConsoleUnreadable(ClusterProblem.CERTIFICATE, str(error)[:200]) from error
     except requests.Timeout as error:

@@ -95,7 +95,7 @@ def write_manifest(folder: Path, image: Image) -> Manifest:
         "epoch": image.controller_epoch,
         "level": image.metadata_version,
     }
-    files = {p.name: _figures(p) for p in sorted(folder.iterdir())}
+    files = {p.name: _metrics(p) for p in sorted(folder.iterdir())}
     migrations = newest_migrations()
     now = datetime.now(UTC).isoformat(timespec="seconds")
     manifest = Manifest(now, image.cluster_id, metadata, connection.vendor, migrations, files)
@@ -110,7 +110,7 @@ def newest_migrations() -> dict[str, str]:
     return out
 
 
-def _figures(path: Path) -> dict[str, object]:
+def _metrics(path: Path) -> dict[str, object]:
     digest, size = hashlib.sha256(), 0
     with open(path, "rb") as file:
         while data := file.read(READ_BYTES):
@@ -140,7 +140,7 @@ def read_backup(folder: Path) -> tuple[Manifest, Image]:
     for name, expected in manifest.files.items():
         if not (folder / name).is_file():
             raise BadBackup(f"{folder / name} is missing")
-        if _figures(folder / name) != expected:
+        if _metrics(folder / name) != expected:
             raise BadBackup(f"{folder / name} is damaged: its size or checksum differs from the manifest")
     with gzip.open(folder / METADATA, "rt", encoding="utf-8") as lines:
         records = (record_from_json(json.loads(line)) for line in lines)

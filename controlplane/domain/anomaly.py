@@ -59,12 +59,12 @@ class Baseline(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedFigure:
+class WatchedMetric:
     """If `low`, a small value is an anomaly too. `floor` is the minimum spread, in the unit of the metric. `alerts` tells whether the metric has alerts by
     default."""
 
     subject: HistorySubject
-    figure: str
+    metric: str
     label: str
     low: bool
     floor: float
@@ -72,17 +72,17 @@ class WatchedFigure:
 
     @property
     def name(self) -> str:
-        return f"{self.subject}.{self.figure}"
+        return f"{self.subject}.{self.metric}"
 
 
-WATCHED: tuple[WatchedFigure, ...] = (
-    WatchedFigure(HistorySubject.CLUSTER, "records_per_s", "Records in per second of the cluster", True, 10, True),
-    WatchedFigure(HistorySubject.TOPIC, "records_per_s", "Records in per second of a topic", True, 10, False),
-    WatchedFigure(HistorySubject.GROUP, "lag_s", "Longest lag of a group", False, 30, True),
-    WatchedFigure(HistorySubject.SHARE_GROUP, "lag_records", "Lag of a share group", False, 1_000, True),
-    WatchedFigure(HistorySubject.BROKER, "disk_used_bytes", "Disk used by a broker", False, 1e9, False),
+WATCHED: tuple[WatchedMetric, ...] = (
+    WatchedMetric(HistorySubject.CLUSTER, "records_per_s", "Records in per second of the cluster", True, 10, True),
+    WatchedMetric(HistorySubject.TOPIC, "records_per_s", "Records in per second of a topic", True, 10, False),
+    WatchedMetric(HistorySubject.GROUP, "lag_s", "Longest lag of a group", False, 30, True),
+    WatchedMetric(HistorySubject.SHARE_GROUP, "lag_records", "Lag of a share group", False, 1_000, True),
+    WatchedMetric(HistorySubject.BROKER, "disk_used_bytes", "Disk used by a broker", False, 1e9, False),
 )
-WATCHED_OF: dict[str, WatchedFigure] = {w.name: w for w in WATCHED}
+WATCHED_OF: dict[str, WatchedMetric] = {w.name: w for w in WATCHED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Judgement:
 
 
 def judge(
-    watched: WatchedFigure, value: float | None, days: Sequence[float], hours: Sequence[float], limit: float
+    watched: WatchedMetric, value: float | None, days: Sequence[float], hours: Sequence[float], limit: float
 ) -> Judgement:
     """`limit`: deviations from which a value is unusual. `days`, `hours`: the known earlier values."""
     if value is None:

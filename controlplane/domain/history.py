@@ -52,83 +52,83 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryFigure:
+class HistoryMetric:
     name: str
     unit: Unit
     label: str
 
 
-FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
+METRICS: dict[HistorySubject, tuple[HistoryMetric, ...]] = {
     HistorySubject.CLUSTER: (
-        HistoryFigure("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
-        HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
-        HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
-        HistoryFigure("replication_bytes_in_per_s", Unit.BYTES_PER_S, "Replication bytes in per second"),
-        HistoryFigure("lag_records", Unit.RECORDS, "Lag of all groups, records"),
-        HistoryFigure("size_bytes", Unit.BYTES, "Size, bytes"),
-        HistoryFigure("under_replicated", Unit.PARTITIONS, "Under-replicated partitions"),
-        HistoryFigure("offline", Unit.PARTITIONS, "Offline partitions"),
+        HistoryMetric("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
+        HistoryMetric("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
+        HistoryMetric("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
+        HistoryMetric("replication_bytes_in_per_s", Unit.BYTES_PER_S, "Replication bytes in per second"),
+        HistoryMetric("lag_records", Unit.RECORDS, "Lag of all groups, records"),
+        HistoryMetric("size_bytes", Unit.BYTES, "Size, bytes"),
+        HistoryMetric("under_replicated", Unit.PARTITIONS, "Under-replicated partitions"),
+        HistoryMetric("offline", Unit.PARTITIONS, "Offline partitions"),
     ),
     HistorySubject.TOPIC: (
-        HistoryFigure("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
-        HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
-        HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
-        HistoryFigure("size_bytes", Unit.BYTES, "Size, bytes"),
-        HistoryFigure("half_undecided", Unit.RECORDS, "Undecided half messages"),
-        HistoryFigure("half_oldest_s", Unit.SECONDS, "Oldest undecided half message, seconds"),
-        HistoryFigure("half_expired", Unit.RECORDS, "Expired half messages"),
-        HistoryFigure("delayed_pending", Unit.RECORDS, "Pending delayed messages"),
-        HistoryFigure("delayed_overdue_s", Unit.SECONDS, "Overdue delayed messages, seconds"),
-        HistoryFigure("dead_letters", Unit.RECORDS, "Dead letters"),
+        HistoryMetric("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
+        HistoryMetric("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
+        HistoryMetric("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
+        HistoryMetric("size_bytes", Unit.BYTES, "Size, bytes"),
+        HistoryMetric("half_undecided", Unit.RECORDS, "Undecided half messages"),
+        HistoryMetric("half_oldest_s", Unit.SECONDS, "Oldest undecided half message, seconds"),
+        HistoryMetric("half_expired", Unit.RECORDS, "Expired half messages"),
+        HistoryMetric("delayed_pending", Unit.RECORDS, "Pending delayed messages"),
+        HistoryMetric("delayed_overdue_s", Unit.SECONDS, "Overdue delayed messages, seconds"),
+        HistoryMetric("dead_letters", Unit.RECORDS, "Dead letters"),
     ),
     HistorySubject.GROUP: (
-        HistoryFigure("lag_records", Unit.RECORDS, "Lag, records"),
-        HistoryFigure("lag_s", Unit.SECONDS, "Longest lag, seconds"),
-        HistoryFigure("consumed_per_s", Unit.RECORDS_PER_S, "Consumed records per second"),
+        HistoryMetric("lag_records", Unit.RECORDS, "Lag, records"),
+        HistoryMetric("lag_s", Unit.SECONDS, "Longest lag, seconds"),
+        HistoryMetric("consumed_per_s", Unit.RECORDS_PER_S, "Consumed records per second"),
     ),
     HistorySubject.SHARE_GROUP: (
-        HistoryFigure("lag_records", Unit.RECORDS, "Lag, records"),
-        HistoryFigure("lag_s", Unit.SECONDS, "Longest lag, seconds"),
-        HistoryFigure("member_count", Unit.MEMBERS, "Members"),
+        HistoryMetric("lag_records", Unit.RECORDS, "Lag, records"),
+        HistoryMetric("lag_s", Unit.SECONDS, "Longest lag, seconds"),
+        HistoryMetric("member_count", Unit.MEMBERS, "Members"),
     ),
     HistorySubject.BROKER: (
-        HistoryFigure("produce_p99_ms", Unit.MILLISECONDS, "Produce latency p99, ms"),
-        HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
-        HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
-        HistoryFigure("replication_bytes_in_per_s", Unit.BYTES_PER_S, "Replication bytes in per second"),
-        HistoryFigure("replication_bytes_out_per_s", Unit.BYTES_PER_S, "Replication bytes out per second"),
-        HistoryFigure("disk_used_bytes", Unit.BYTES, "Disk used, bytes"),
-        HistoryFigure("size_bytes", Unit.BYTES, "Size of its replicas, bytes"),
-        HistoryFigure("replicas_in_sync", Unit.REPLICAS, "Replicas in sync"),
-        HistoryFigure("replicas_out_of_sync", Unit.REPLICAS, "Replicas out of sync"),
-        HistoryFigure("leaders", Unit.PARTITIONS, "Partitions that it leads"),
+        HistoryMetric("produce_p99_ms", Unit.MILLISECONDS, "Produce latency p99, ms"),
+        HistoryMetric("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
+        HistoryMetric("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
+        HistoryMetric("replication_bytes_in_per_s", Unit.BYTES_PER_S, "Replication bytes in per second"),
+        HistoryMetric("replication_bytes_out_per_s", Unit.BYTES_PER_S, "Replication bytes out per second"),
+        HistoryMetric("disk_used_bytes", Unit.BYTES, "Disk used, bytes"),
+        HistoryMetric("size_bytes", Unit.BYTES, "Size of its replicas, bytes"),
+        HistoryMetric("replicas_in_sync", Unit.REPLICAS, "Replicas in sync"),
+        HistoryMetric("replicas_out_of_sync", Unit.REPLICAS, "Replicas out of sync"),
+        HistoryMetric("leaders", Unit.PARTITIONS, "Partitions that it leads"),
     ),
     HistorySubject.PARTITION: (
-        HistoryFigure("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
-        HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
-        HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
-        HistoryFigure("size_bytes", Unit.BYTES, "Size on the leader, bytes"),
-        HistoryFigure("replicas_in_sync", Unit.REPLICAS, "Replicas in sync"),
+        HistoryMetric("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
+        HistoryMetric("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
+        HistoryMetric("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
+        HistoryMetric("size_bytes", Unit.BYTES, "Size on the leader, bytes"),
+        HistoryMetric("replicas_in_sync", Unit.REPLICAS, "Replicas in sync"),
     ),
     HistorySubject.BROKER_API: (
-        HistoryFigure("p99_ms", Unit.MILLISECONDS, "Request latency p99, ms"),
-        HistoryFigure("requests_per_s", Unit.REQUESTS_PER_S, "Requests per second"),
-        HistoryFigure("errors_per_s", Unit.ERRORS_PER_S, "Errors per second"),
+        HistoryMetric("p99_ms", Unit.MILLISECONDS, "Request latency p99, ms"),
+        HistoryMetric("requests_per_s", Unit.REQUESTS_PER_S, "Requests per second"),
+        HistoryMetric("errors_per_s", Unit.ERRORS_PER_S, "Errors per second"),
     ),
 }
 
 
-def figure_of(subject: str, name: str) -> HistoryFigure:
+def metric_of(subject: str, name: str) -> HistoryMetric:
     """Return the metric `name` of this subject. Raises Rejected for a subject or a metric that is not recorded."""
     kind, separator, rest = subject.partition(":")
     known = {k.value for k in HistorySubject}
     if kind not in known or (kind == HistorySubject.CLUSTER) != (not separator) or (separator and not rest):
         forms = "cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX, broker_api:ID:API"
         raise Rejected(f"There is no subject {subject!r}. A subject has one of these forms: {forms}.", "subject")
-    figures = {f.name: f for f in FIGURES[HistorySubject(kind)]}
-    if name not in figures:
-        raise Rejected(f"A {kind} has no metric {name!r}. Its metrics are: {', '.join(figures)}.", "figure")
-    return figures[name]
+    metrics = {f.name: f for f in METRICS[HistorySubject(kind)]}
+    if name not in metrics:
+        raise Rejected(f"A {kind} has no metric {name!r}. Its metrics are: {', '.join(metrics)}.", "metric")
+    return metrics[name]
 
 
 @dataclass(frozen=True, slots=True)

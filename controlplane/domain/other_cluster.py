@@ -53,7 +53,7 @@ class OtherConsole:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterFigures:
+class ClusterMetrics:
     """Metrics of a console's own overview. `health`: healthy, degraded, at_risk or unknown. `alerts_degraded`: open alerts that are not at risk. `age_s`: age
     of the values when the console answered; None: its monitor has never read the cluster."""
 
@@ -78,7 +78,7 @@ def problem_now(problem: ClusterProblem, answer_age_s: float | None) -> ClusterP
     return ClusterProblem.OLD if answer_age_s > STALE_S else ClusterProblem.NONE
 
 
-def figures_of(overview: Any) -> ClusterFigures:
+def metrics_of(overview: Any) -> ClusterMetrics:
     """Return the values in an answer of `/api/v1/overview`. Raises ValueError if the answer has another shape."""
     try:
         health = overview["health"]
@@ -87,7 +87,7 @@ def figures_of(overview: Any) -> ClusterFigures:
             raise ValueError(word)
         alerts, at_risk = int(overview["alerts"]), int(overview["alerts_at_risk"])
         age = overview["age_s"]
-        return ClusterFigures(
+        return ClusterMetrics(
             str(overview["cluster_name"])[:NAME_CHARS_MAX],
             word,
             str(health["reason"])[:300],

@@ -32,7 +32,7 @@ from controlplane.models.idempotency import IdempotencyKey
 from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.login import LoginFailure
 from controlplane.models.masking import MaskingRule
-from controlplane.models.message_figures import ShareGroupLetters, TopicMessages
+from controlplane.models.message_metrics import ShareGroupLetters, TopicMessages
 from controlplane.models.metadata_history import MetadataImage, MetadataSegment
 from controlplane.models.move import Move, MovePartition, MoveTransition
 from controlplane.models.notification import NotificationChannel, NotificationDelivery

@@ -9,11 +9,11 @@ from controlplane.models.choices import choices
 
 
 class Anomaly(models.Model):
-    """A metric that is unusual now, confirmed or not (`anomaly.CONFIRMED_S`). `subject` and `figure`: as in `HistorySeries`. `usual`: the median of `values`
+    """A metric that is unusual now, confirmed or not (`anomaly.CONFIRMED_S`). `subject` and `metric`: as in `HistorySeries`. `usual`: the median of `values`
     earlier values."""
 
     subject = models.CharField(max_length=300)
-    figure = models.CharField(max_length=40)
+    metric = models.CharField(max_length=40)
     state = models.CharField(max_length=20, choices=choices(AnomalyState))
     value = models.FloatField()
     usual = models.FloatField()
@@ -25,14 +25,14 @@ class Anomaly(models.Model):
 
     class Meta:
         ordering = ["-since", "id"]
-        constraints = [models.UniqueConstraint(fields=["subject", "figure"], name="one_row_per_anomaly")]
+        constraints = [models.UniqueConstraint(fields=["subject", "metric"], name="one_row_per_anomaly")]
 
     def __str__(self) -> str:
-        return f"{self.figure} of {self.subject} is {self.state}"
+        return f"{self.metric} of {self.subject} is {self.state}"
 
 
 class AnomalySwitch(models.Model):
-    """Choice of an operator: anomalies of a metric (`anomaly.WatchedFigure.name`) have alerts or not. A metric without a row has the default."""
+    """Choice of an operator: anomalies of a metric (`anomaly.WatchedMetric.name`) have alerts or not. A metric without a row has the default."""
 
     name = models.CharField(max_length=60, primary_key=True)
     alerts = models.BooleanField()

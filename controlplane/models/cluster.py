@@ -33,7 +33,7 @@ class Cluster(models.Model):
     observed_at = models.DateTimeField(
         null=True, help_text="When the monitor last had read the metadata log to its end."
     )
-    sampled_at = models.DateTimeField(null=True, help_text="When the brokers were last asked for their figures.")
+    sampled_at = models.DateTimeField(null=True, help_text="When the brokers were last asked for their metrics.")
     heartbeat_at = models.DateTimeField(
         null=True, help_text="When the monitor last wrote this row, also without ZooKeeper."
     )
@@ -114,7 +114,7 @@ class Broker(models.Model):
     )
     replication_bytes_out_per_s = models.FloatField(null=True, help_text="Bytes per second that it sends to followers.")
     requests = models.JSONField(
-        default=list, help_text="Figures of its requests by API; empty: not reported, or the broker did not answer."
+        default=list, help_text="Metrics of its requests by API; empty: not reported, or the broker did not answer."
     )
     refusals = models.JSONField(
         default=list, help_text="Its refused requests by reason; empty: none, or the broker did not answer."
@@ -132,7 +132,7 @@ class Broker(models.Model):
     dirs_slow = models.JSONField(default=list, verbose_name="slow log directories")
     dirs_hung = models.JSONField(default=list, verbose_name="hung log directories")
     dir_probe_ms = models.JSONField(default=dict, verbose_name="probe times of log directories, ms")
-    answered = models.BooleanField(null=True, help_text="Whether the broker answered the last request for its figures.")
+    answered = models.BooleanField(null=True, help_text="Whether the broker answered the last request for its metrics.")
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()
 

@@ -12,15 +12,15 @@ class HistorySeries(models.Model):
     """One metric of one subject: `cluster`, `topic:NAME`, `group:ID`, `share_group:ID`, `broker:ID`, `partition:TOPIC:INDEX`."""
 
     subject = models.CharField(max_length=300)
-    figure = models.CharField(max_length=40)
+    metric = models.CharField(max_length=40)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["subject", "figure"], name="one_row_per_history_series")]
+        constraints = [models.UniqueConstraint(fields=["subject", "metric"], name="one_row_per_history_series")]
 
     def __str__(self) -> str:
-        return f"{self.figure} of {self.subject}"
+        return f"{self.metric} of {self.subject}"
 
 
 class HistoryFrame(models.Model):

@@ -9,7 +9,7 @@ from controlplane.models.choices import choices
 
 
 class OtherCluster(models.Model):
-    """`figures`: `domain.other_cluster.ClusterFigures` of `answered_at`; null: the console has never answered. `problem`, `detail`: of the last request."""
+    """`metrics`: `domain.other_cluster.ClusterMetrics` of `answered_at`; null: the console has never answered. `problem`, `detail`: of the last request."""
 
     name = models.CharField(max_length=60, unique=True)
     url = models.CharField(max_length=500)
@@ -17,7 +17,7 @@ class OtherCluster(models.Model):
     answered_at = models.DateTimeField(null=True)
     problem = models.CharField(max_length=20, choices=choices(ClusterProblem))
     detail = models.CharField(max_length=300, default="", blank=True)
-    figures = models.JSONField(null=True)
+    metrics = models.JSONField(null=True)
 
     class Meta:
         ordering = ["id"]

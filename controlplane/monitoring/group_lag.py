@@ -21,7 +21,7 @@ from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.log_ends import Age, Ends
 from controlplane.domain.retention import LogFacts, forecast
 from controlplane.models import ConsumerGroup, GroupPartition, LogEnds
-from controlplane.monitoring.group_figures import GroupFigures, PartitionLag, group_row, owners_of, partition_rows
+from controlplane.monitoring.group_metrics import GroupMetrics, PartitionLag, group_row, owners_of, partition_rows
 from controlplane.monitoring.projection import BATCH, MetadataProjection, Spot
 
 GROUP_GONE_MS = 5_000
@@ -54,7 +54,7 @@ class PartitionFacts:
 
 class GroupLags:
     def __init__(self) -> None:
-        self.groups: dict[str, GroupFigures] = {}
+        self.groups: dict[str, GroupMetrics] = {}
         self._ends: dict[Key, Ends] = {}
         self._tracks: dict[str, dict[Key, lag.Track]] = {}
         self._stable: dict[int, Mapping[Key, int]] = {}
@@ -107,26 +107,26 @@ class GroupLags:
     def take(self, sample: BrokerSample, facts: Callable[[Key], PartitionFacts | None], now_ms: int) -> Iterable[str]:
         """Apply the groups that one broker coordinates. Yields the changed ones."""
         for group in sample.groups:
-            figures = self._figures(group, sample, facts, now_ms)
+            metrics = self._metrics(group, sample, facts, now_ms)
             before = self.groups.get(group.group_id)
-            self.groups[group.group_id] = figures
+            self.groups[group.group_id] = metrics
             self._seen_ms[group.group_id] = now_ms
             if before is None or (before.sample, before.coordinator, before.lags, before.status) != (
                 group,
-                figures.coordinator,
-                figures.lags,
-                figures.status,
+                metrics.coordinator,
+                metrics.lags,
+                metrics.status,
             ):
                 yield group.group_id
 
-    def _figures(
+    def _metrics(
         self,
         group: GroupSample,
         sample: BrokerSample,
         facts: Callable[[Key], PartitionFacts | None],
         now_ms: int,
-    ) -> GroupFigures:
-        figures = GroupFigures(group, sample.broker_id, sample.at_ms)
+    ) -> GroupMetrics:
+        metrics = GroupMetrics(group, sample.broker_id, sample.at_ms)
         owners = owners_of(group)
         read_topics = {topic for topic, _ in owners}
         tracks = self._tracks.setdefault(group.group_id, {})
@@ -137,8 +137,8 @@ class GroupLags:
         for key in keys:
             found, committed = facts(key), group.committed.get(key)
             if found is None or committed is None:
-                figures.lags[key] = PartitionLag(None if found is None else found.end)
-                figures.unknown += 1
+                metrics.lags[key] = PartitionLag(None if found is None else found.end)
+                metrics.unknown += 1
                 continue
             observed[key] = found
             track = tracks.setdefault(key, lag.Track(limits=self._limits_of(group.group_id)))
@@ -150,7 +150,7 @@ class GroupLags:
         total = self._total(group.group_id, {k: tracks[k] for k in observed if every or k[0] in read_topics}, now_ms)
         speeds = total.speeds(now_ms)
         for key, found in observed.items():
-            figures.lags[key] = self._partition_lag(
+            metrics.lags[key] = self._partition_lag(
                 tracks[key],
                 key,
                 found,
@@ -160,12 +160,12 @@ class GroupLags:
                 now_ms,
             )
             self._unstored[group.group_id, key] = None
-        _sum_up(figures)
-        if figures.status in (LagStatus.HEALTHY, LagStatus.CATCHING_UP) and total.trend_status is not LagStatus.HEALTHY:
-            figures.status = total.trend_status
-        if speeds is not None and figures.consumed_per_s is not None:
-            figures.consumed_per_s, figures.produced_per_s = speeds
-        return figures
+        _sum_up(metrics)
+        if metrics.status in (LagStatus.HEALTHY, LagStatus.CATCHING_UP) and total.trend_status is not LagStatus.HEALTHY:
+            metrics.status = total.trend_status
+        if speeds is not None and metrics.consumed_per_s is not None:
+            metrics.consumed_per_s, metrics.produced_per_s = speeds
+        return metrics
 
     def _total(self, group_id: str, read: Mapping[Key, lag.Track], now_ms: int) -> lag.Track:
         """The group's partitions as one track, which restarts when the set of partitions changes."""
@@ -242,9 +242,9 @@ class GroupLags:
         """The partitions of `leads` where a group has waited for long: the last stable offset shows whether it is blocked."""
         out: dict[Key, None] = {}
         for name, tracks in self._tracks.items():
-            figures = self.groups.get(name)
+            metrics = self.groups.get(name)
             for key, track in tracks.items():
-                at, known = track.newest, figures.lags.get(key) if figures is not None else None
+                at, known = track.newest, metrics.lags.get(key) if metrics is not None else None
                 waits = at is not None and track.waiting_ms is not None and at.at_ms - track.waiting_ms >= STALLED_MS
                 if waits or (known is not None and known.block is not Block.NONE):
                     out[key] = None
@@ -378,21 +378,21 @@ def _block(partition_facts: PartitionFacts, committed: int, stable: int | None) 
     return Block.NONE
 
 
-def _sum_up(figures: GroupFigures) -> None:
-    lags = figures.lags.values()
+def _sum_up(metrics: GroupMetrics) -> None:
+    lags = metrics.lags.values()
     known = [p.records for p in lags if p.records is not None]
     ages = [p.age for p in lags if p.age is not None]
     consumed = [p.consumed_per_s for p in lags if p.consumed_per_s is not None]
     produced = [p.produced_per_s for p in lags if p.produced_per_s is not None]
-    figures.lag_records = sum(known) if known else None
-    figures.lag_ms_max = max((a.ms for a in ages), default=None)
-    figures.lag_at_least = any(a.at_least for a in ages)
-    figures.consumed_per_s = sum(consumed) if consumed else None
-    figures.produced_per_s = sum(produced) if produced else None
-    figures.lost_records = sum(p.lost_records for p in lags)
-    figures.status = lag.worst(p.status for p in lags)
-    expected = [(p.forecast.in_s, key) for key, p in figures.lags.items() if p.forecast is not None]
-    figures.first_lost = min(expected)[1] if expected else None
+    metrics.lag_records = sum(known) if known else None
+    metrics.lag_ms_max = max((a.ms for a in ages), default=None)
+    metrics.lag_at_least = any(a.at_least for a in ages)
+    metrics.consumed_per_s = sum(consumed) if consumed else None
+    metrics.produced_per_s = sum(produced) if produced else None
+    metrics.lost_records = sum(p.lost_records for p in lags)
+    metrics.status = lag.worst(p.status for p in lags)
+    expected = [(p.forecast.in_s, key) for key, p in metrics.lags.items() if p.forecast is not None]
+    metrics.first_lost = min(expected)[1] if expected else None
 
 
 def partition_pk(projection: MetadataProjection, ids: Mapping[str, Any], key: Key) -> int | None:

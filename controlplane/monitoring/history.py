@@ -21,7 +21,7 @@ from django.utils import timezone
 from brokerd.cluster.image import Image
 from controlplane.domain.history import ROWS_KEPT_S
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
-from controlplane.monitoring.history_figures import HistoryFigures, SeriesKey
+from controlplane.monitoring.history_metrics import HistoryMetrics, SeriesKey
 from controlplane.monitoring.samples import MetricsCache
 from weir_common.history_codes import (
     BLOCK_SERIES,
@@ -64,7 +64,7 @@ ROWS_PER_STATEMENT = 500
 
 class HistoryRecorder:
     def __init__(self) -> None:
-        self._figures = HistoryFigures()
+        self._metrics = HistoryMetrics()
         self._slot: int | None = None
         """The last collected time."""
         self._pending: deque[tuple[int, dict[SeriesKey, float]]] = deque(maxlen=PENDING_MAX)
@@ -83,8 +83,8 @@ class HistoryRecorder:
             return
         late = self._slot is not None and 0 < now - self._slot <= LATE_S_MAX
         first = self._slot + STEP_S if late and self._slot is not None else now
-        figures = self._figures.collect(image, metrics, now_ms)
-        self._pending.extend((slot, figures) for slot in range(first, now + STEP_S, STEP_S))
+        values = self._metrics.collect(image, metrics, now_ms)
+        self._pending.extend((slot, values) for slot in range(first, now + STEP_S, STEP_S))
         self._slot = now
         if not self._running.locked():
             pool.submit(self.run)
@@ -109,10 +109,10 @@ class HistoryRecorder:
     def write(self) -> None:
         """Write the collected metrics. Raises DatabaseError without loss: they are written next time."""
         while self._pending:
-            at, figures = self._pending[0]
-            ids = self._series_ids(figures)
+            at, values = self._pending[0]
+            ids = self._series_ids(values)
             blocks: dict[int, array[int]] = {}
-            for key, value in figures.items():
+            for key, value in values.items():
                 series_id = ids.get(key)
                 if series_id is None:
                     continue
@@ -136,7 +136,7 @@ class HistoryRecorder:
             self._full = True
             log.warning("history is full, metrics of new objects are not recorded: series=%s", len(self._ids))
         if new[:room]:
-            rows = [HistorySeries(subject=s, figure=f) for s, f in new[:room]]
+            rows = [HistorySeries(subject=s, metric=f) for s, f in new[:room]]
             HistorySeries.objects.bulk_create(rows, batch_size=ROWS_PER_STATEMENT, ignore_conflicts=True)
             self._ids = _stored_ids()
         return self._ids
@@ -165,7 +165,7 @@ class HistoryRecorder:
 
 
 def _stored_ids() -> dict[SeriesKey, int]:
-    return {(s, f): i for i, s, f in HistorySeries.objects.values_list("id", "subject", "figure").iterator()}
+    return {(s, f): i for i, s, f in HistorySeries.objects.values_list("id", "subject", "metric").iterator()}
 
 
 def _trim(codes: array[int]) -> bytes:

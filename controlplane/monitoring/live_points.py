@@ -9,7 +9,7 @@ from controlplane.domain.history import HistorySubject
 from controlplane.monitoring import live_events
 from controlplane.monitoring.live_events import LiveUpdate
 
-LIVE_FIGURES = {
+LIVE_METRICS = {
     HistorySubject.CLUSTER: (
         "records_per_s",
         "bytes_in_per_s",
@@ -51,12 +51,12 @@ LIVE_FIGURES = {
 """The metrics in live updates, by kind of subject. The chart of another metric ends with its last recorded value."""
 
 
-def figures(update: LiveUpdate) -> list[tuple[str, str, float]]:
+def metrics(update: LiveUpdate) -> list[tuple[str, str, float]]:
     """(subject, metric, value) of everything in an update that a chart can draw."""
     return [
         (subject, name, values[name])
         for kind, subject, values in _values(update["kind"], update["data"])
-        for name in LIVE_FIGURES[kind]
+        for name in LIVE_METRICS[kind]
         if values.get(name) is not None
     ]
 

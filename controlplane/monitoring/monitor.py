@@ -35,7 +35,7 @@ from controlplane.monitoring import connect_clusters, damage, publisher, share_l
 from controlplane.monitoring.hanging_transactions import HangingTransactionMonitor
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.monitoring.hub import Hub
-from controlplane.monitoring.message_figures import COLLECT_MS, MessageFigureCollector
+from controlplane.monitoring.message_metrics import COLLECT_MS, MessageMetricCollector
 from controlplane.monitoring.metadata_history import MetadataHistoryRecorder
 from controlplane.monitoring.other_clusters import ROUND_MS, OtherClusterReader
 from controlplane.monitoring.periodic import PeriodicJob
@@ -131,9 +131,9 @@ class ClusterMonitor:
         self._hanging = HangingTransactionMonitor(self._began_ms)
         self._history = HistoryRecorder()
         self._metadata_history = MetadataHistoryRecorder()
-        self._messages = MessageFigureCollector()
+        self._messages = MessageMetricCollector()
         self._jobs = (
-            PeriodicJob("message figures", self._messages.collect, COLLECT_MS, self._began_ms + ALERTS_FIRST_MS),
+            PeriodicJob("message metrics", self._messages.collect, COLLECT_MS, self._began_ms + ALERTS_FIRST_MS),
             PeriodicJob("connect clusters", connect_clusters.read_all, connect_clusters.ROUND_MS, self._began_ms),
             PeriodicJob("other clusters", OtherClusterReader(hub).read_all, ROUND_MS, self._began_ms),
             PeriodicJob("health", health.evaluate, HEALTH_MS, self._began_ms + SETTLED_MS),

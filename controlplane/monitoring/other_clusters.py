@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.clients.other_consoles import ConsoleUnreadable, read_figures
-from controlplane.domain.other_cluster import ClusterFigures, ClusterProblem, OtherConsole
+from controlplane.clients.other_consoles import ConsoleUnreadable, read_metrics
+from controlplane.domain.other_cluster import ClusterMetrics, ClusterProblem, OtherConsole
 from controlplane.models import OtherCluster
 from controlplane.monitoring import live_events
 from controlplane.monitoring.hub import Hub
@@ -43,19 +43,19 @@ class OtherClusterReader:
                 row = known.get(console.name)
                 if row is None or row.url != console.url:  # values from another address belong to another cluster
                     row = row or OtherCluster(name=console.name)
-                    row.url, row.answered_at, row.figures = console.url, None, None
+                    row.url, row.answered_at, row.metrics = console.url, None, None
                 row.tried_at = now
-                if isinstance(answer, ClusterFigures):
+                if isinstance(answer, ClusterMetrics):
                     row.problem, row.detail = ClusterProblem.NONE, ""
-                    row.answered_at, row.figures = now, asdict(answer)
+                    row.answered_at, row.metrics = now, asdict(answer)
                 else:
                     row.problem, row.detail = answer.problem, str(answer)[:300]
                 row.save()
         self._hub.publish(live_events.OTHER_CLUSTERS, {"clusters": len(consoles)})
 
 
-def _answer(console: OtherConsole) -> ClusterFigures | ConsoleUnreadable:
+def _answer(console: OtherConsole) -> ClusterMetrics | ConsoleUnreadable:
     try:
-        return read_figures(console)
+        return read_metrics(console)
     except ConsoleUnreadable as unreadable:
         return unreadable

@@ -17,9 +17,9 @@ from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
 from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain.alert_cases import disk_severity
-from controlplane.domain.message_figures import MessageFigures, values
+from controlplane.domain.message_metrics import MessageMetrics, values
 from controlplane.monitoring import live_events, live_shapes
-from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
+from controlplane.monitoring.group_metrics import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import BrokerSums, Difference, broker_sums
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache, SampleChanges
@@ -92,18 +92,18 @@ class LivePublisher:
         self._moves()
         self._jobs()
 
-    def messages(self, latest: Mapping[str, MessageFigures], now_ms: int) -> None:
+    def messages(self, latest: Mapping[str, MessageMetrics], now_ms: int) -> None:
         """Half messages, delayed messages and dead letters, once for each round of their collection."""
         if self._published.get("messages") is latest:
             return
         self._published["messages"] = latest
         shapes = []
-        for name, figures in latest.items():
+        for name, sampled in latest.items():
             shape = {
                 "name": name,
-                "half_checks": figures.half_checks,
-                "delayed_next_at": None if figures.delayed_next_at is None else figures.delayed_next_at.isoformat(),
-                **values(figures, now_ms),
+                "half_checks": sampled.half_checks,
+                "delayed_next_at": None if sampled.delayed_next_at is None else sampled.delayed_next_at.isoformat(),
+                **values(sampled, now_ms),
             }
             if self._published.get(("messages", name)) != shape:
                 self._published["messages", name] = shape
@@ -221,7 +221,7 @@ class LivePublisher:
             topic = self._image.topic_named(name)
             if topic is None:
                 continue
-            sums, figures = topic_sums(topic, alive, defaults), metrics.topics.get(name)
+            sums, sampled = topic_sums(topic, alive, defaults), metrics.topics.get(name)
             shapes.append(
                 {
                     "name": name,
@@ -232,13 +232,13 @@ class LivePublisher:
                     "reassigning": sums.reassigning,
                     "not_preferred": sums.not_preferred,
                     "internal": sums.internal,
-                    "size_bytes": figures.size_bytes if figures else None,
-                    "size_as_of_ms": figures.size_as_of_ms if figures else None,
-                    "records": figures.records if figures else None,
-                    "records_per_s": figures.records_per_s if figures else None,
-                    "bytes_in_per_s": figures.bytes_in_per_s if figures else None,
-                    "bytes_out_per_s": figures.bytes_out_per_s if figures else None,
-                    "replication_bytes_in_per_s": figures.replication_bytes_in_per_s if figures else None,
+                    "size_bytes": sampled.size_bytes if sampled else None,
+                    "size_as_of_ms": sampled.size_as_of_ms if sampled else None,
+                    "records": sampled.records if sampled else None,
+                    "records_per_s": sampled.records_per_s if sampled else None,
+                    "bytes_in_per_s": sampled.bytes_in_per_s if sampled else None,
+                    "bytes_out_per_s": sampled.bytes_out_per_s if sampled else None,
+                    "replication_bytes_in_per_s": sampled.replication_bytes_in_per_s if sampled else None,
                 }
             )
         if shapes or gone:

@@ -20,7 +20,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteFigures:
+class RemoteMetrics:
     """`leader`: the broker that reported them."""
 
     leader: int
@@ -31,7 +31,7 @@ class RemoteFigures:
 
 class RemoteSizeCache:
     def __init__(self) -> None:
-        self.known: dict[Key, RemoteFigures] = {}
+        self.known: dict[Key, RemoteMetrics] = {}
         self._changed: set[Key] = set()
         self._stored = False
 
@@ -41,10 +41,10 @@ class RemoteSizeCache:
             return
         for key, reported in sample.remote.items():
             if leaders.get(key) == sample.broker_id:
-                figures = RemoteFigures(
+                metrics = RemoteMetrics(
                     sample.broker_id, reported, sample.at_ms, self._rate(key, sample.broker_id, reported, sample.at_ms)
                 )
-                self.known[key] = figures
+                self.known[key] = metrics
                 self._changed.add(key)
         for key, leader in leaders.items():
             if leader == sample.broker_id and key not in sample.remote and self.known.pop(key, None) is not None:
@@ -64,18 +64,18 @@ class RemoteSizeCache:
         for key in self._changed:
             if (pk := partition_pk(key)) is None:
                 continue
-            figures = self.known.get(key)
-            if figures is None:
+            metrics = self.known.get(key)
+            if metrics is None:
                 gone.append(pk)
             else:
                 rows.append(
                     RemoteSize(
                         partition_id=pk,
-                        remote_bytes=figures.sample.remote,
-                        local_only_bytes=figures.sample.local_only,
-                        copying_bytes=figures.sample.copying,
-                        read_bytes_per_s=figures.read_bytes_per_s,
-                        local_start_offset=figures.sample.local_start,
+                        remote_bytes=metrics.sample.remote,
+                        local_only_bytes=metrics.sample.local_only,
+                        copying_bytes=metrics.sample.copying,
+                        read_bytes_per_s=metrics.read_bytes_per_s,
+                        local_start_offset=metrics.sample.local_start,
                         sampled_at=now,
                     )
                 )

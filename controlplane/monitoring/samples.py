@@ -21,14 +21,14 @@ from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import Key
 from controlplane.db.bulk import update_many
 from controlplane.domain.alert_thresholds import AlertThresholds
-from controlplane.domain.message_figures import MessageFigures
+from controlplane.domain.message_metrics import MessageMetrics
 from controlplane.models import Broker, ObservedPartition, ObservedReplica, ObservedTopic
-from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
+from controlplane.monitoring.group_metrics import GroupMetrics
 from controlplane.monitoring.projection import MetadataProjection
-from controlplane.monitoring.refusal_figures import RefusalFigures, RefusedClients
+from controlplane.monitoring.refusal_metrics import RefusalMetrics, RefusedClients
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
-from controlplane.monitoring.request_figures import RequestFigures
+from controlplane.monitoring.request_metrics import RequestStatistics
 from controlplane.monitoring.share_group_lag import ShareGroupLags
 from controlplane.monitoring.share_group_samples import ShareGroupSamples
 from controlplane.monitoring.traffic import TrafficCache
@@ -43,7 +43,7 @@ BROKER_RATES = ("bytes_in_per_s", "bytes_out_per_s", "replication_bytes_in_per_s
 
 
 @dataclass(slots=True)
-class TopicFigures:
+class TopicMetrics:
     """`size_as_of_ms`: time of the oldest size in the sum, if the leader of its partition does not report it now."""
 
     size_bytes: int | None = None
@@ -78,11 +78,11 @@ class MetricsCache:
         self.sizes: dict[Key, dict[int, tuple[int, int | None]]] = {}
         self.lagging: dict[Key, Mapping[int, tuple[int, int]]] = {}
         """Out-of-sync replicas by partition: the positions that the leader reports."""
-        self.topics: dict[str, TopicFigures] = {}
+        self.topics: dict[str, TopicMetrics] = {}
         self.lags = GroupLags()
         self.share_groups = ShareGroupSamples()
         self.share_lags = ShareGroupLags()
-        self.messages: Mapping[str, MessageFigures] = {}
+        self.messages: Mapping[str, MessageMetrics] = {}
         """Half messages, delayed messages and dead letters by topic, from their own rounds."""
         self.answered: dict[int, bool] = {}
         self.space: dict[int, tuple[int, int]] = {}
@@ -94,8 +94,8 @@ class MetricsCache:
         """Number of replicas per broker as written to the rows. Live updates use it: a page that reloads its panel then reads the same value."""
         self.remote = RemoteSizeCache()
         self.traffic = TrafficCache()
-        self.requests = RequestFigures()
-        self.refusals = RefusalFigures()
+        self.requests = RequestStatistics()
+        self.refusals = RefusalMetrics()
         self.refused_clients = RefusedClients()
         self.directories: dict[int, dict[str, Any]] = {}
         """The log directories as the broker reports them, by the columns of its row."""
@@ -111,7 +111,7 @@ class MetricsCache:
         self.lags.use_thresholds(thresholds)
 
     @property
-    def groups(self) -> dict[str, GroupFigures]:
+    def groups(self) -> dict[str, GroupMetrics]:
         return self.lags.groups
 
     def restore(self) -> None:
@@ -273,17 +273,17 @@ class MetricsCache:
                 if key in self._known_sizes and not self.answered.get(leader):
                     as_of[name] = min(as_of.get(name, now_ms), self._known_sizes[key][1])
         for name in {n for n, _ in leaders}:
-            figures = TopicFigures(
+            metrics = TopicMetrics(
                 sizes.get(name), None if name in unknown else records.get(name), None, as_of.get(name)
             )
             if (traffic := self.traffic.topics.get(name)) is not None:
-                figures.bytes_in_per_s, figures.bytes_out_per_s, figures.replication_bytes_in_per_s, _ = (
+                metrics.bytes_in_per_s, metrics.bytes_out_per_s, metrics.replication_bytes_in_per_s, _ = (
                     traffic.rounded().values
                 )
             if name not in unknown:
-                figures.records_per_s = self._rate(name, ends[name], now_ms)
-            if self.topics.get(name) != figures:
-                self.topics[name] = figures
+                metrics.records_per_s = self._rate(name, ends[name], now_ms)
+            if self.topics.get(name) != metrics:
+                self.topics[name] = metrics
                 changed.topics.add(name)
 
     def _rate(self, name: str, total: int, now_ms: int) -> float | None:
@@ -369,18 +369,18 @@ class MetricsCache:
 
     def _write_topics(self, changed: SampleChanges, ids: Mapping[str, Any]) -> None:
         for name in changed.topics:
-            figures = self.topics.get(name)
-            if figures is not None and name in ids:
+            metrics = self.topics.get(name)
+            if metrics is not None and name in ids:
                 ObservedTopic.objects.filter(id=ids[name]).update(
-                    size_bytes=figures.size_bytes,
-                    records=figures.records,
-                    records_per_s=figures.records_per_s,
-                    bytes_in_per_s=figures.bytes_in_per_s,
-                    bytes_out_per_s=figures.bytes_out_per_s,
-                    replication_bytes_in_per_s=figures.replication_bytes_in_per_s,
+                    size_bytes=metrics.size_bytes,
+                    records=metrics.records,
+                    records_per_s=metrics.records_per_s,
+                    bytes_in_per_s=metrics.bytes_in_per_s,
+                    bytes_out_per_s=metrics.bytes_out_per_s,
+                    replication_bytes_in_per_s=metrics.replication_bytes_in_per_s,
                     size_as_of=None
-                    if figures.size_as_of_ms is None
-                    else datetime.fromtimestamp(figures.size_as_of_ms / 1000, UTC),
+                    if metrics.size_as_of_ms is None
+                    else datetime.fromtimestamp(metrics.size_as_of_ms / 1000, UTC),
                 )
 
     def _write_brokers(self, now: datetime) -> None:

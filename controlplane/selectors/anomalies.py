@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.domain.anomaly import CONFIRMED_S, WATCHED, WATCHED_OF
-from controlplane.domain.history import FIGURES
+from controlplane.domain.history import METRICS
 from controlplane.models import Anomaly, AnomalySwitch
 
 
@@ -16,7 +16,7 @@ class AnomalyRow:
     (`baseline` days) or of the same minutes of other hours (hours). `distance`: in median absolute deviations. `alerts`: whether the metric has alerts."""
 
     subject: str
-    figure: str
+    metric: str
     label: str
     unit: str
     state: str
@@ -31,7 +31,7 @@ class AnomalyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedFigureRow:
+class WatchedMetricRow:
     """A metric that is compared with its history. `low`: small values count, too. `alerts`: whether its anomalies have alerts."""
 
     name: str
@@ -49,10 +49,10 @@ def alerting() -> set[str]:
     return {w.name for w in WATCHED if changed.get(w.name, w.alerts)}
 
 
-def watched_figures() -> list[WatchedFigureRow]:
+def watched_metrics() -> list[WatchedMetricRow]:
     rows = {r.name: r for r in AnomalySwitch.objects.all()}
     return [
-        WatchedFigureRow(
+        WatchedMetricRow(
             name=w.name,
             label=w.label,
             low=w.low,
@@ -73,16 +73,16 @@ def anomaly_list() -> list[AnomalyRow]:
         if (a.checked_at - a.since).total_seconds() < CONFIRMED_S:
             continue
         kind = a.subject.partition(":")[0]
-        name = f"{kind}.{a.figure}"
+        name = f"{kind}.{a.metric}"
         if name not in WATCHED_OF:
             continue
-        figure = next(f for f in FIGURES[WATCHED_OF[name].subject] if f.name == a.figure)
+        metric = next(f for f in METRICS[WATCHED_OF[name].subject] if f.name == a.metric)
         found.append(
             AnomalyRow(
                 subject=a.subject,
-                figure=a.figure,
-                label=figure.label,
-                unit=figure.unit,
+                metric=a.metric,
+                label=metric.label,
+                unit=metric.unit,
                 state=a.state,
                 value=a.value,
                 usual=a.usual,
@@ -94,4 +94,4 @@ def anomaly_list() -> list[AnomalyRow]:
                 alerts=name in on,
             )
         )
-    return sorted(found, key=lambda a: (-abs(a.distance), a.subject, a.figure))
+    return sorted(found, key=lambda a: (-abs(a.distance), a.subject, a.metric))

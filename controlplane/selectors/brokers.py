@@ -404,7 +404,7 @@ def broker_refusals(broker_id: int) -> list[RefusalRow]:
 
 
 def api_row(stored: dict[str, Any]) -> ApiRow:
-    """Return the row of an API from the stored values (`ApiFigures.stored`)."""
+    """Return the row of an API from the stored values (`ApiStatistics.stored`)."""
     errors = sorted(stored["errors"].items(), key=lambda e: -e[1])
     return ApiRow(
         name=stored["name"],

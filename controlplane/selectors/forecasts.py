@@ -12,7 +12,7 @@ from controlplane.models.spark import SparkRunState
 
 KIND = "forecast"
 
-DISK_FIGURE = "disk_used_bytes"
+DISK_METRIC = "disk_used_bytes"
 """Metric of a broker. The level of its forecast is the size of the disk."""
 
 
@@ -22,7 +22,7 @@ class ForecastRow:
     consumption. `median`, and the limits of the interval `low` and `high`; null = after `until`."""
 
     subject: str
-    figure: str
+    metric: str
     made_at: datetime
     value: float
     level: float
@@ -37,7 +37,7 @@ class ForecastAccuracy:
     """Forecasts of the last 30 days whose outcome is known: `inside_pct` had the true time in their interval, of which `stated_pct` was stated. `error_pct`:
     median difference between time and median forecast, as a part of the time that was left. null: none is decided."""
 
-    figure: str
+    metric: str
     decided: int
     inside_pct: float | None
     stated_pct: int
@@ -67,11 +67,11 @@ def forecasts() -> Forecasts:
     return Forecasts(pk, rows, [ForecastAccuracy(**values) for values in status.get("accuracy", [])])
 
 
-def forecast_of(subject: str, figure: str) -> tuple[ForecastRow | None, ForecastAccuracy | None]:
+def forecast_of(subject: str, metric: str) -> tuple[ForecastRow | None, ForecastAccuracy | None]:
     """The forecast of one subject, and the accuracy of its metric."""
     found = forecasts()
-    row = next((r for r in found.rows if (r.subject, r.figure) == (subject, figure)), None)
-    return row, next((a for a in found.accuracy if a.figure == figure), None)
+    row = next((r for r in found.rows if (r.subject, r.metric) == (subject, metric)), None)
+    return row, next((a for a in found.accuracy if a.metric == metric), None)
 
 
 def _row(values: Mapping[str, Any]) -> ForecastRow:

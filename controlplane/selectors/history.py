@@ -62,12 +62,12 @@ class HistoryPointRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FigureHistory:
+class MetricHistory:
     """The points of one metric in the order of time. `step_s`: seconds between two points. `total`: number of points. Values have three significant
     digits. `lake`: whether points older than 30 days were read from the lake (not_needed, read, no_table, failed); `lake_detail`: why not."""
 
     subject: str
-    figure: str
+    metric: str
     unit: str
     since: datetime
     until: datetime
@@ -89,18 +89,18 @@ class Line:
     lake_detail: str = ""
 
 
-def figure_history(
-    subject: str, figure: str, since: datetime | None = None, until: datetime | None = None
-) -> FigureHistory | None:
+def metric_history(
+    subject: str, metric: str, since: datetime | None = None, until: datetime | None = None
+) -> MetricHistory | None:
     """None if the metric of this subject was never recorded. Raises Rejected for an unknown metric and for a range that is not possible."""
-    kind = domain.figure_of(subject, figure)
+    kind = domain.metric_of(subject, metric)
     since, until = checked_range(since, until)
-    line = lines([(subject, figure)], since, until)[subject, figure]
+    line = lines([(subject, metric)], since, until)[subject, metric]
     if not line.recorded:
         return None
     rows = [HistoryPointRow(datetime.fromtimestamp(p.at_s, UTC), p.value, p.peak) for p in line.steps]
-    return FigureHistory(
-        subject, figure, kind.unit.value, since, until, line.step_s, len(rows), line.lake.value, line.lake_detail, rows
+    return MetricHistory(
+        subject, metric, kind.unit.value, since, until, line.step_s, len(rows), line.lake.value, line.lake_detail, rows
     )
 
 
@@ -154,11 +154,11 @@ def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[S
     return found
 
 
-def newest(kind: domain.HistorySubject, figure: str) -> dict[str, float]:
+def newest(kind: domain.HistorySubject, metric: str) -> dict[str, float]:
     """The newest recorded value of a metric of each object of a kind, by the name of the object. Objects without a value in the last minute are
     omitted."""
     begins = f"{kind}:"
-    series = HistorySeries.objects.filter(subject__startswith=begins, figure=figure)
+    series = HistorySeries.objects.filter(subject__startswith=begins, metric=metric)
     names = {i: subject.removeprefix(begins) for i, subject in series.values_list("pk", "subject")}
     now = timezone.now().timestamp()
     found: dict[str, tuple[int, float]] = {}
@@ -184,16 +184,16 @@ def _from_lake(
     if answer.error is not None:
         part = LakePart.NO_TABLE if answer.error is QueryError.NO_TABLE else LakePart.FAILED
         return {}, part, answer.detail
-    steps = {(p.subject, p.figure, p.at_s): Step(p.at_s, p.value, p.peak) for p in answer.points}
+    steps = {(p.subject, p.metric, p.at_s): Step(p.at_s, p.value, p.peak) for p in answer.points}
     return steps, LakePart.READ, ""
 
 
 def _ids(keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
     requested = Q(pk__in=[])
-    for subject, figure in keys:
-        requested |= Q(subject=subject, figure=figure)
-    rows = HistorySeries.objects.filter(requested).order_by().values_list("subject", "figure", "id")
-    return {(subject, figure): i for subject, figure, i in rows}
+    for subject, metric in keys:
+        requested |= Q(subject=subject, metric=metric)
+    rows = HistorySeries.objects.filter(requested).order_by().values_list("subject", "metric", "id")
+    return {(subject, metric): i for subject, metric, i in rows}
 
 
 def _chunks(ids: Iterable[int], begin: float, end: float) -> list[tuple[int, int, int, bytes | memoryview]]:

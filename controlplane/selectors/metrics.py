@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from controlplane.domain.history import HistorySubject
-from controlplane.domain.message_figures import STALE_MS, age_s
+from controlplane.domain.message_metrics import STALE_MS, age_s
 from controlplane.models import (
     Broker,
     ConsumerGroup,
@@ -323,9 +323,9 @@ def _of_messages() -> list[tuple[str, str, Series]]:
     def of_topics(name: str) -> Series:
         return [({"topic": r.topic}, getattr(r, name)) for r in rows]
 
-    def ages(at: str, figure: str) -> Series:
+    def ages(at: str, metric: str) -> Series:
         return [
-            ({"topic": r.topic}, None if getattr(r, figure) is None else age_s(getattr(r, at), now.timestamp()))
+            ({"topic": r.topic}, None if getattr(r, metric) is None else age_s(getattr(r, at), now.timestamp()))
             for r in rows
         ]
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.conf import settings
 
-from controlplane.domain.other_cluster import ClusterFigures, ClusterProblem, problem_now
+from controlplane.domain.other_cluster import ClusterMetrics, ClusterProblem, problem_now
 from controlplane.models import OtherCluster
 from controlplane.selectors.common import age_s
 from controlplane.selectors.overview import Overview
@@ -15,7 +15,7 @@ from controlplane.selectors.overview import Overview
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """`problem`: none, or why the values are not current. `detail` explains it in English. `figures`: of the last answer, `answer_age_s` ago; None: there is
+    """`problem`: none, or why the values are not current. `detail` explains it in English. `metrics`: of the last answer, `answer_age_s` ago; None: there is
     none. `url` "": this cluster."""
 
     name: str
@@ -23,7 +23,7 @@ class ClusterRow:
     colour: str
     problem: str
     detail: str
-    figures: ClusterFigures | None
+    metrics: ClusterMetrics | None
     answered_at: datetime | None
     answer_age_s: float | None
 
@@ -62,17 +62,17 @@ def cluster_rows(overview: Overview) -> list[ClusterRow]:
         # A monitor that has stopped sends no requests: then the last request is old, too.
         age = age_s(row.answered_at)
         problem = problem_now(ClusterProblem(row.problem), age)
-        figures = None if row.figures is None else ClusterFigures(**row.figures)
+        metrics = None if row.metrics is None else ClusterMetrics(**row.metrics)
         found.append(
             ClusterRow(
-                console.name, console.url, console.colour, problem.value, row.detail, figures, row.answered_at, age
+                console.name, console.url, console.colour, problem.value, row.detail, metrics, row.answered_at, age
             )
         )
     return found
 
 
 def _own(o: Overview) -> ClusterRow:
-    figures = ClusterFigures(
+    metrics = ClusterMetrics(
         o.cluster_name,
         o.health.word,
         o.health.reason,
@@ -85,4 +85,4 @@ def _own(o: Overview) -> ClusterRow:
         o.age_s,
     )
     colour = settings.WEIR.cluster_colour
-    return ClusterRow(o.cluster_name, "", colour, ClusterProblem.NONE.value, "", figures, o.observed_at, o.age_s)
+    return ClusterRow(o.cluster_name, "", colour, ClusterProblem.NONE.value, "", metrics, o.observed_at, o.age_s)

@@ -78,7 +78,7 @@ class TopList:
 
 
 @dataclass(frozen=True, slots=True)
-class TopFigure:
+class TopMetric:
     of: TopOf
     by: str
     label: str
@@ -119,7 +119,7 @@ def _growth(limit: int) -> _Found:
     keys = [
         (f"{HistorySubject.TOPIC}:{n}", "size_bytes") for n in names.values_list("name", flat=True)[:GROWTH_TOPICS_MAX]
     ]
-    stored = set(HistorySeries.objects.filter(figure="size_bytes").values_list("subject", flat=True))
+    stored = set(HistorySeries.objects.filter(metric="size_bytes").values_list("subject", flat=True))
     keys = [k for k in keys if k[0] in stored]
     now = timezone.now()
     found = []
@@ -180,61 +180,61 @@ _LIVE = Broker.objects.filter(alive=True)
 _PARTITIONS = ObservedPartition.objects.annotate(top_name=F("topic__name"))
 _TRAFFIC = (("bytes_in_per_s", "Bytes in per second"), ("bytes_out_per_s", "Bytes out per second"))
 
-READS: dict[TopFigure, Read] = {
-    TopFigure(TopOf.TOPICS, "records_per_s", "Records in per second", TopUnit.RECORDS_PER_S): _column(
+READS: dict[TopMetric, Read] = {
+    TopMetric(TopOf.TOPICS, "records_per_s", "Records in per second", TopUnit.RECORDS_PER_S): _column(
         _TOPICS, "topic", "name", "records_per_s"
     ),
     **{
-        TopFigure(TopOf.TOPICS, by, label, TopUnit.BYTES_PER_S): _column(_TOPICS, "topic", "name", by)
+        TopMetric(TopOf.TOPICS, by, label, TopUnit.BYTES_PER_S): _column(_TOPICS, "topic", "name", by)
         for by, label in (*_TRAFFIC, ("replication_bytes_in_per_s", "Replication bytes in per second"))
     },
-    TopFigure(TopOf.TOPICS, "size_bytes", "Size", TopUnit.BYTES): _column(_TOPICS, "topic", "name", "size_bytes"),
-    TopFigure(TopOf.TOPICS, "growth_bytes_per_s", "Growth in the last hour", TopUnit.BYTES_PER_S): _growth,
-    TopFigure(TopOf.TOPICS, "records", "Records", TopUnit.RECORDS): _column(_TOPICS, "topic", "name", "records"),
-    TopFigure(TopOf.TOPICS, "partitions", "Partitions", TopUnit.COUNT): _column(
+    TopMetric(TopOf.TOPICS, "size_bytes", "Size", TopUnit.BYTES): _column(_TOPICS, "topic", "name", "size_bytes"),
+    TopMetric(TopOf.TOPICS, "growth_bytes_per_s", "Growth in the last hour", TopUnit.BYTES_PER_S): _growth,
+    TopMetric(TopOf.TOPICS, "records", "Records", TopUnit.RECORDS): _column(_TOPICS, "topic", "name", "records"),
+    TopMetric(TopOf.TOPICS, "partitions", "Partitions", TopUnit.COUNT): _column(
         _TOPICS, "topic", "name", "partition_count"
     ),
-    TopFigure(TopOf.PARTITIONS, "size_bytes", "Size", TopUnit.BYTES): _column(
+    TopMetric(TopOf.PARTITIONS, "size_bytes", "Size", TopUnit.BYTES): _column(
         _PARTITIONS, "partition", "pk", "size_bytes"
     ),
     **{
-        TopFigure(TopOf.PARTITIONS, by, label, TopUnit.BYTES_PER_S): _column(_PARTITIONS, "partition", "pk", by)
+        TopMetric(TopOf.PARTITIONS, by, label, TopUnit.BYTES_PER_S): _column(_PARTITIONS, "partition", "pk", by)
         for by, label in _TRAFFIC
     },
-    TopFigure(TopOf.PARTITIONS, "skew_pct", "Size, of the mean of the topic", TopUnit.PERCENT): _skew,
-    TopFigure(TopOf.GROUPS, "lag_records", "Lag", TopUnit.RECORDS): _column(
+    TopMetric(TopOf.PARTITIONS, "skew_pct", "Size, of the mean of the topic", TopUnit.PERCENT): _skew,
+    TopMetric(TopOf.GROUPS, "lag_records", "Lag", TopUnit.RECORDS): _column(
         ConsumerGroup.objects.all(), "group", "group_id", "lag_records"
     ),
-    TopFigure(TopOf.GROUPS, "lag_s", "Lag in time", TopUnit.SECONDS): _column(
+    TopMetric(TopOf.GROUPS, "lag_s", "Lag in time", TopUnit.SECONDS): _column(
         ConsumerGroup.objects.all(), "group", "group_id", _LAG_S, summed=False
     ),
-    TopFigure(TopOf.GROUPS, "lag_growth_per_s", "Growth of the lag", TopUnit.RECORDS_PER_S): _column(
+    TopMetric(TopOf.GROUPS, "lag_growth_per_s", "Growth of the lag", TopUnit.RECORDS_PER_S): _column(
         ConsumerGroup.objects.all(), "group", "group_id", _BEHIND
     ),
-    TopFigure(TopOf.GROUPS, "consumed_per_s", "Consumed records per second", TopUnit.RECORDS_PER_S): _column(
+    TopMetric(TopOf.GROUPS, "consumed_per_s", "Consumed records per second", TopUnit.RECORDS_PER_S): _column(
         ConsumerGroup.objects.all(), "group", "group_id", "consumed_per_s"
     ),
-    TopFigure(TopOf.BROKERS, "leaders", "Leaders", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "leaders"),
-    TopFigure(TopOf.BROKERS, "replicas", "Replicas", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "replicas"),
+    TopMetric(TopOf.BROKERS, "leaders", "Leaders", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "leaders"),
+    TopMetric(TopOf.BROKERS, "replicas", "Replicas", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "replicas"),
     **{
-        TopFigure(TopOf.BROKERS, by, label, TopUnit.BYTES_PER_S): _column(_LIVE, "broker", "broker_id", by)
+        TopMetric(TopOf.BROKERS, by, label, TopUnit.BYTES_PER_S): _column(_LIVE, "broker", "broker_id", by)
         for by, label in (
             *_TRAFFIC,
             ("replication_bytes_in_per_s", "Replication bytes in per second"),
             ("replication_bytes_out_per_s", "Replication bytes out per second"),
         )
     },
-    TopFigure(TopOf.BROKERS, "replicas_out_of_sync", "Replicas out of sync", TopUnit.COUNT): _column(
+    TopMetric(TopOf.BROKERS, "replicas_out_of_sync", "Replicas out of sync", TopUnit.COUNT): _column(
         Broker.objects.all(), "broker", "broker_id", "replicas_out_of_sync"
     ),
-    TopFigure(TopOf.BROKERS, "size_bytes", "Size of its replicas", TopUnit.BYTES): _column(
+    TopMetric(TopOf.BROKERS, "size_bytes", "Size of its replicas", TopUnit.BYTES): _column(
         _LIVE, "broker", "broker_id", "size_bytes"
     ),
-    TopFigure(TopOf.BROKERS, "disk_used_pct", "Disk used", TopUnit.PERCENT): _column(
+    TopMetric(TopOf.BROKERS, "disk_used_pct", "Disk used", TopUnit.PERCENT): _column(
         _LIVE, "broker", "broker_id", _DISK, summed=False
     ),
     **{
-        TopFigure(of, by, label, unit): _clients(by, by_principal=of is TopOf.PRINCIPALS)
+        TopMetric(of, by, label, unit): _clients(by, by_principal=of is TopOf.PRINCIPALS)
         for of in (TopOf.CLIENTS, TopOf.PRINCIPALS)
         for by, label, unit in (
             ("bytes_per_s", "Bytes per second", TopUnit.BYTES_PER_S),
@@ -246,28 +246,28 @@ READS: dict[TopFigure, Read] = {
     },
 }
 
-FIGURES: dict[TopOf, list[TopFigure]] = {of: [f for f in READS if f.of is of] for of in TopOf}
+METRICS: dict[TopOf, list[TopMetric]] = {of: [f for f in READS if f.of is of] for of in TopOf}
 
 
 def top_list(of: str, by: str = "", limit: int = TOP_DEFAULT) -> TopList:
     """The objects of a kind with the greatest values of a metric; the first metric of the kind by default. Raises Rejected."""
     if of not in list(TopOf):
         raise Rejected(f"There is no kind {of!r}. The kinds are: {', '.join(TopOf)}.", "of")
-    figures = {f.by: f for f in FIGURES[TopOf(of)]}
-    figure = figures.get(by or next(iter(figures)))
-    if figure is None:
-        raise Rejected(f"There is no metric {by!r} of {of}. The metrics are: {', '.join(figures)}.", "by")
-    return _shape(figure, READS[figure](max(1, min(limit, TOP_MAX))))
+    metrics = {f.by: f for f in METRICS[TopOf(of)]}
+    metric = metrics.get(by or next(iter(metrics)))
+    if metric is None:
+        raise Rejected(f"There is no metric {by!r} of {of}. The metrics are: {', '.join(metrics)}.", "by")
+    return _shape(metric, READS[metric](max(1, min(limit, TOP_MAX))))
 
 
 def top_lists(of: TopOf, limit: int = TOP_DEFAULT) -> list[TopList]:
     """All metrics of a kind that the database has."""
-    return [_shape(f, READS[f](limit)) for f in FIGURES[of]]
+    return [_shape(f, READS[f](limit)) for f in METRICS[of]]
 
 
-def _shape(figure: TopFigure, objects: _Found) -> TopList:
+def _shape(metric: TopMetric, objects: _Found) -> TopList:
     names: dict[str, str] = {}
-    if figure.of is TopOf.PARTITIONS and figure.by != "skew_pct":
+    if metric.of is TopOf.PARTITIONS and metric.by != "skew_pct":
         keys = [int(name) for name, _, _ in objects.rows]
         rows = ObservedPartition.objects.filter(pk__in=keys).values_list("pk", "topic__name", "index")
         names = {str(pk): f"{topic}:{index}" for pk, topic, index in rows}
@@ -278,4 +278,4 @@ def _shape(figure: TopFigure, objects: _Found) -> TopList:
             name, subject = f"{topic}-{index}", f"partition:{topic}:{index}"
         share = round(100 * value / objects.total, 1) if objects.total else None
         result.append(TopRow(name, round(value, 3), share, subject))
-    return TopList(figure.of, figure.by, figure.label, figure.unit, result, list(objects.silent))
+    return TopList(metric.of, metric.by, metric.label, metric.unit, result, list(objects.silent))

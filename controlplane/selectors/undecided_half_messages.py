@@ -153,8 +153,8 @@ def overdue_topics() -> list[str]:
 
 def _leaders(fronts: dict[str, str]) -> dict[Spot, int | None]:
     """The leader of each front partition, first those of the topics with the oldest message at the last round of the monitor."""
-    figures = TopicMessages.objects.filter(half_undecided__gt=0).order_by(F("half_oldest_at").asc(nulls_last=True))
-    rank = {topic: i for i, topic in enumerate(figures.values_list("topic", flat=True))}
+    metrics = TopicMessages.objects.filter(half_undecided__gt=0).order_by(F("half_oldest_at").asc(nulls_last=True))
+    rank = {topic: i for i, topic in enumerate(metrics.values_list("topic", flat=True))}
     rows = ObservedPartition.objects.filter(topic__name__in=list(fronts)).values_list("topic__name", "index", "leader")
     ordered = sorted(rows, key=lambda r: (rank.get(fronts[r[0]], len(rank)), r[0], r[1]))
     return {(name, index): leader for name, index, leader in ordered}

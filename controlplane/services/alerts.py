@@ -49,7 +49,7 @@ from controlplane.models.job import ArchiveState
 from controlplane.models.move import WORKING_STATES, MoveState, PartState
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.anomalies import AnomalyRow, anomaly_list
-from controlplane.selectors.forecasts import DISK_FIGURE, forecasts
+from controlplane.selectors.forecasts import DISK_METRIC, forecasts
 from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.services.refused_clients import refused_clients
@@ -172,7 +172,7 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         hanging=hanging,
         hanging_groups=hanging_groups,
         anomalies=tuple(
-            types.AnomalyFacts(f"{a.figure} of {a.subject}", anomaly_text(a)) for a in anomaly_list() if a.alerts
+            types.AnomalyFacts(f"{a.metric} of {a.subject}", anomaly_text(a)) for a in anomaly_list() if a.alerts
         ),
         disk_forecasts=_disk_forecasts(),
         drift=(cluster.drift or 0) if cluster is not None else 0,
@@ -232,8 +232,8 @@ def _documents() -> tuple[types.DocumentFacts, ...]:
 def _disk_forecasts() -> tuple[types.DiskForecastFacts, ...]:
     """Recent forecasts of the disks of live brokers that are full within the horizon."""
     now, found = timezone.now(), forecasts()
-    accuracy = next((a for a in found.accuracy if a.figure == DISK_FIGURE), None)
-    of_disks = {r.subject: r for r in found.rows if r.figure == DISK_FIGURE and now - r.made_at <= FORECAST_AGE_MAX}
+    accuracy = next((a for a in found.accuracy if a.metric == DISK_METRIC), None)
+    of_disks = {r.subject: r for r in found.rows if r.metric == DISK_METRIC and now - r.made_at <= FORECAST_AGE_MAX}
     if not of_disks:
         return ()
     out = []

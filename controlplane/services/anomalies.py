@@ -22,7 +22,7 @@ from controlplane.domain.anomaly import (
     WATCHED_OF,
     WINDOW_S,
     Judgement,
-    WatchedFigure,
+    WatchedMetric,
     judge,
 )
 from controlplane.domain.history import HistorySubject
@@ -45,7 +45,7 @@ def evaluate(thresholds: AlertThresholds | None = None, now: datetime | None = N
     return found
 
 
-def judge_series(keys: dict[SeriesKey, WatchedFigure], now: datetime, limit: float) -> dict[SeriesKey, Judgement]:
+def judge_series(keys: dict[SeriesKey, WatchedMetric], now: datetime, limit: float) -> dict[SeriesKey, Judgement]:
     """Compare the average of the last ten minutes of each series with its history."""
     series = list(keys)
     present = _averages(series, now)
@@ -73,7 +73,7 @@ def _averages(series: list[SeriesKey], until: datetime) -> dict[SeriesKey, float
     return found
 
 
-def _watched_series() -> dict[SeriesKey, WatchedFigure]:
+def _watched_series() -> dict[SeriesKey, WatchedMetric]:
     """The series to compare in this round: the series with the highest values of each kind of object, and the series that are already unusual."""
     subjects: dict[HistorySubject, list[str]] = {
         HistorySubject.CLUSTER: ["cluster"],
@@ -94,11 +94,11 @@ def _watched_series() -> dict[SeriesKey, WatchedFigure]:
             f"broker:{i}" for i in Broker.objects.filter(alive=True).values_list("broker_id", flat=True)[:WATCHED_MAX]
         ],
     }
-    found = {(subject, w.figure): w for w in WATCHED for subject in subjects[w.subject]}
-    for subject, figure in Anomaly.objects.values_list("subject", "figure"):
-        watched = WATCHED_OF.get(f"{subject.partition(':')[0]}.{figure}")
+    found = {(subject, w.metric): w for w in WATCHED for subject in subjects[w.subject]}
+    for subject, metric in Anomaly.objects.values_list("subject", "metric"):
+        watched = WATCHED_OF.get(f"{subject.partition(':')[0]}.{metric}")
         if watched is not None:
-            found[subject, figure] = watched
+            found[subject, metric] = watched
     return found
 
 
@@ -109,7 +109,7 @@ def _greatest_share_groups() -> list[str]:
 
 def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
     with transaction.atomic():
-        rows = {(a.subject, a.figure): a for a in Anomaly.objects.all()}
+        rows = {(a.subject, a.metric): a for a in Anomaly.objects.all()}
         over = [a.pk for key, a in rows.items() if key not in unusual]
         Anomaly.objects.filter(pk__in=over).delete()
         for key, j in unusual.items():
@@ -125,7 +125,7 @@ def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
                 "since": since,
                 "checked_at": now,
             }
-            Anomaly.objects.update_or_create(subject=key[0], figure=key[1], defaults=values)
+            Anomaly.objects.update_or_create(subject=key[0], metric=key[1], defaults=values)
 
 
 @audited("anomaly.switch", "{name}", after=lambda given: {"alerts": given["alerts"]})

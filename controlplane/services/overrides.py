@@ -89,7 +89,7 @@ def _show_cut(target: str, arguments: Mapping[str, object]) -> Shown:
             "Consumers without committed offsets, for example Spark, are unknown. The deletion cannot be undone.",
         ),
         {"move": move.pk, "deleted_below": below, "groups_behind": groups},
-        tuple(_first_lines(preview.sentences(), "figures")),
+        tuple(_first_lines(preview.sentences(), "current_values")),
     )
 
 

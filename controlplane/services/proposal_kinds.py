@@ -12,12 +12,12 @@ from controlplane.models.change import Outcome
 @dataclass(frozen=True, slots=True)
 class Shown:
     """The text that both people see: `title` names the operation, `lines` describe its effect and its possible loss, `facts` are the basis of the lines. These
-    three are hashed, so they contain no value that changes automatically. `figures` contains these values; each person sees the current ones."""
+    three are hashed, so they contain no value that changes automatically. `current_values` contains these values; each person sees the current ones."""
 
     title: str
     lines: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
-    figures: tuple[str, ...] = ()
+    current_values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

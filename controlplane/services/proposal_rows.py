@@ -19,7 +19,7 @@ from controlplane.services.overrides import KINDS
 
 @dataclass(frozen=True, slots=True)
 class ProposalRow:
-    """`shown` is the text that the author saw ({"title", "lines", "facts", "figures"}). `figures` change automatically: current ones while the proposal is
+    """`shown` is the text that the author saw ({"title", "lines", "facts", "current_values"}). `current_values` change automatically: current ones while the proposal is
     open, otherwise those of the time of the proposal. `may_not`: why this person may not approve, empty = approval is allowed. `differs`: how the
     current view differs, so approval is refused. `differs` is computed only for a single open proposal."""
 
@@ -42,7 +42,7 @@ class ProposalRow:
     finished_at: datetime | None
     may_not: str
     differs: str
-    figures: list[str]
+    current_values: list[str]
 
 
 COLUMNS = {
@@ -98,7 +98,7 @@ def proposal_row(proposal_id: int, actor: str) -> ProposalRow | None:
         return _shape(row, actor)
     try:
         now = proposals.shown_now(row.kind, row.target, row.arguments)
-        return _shape(row, actor, proposals.difference(row, now), list(now.figures))
+        return _shape(row, actor, proposals.difference(row, now), list(now.current_values))
     except Rejected as refused:
         return _shape(row, actor, refused.reason)
 
@@ -107,7 +107,7 @@ def open_count() -> int:
     return Proposal.objects.filter(state=ProposalState.OPEN).count()
 
 
-def _shape(r: Proposal, actor: str, differs: str = "", figures: list[str] | None = None) -> ProposalRow:
+def _shape(r: Proposal, actor: str, differs: str = "", current_values: list[str] | None = None) -> ProposalRow:
     kind = KINDS.get(r.kind)
     return ProposalRow(
         id=r.pk,
@@ -129,5 +129,5 @@ def _shape(r: Proposal, actor: str, differs: str = "", figures: list[str] | None
         finished_at=r.finished_at,
         may_not=proposals.may_decide(r, actor),
         differs=differs,
-        figures=r.shown.get("figures", []) if figures is None else figures,
+        current_values=r.shown.get("current_values", []) if current_values is None else current_values,
     )

@@ -75,7 +75,7 @@ def propose(
     arguments = dict(arguments or {})
     needs_reason(comment)
     now, now_hash = render_target(kind, target, arguments)
-    plain = _plain(now) | {"figures": list(now.figures)}
+    plain = _plain(now) | {"current_values": list(now.current_values)}
     if shown_hash and shown_hash != now_hash:
         raise Rejected("The shown facts have changed; reload and request the approval again.")
     try:

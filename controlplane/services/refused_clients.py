@@ -30,7 +30,7 @@ class StoredLogin(TypedDict):
 
 
 class StoredRefusal(TypedDict):
-    """A refused client in the row of a broker, as `controlplane.monitoring.refusal_figures` stores it. A row of an earlier version has no `logins`."""
+    """A refused client in the row of a broker, as `controlplane.monitoring.refusal_metrics` stores it. A row of an earlier version has no `logins`."""
 
     principal: str
     host: str

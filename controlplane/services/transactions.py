@@ -157,10 +157,10 @@ def show_fence(target: str, arguments: Mapping[str, object]) -> Shown:
         "producer_epoch": row.producer_epoch,
         "started_at": None if found.started_at is None else found.started_at.isoformat(),
     }
-    figures = [f"Partitions in the transaction: {found.partition_count}."]
+    current_values = [f"Partitions in the transaction: {found.partition_count}."]
     if row.open_s is not None:
-        figures.append(f"Open for {duration_text(row.open_s)}.")
-    return Shown(f"Fence the producer of {target}", lines, facts, tuple(figures))
+        current_values.append(f"Open for {duration_text(row.open_s)}.")
+    return Shown(f"Fence the producer of {target}", lines, facts, tuple(current_values))
 
 
 def fence(act: Act) -> tuple[Outcome, str]:

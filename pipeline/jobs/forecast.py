@@ -19,7 +19,7 @@ from pipeline.history_rows import HistoryRows, Series
 from pipeline.jobs.base import Job, ReportTable, RunContext
 from pipeline.lake.forecasts import StoredForecast, forecasts_table, store, stored
 
-DISK_FIGURE, LAG_FIGURE, CONSUMED_FIGURE = "disk_used_bytes", "lag_records", "consumed_per_s"
+DISK_METRIC, LAG_METRIC, CONSUMED_METRIC = "disk_used_bytes", "lag_records", "consumed_per_s"
 
 DISK_SPAN = timedelta(days=7)
 DISK_STEP_S = 3600
@@ -44,7 +44,7 @@ CHECKED_MAX = 20_000
 class Accuracy:
     """Accuracy of the decided forecasts of one metric. `error_pct`: median of |time - median forecast| as a part of the time that was left."""
 
-    figure: str
+    metric: str
     decided: int
     inside: int
     earlier: int
@@ -74,7 +74,7 @@ class ForecastJob(Job):
             forecasts=[_json(f) for f in found],
             accuracy=[
                 {
-                    "figure": a.figure,
+                    "metric": a.metric,
                     "decided": a.decided,
                     "inside_pct": a.inside_pct,
                     "stated_pct": round(100 * CONFIDENCE),
@@ -89,7 +89,7 @@ class ForecastJob(Job):
 def disks(rows: HistoryRows, now: datetime, horizon: timedelta) -> list[StoredForecast]:
     """Return the forecasts of full disks, one per broker."""
     capacities = rows.disk_bytes()
-    needed = [s for s in rows.series() if s.figure == DISK_FIGURE and s.subject in capacities]
+    needed = [s for s in rows.series() if s.metric == DISK_METRIC and s.subject in capacities]
     return list(
         _forecasts(rows, needed, now, DISK_SPAN, DISK_STEP_S, horizon, lambda s, _: float(capacities[s.subject]))
     )
@@ -98,8 +98,8 @@ def disks(rows: HistoryRows, now: datetime, horizon: timedelta) -> list[StoredFo
 def groups(rows: HistoryRows, now: datetime) -> list[StoredForecast]:
     """Return the forecasts of groups that are behind: the time at which each has caught up."""
     series = rows.series()
-    consumed = {s.subject: s for s in series if s.figure == CONSUMED_FIGURE}
-    behind = [s for s in series if s.figure == LAG_FIGURE and s.subject in consumed]
+    consumed = {s.subject: s for s in series if s.metric == CONSUMED_METRIC}
+    behind = [s for s in series if s.metric == LAG_METRIC and s.subject in consumed]
     since = int((now - timedelta(seconds=3 * LAG_STEP_S)).timestamp())
     newest = rows.values([*consumed.values(), *behind], since, int(now.timestamp()))
     levels: dict[str, float] = {}
@@ -139,17 +139,17 @@ def _forecasts(
         low, median, high = (
             None if s is None else now + timedelta(seconds=s) for s in (found.low_s, found.median_s, found.high_s)
         )
-        yield StoredForecast(series.subject, series.figure, now, values[-1][1], level, low, median, high, now + horizon)
+        yield StoredForecast(series.subject, series.metric, now, values[-1][1], level, low, median, high, now + horizon)
 
 
 def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime) -> list[Accuracy]:
     """Return the accuracy of earlier forecasts, by metric."""
-    series = {(s.subject, s.figure): s for s in rows.series()}
+    series = {(s.subject, s.metric): s for s in rows.series()}
     of_series: dict[tuple[str, str], list[StoredForecast]] = {}
     for f in earlier:
-        of_series.setdefault((f.subject, f.figure), []).append(f)
-    counts: dict[str, Counter[ForecastOutcome]] = {DISK_FIGURE: Counter(), LAG_FIGURE: Counter()}
-    errors: dict[str, list[float]] = {DISK_FIGURE: [], LAG_FIGURE: []}
+        of_series.setdefault((f.subject, f.metric), []).append(f)
+    counts: dict[str, Counter[ForecastOutcome]] = {DISK_METRIC: Counter(), LAG_METRIC: Counter()}
+    errors: dict[str, list[float]] = {DISK_METRIC: [], LAG_METRIC: []}
     for key, forecasts in of_series.items():
         if key not in series:
             continue
@@ -157,21 +157,21 @@ def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime
         values = rows.values([series[key]], since, until).get(series[key].id, [])
         for f in forecasts:
             state, reached = outcome(_state_of(f), values, now.timestamp())
-            counts[f.figure][state] += 1
+            counts[f.metric][state] += 1
             if reached is not None and f.median is not None:
                 left = max(1.0, reached - f.timestamp.timestamp())
-                errors[f.figure].append(abs(f.median.timestamp() - reached) / left)
+                errors[f.metric].append(abs(f.median.timestamp() - reached) / left)
     return [
         Accuracy(
-            figure,
+            metric,
             c.total() - c[ForecastOutcome.OPEN],
             c[ForecastOutcome.INSIDE],
             c[ForecastOutcome.EARLIER],
             c[ForecastOutcome.LATER],
             c[ForecastOutcome.OPEN],
-            round(100 * statistics.median(errors[figure]), 1) if errors[figure] else None,
+            round(100 * statistics.median(errors[metric]), 1) if errors[metric] else None,
         )
-        for figure, c in counts.items()
+        for metric, c in counts.items()
     ]
 
 
@@ -184,7 +184,7 @@ def _json(f: StoredForecast) -> dict[str, object]:
     times = {n: t.isoformat() if (t := getattr(f, n)) is not None else None for n in ("low", "median", "high")}
     return {
         "subject": f.subject,
-        "figure": f.figure,
+        "metric": f.metric,
         "made_at": f.timestamp.isoformat(),
         "value": f.value,
         "level": f.level,
@@ -200,15 +200,15 @@ def report(forecasts: Sequence[StoredForecast], checked: Sequence[Accuracy]) -> 
     return [
         ReportTable(
             "Forecasts",
-            ("subject", "figure", "value", "level", "10 %", "median", "90 %"),
+            ("subject", "metric", "value", "level", "10 %", "median", "90 %"),
             [
-                (f.subject, f.figure, f.value, f.level, shown(f.low, f), shown(f.median, f), shown(f.high, f))
+                (f.subject, f.metric, f.value, f.level, shown(f.low, f), shown(f.median, f), shown(f.high, f))
                 for f in forecasts
             ],
         ),
         ReportTable(
             "Earlier forecasts of 30 days",
-            ("figure", "decided", "inside the interval", "earlier", "later", "open", "median error, %"),
-            [(a.figure, a.decided, a.inside, a.earlier, a.later, a.open, a.error_pct) for a in checked],
+            ("metric", "decided", "inside the interval", "earlier", "later", "open", "median error, %"),
+            [(a.metric, a.decided, a.inside, a.earlier, a.later, a.open, a.error_pct) for a in checked],
         ),
     ]

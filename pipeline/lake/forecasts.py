@@ -21,7 +21,7 @@ from weir_common.lake import FORECASTS
 
 FORECASTS_SCHEMA = Schema(
     NestedField(1, "subject", StringType(), required=True, doc="broker:ID or group:ID"),
-    NestedField(2, "figure", StringType(), required=True),
+    NestedField(2, "metric", StringType(), required=True),
     NestedField(history.TIMESTAMP_ID, "timestamp", TimestamptzType(), required=True, doc="time of the forecast"),
     NestedField(4, "value", DoubleType(), required=True),
     NestedField(5, "level", DoubleType(), required=True, doc="when is it reached"),
@@ -34,7 +34,7 @@ _TIME = pa.timestamp("us", tz="UTC")
 FORECASTS_ARROW = pa.schema(
     [
         pa.field("subject", pa.string(), nullable=False),
-        pa.field("figure", pa.string(), nullable=False),
+        pa.field("metric", pa.string(), nullable=False),
         pa.field("timestamp", _TIME, nullable=False),
         pa.field("value", pa.float64(), nullable=False),
         pa.field("level", pa.float64(), nullable=False),
@@ -49,7 +49,7 @@ class StoredForecast:
     """Forecast of the time at which a metric reaches a level: median and interval; None = after `until`."""
 
     subject: str
-    figure: str
+    metric: str
     timestamp: datetime
     value: float
     level: float

@@ -37,7 +37,7 @@ POINTS_SCHEMA = Schema(
         required=True,
         doc="cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX",
     ),
-    NestedField(2, "figure", StringType(), required=True),
+    NestedField(2, "metric", StringType(), required=True),
     NestedField(TIMESTAMP_ID, "timestamp", TimestamptzType(), required=True, doc="begin of the minute"),
     NestedField(4, "value", DoubleType(), required=True, doc="average of the minute, three significant digits"),
 )
@@ -55,7 +55,7 @@ CHANGES_SCHEMA = Schema(
 POINTS_ARROW = pa.schema(
     [
         pa.field("subject", pa.string(), nullable=False),
-        pa.field("figure", pa.string(), nullable=False),
+        pa.field("metric", pa.string(), nullable=False),
         pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("value", pa.float64(), nullable=False),
     ]
@@ -120,7 +120,7 @@ def points_rows(series: Sequence[Series], chunks: Sequence[MinuteChunk]) -> pa.T
     for chunk in chunks:
         of_series.setdefault(chunk.series_id, []).append(chunk)
     subjects: list[str] = []
-    figures: list[str] = []
+    metrics: list[str] = []
     at: list[int] = []
     values: list[float] = []
     for one in series:
@@ -131,9 +131,9 @@ def points_rows(series: Sequence[Series], chunks: Sequence[MinuteChunk]) -> pa.T
                     at.append((chunk.begins + i * MINUTE_S) * 1_000_000)
                     values.append(value)
         subjects += [one.subject] * (len(at) - before)
-        figures += [one.figure] * (len(at) - before)
+        metrics += [one.metric] * (len(at) - before)
     times = pa.array(at, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-    columns = {"subject": subjects, "figure": figures, "timestamp": times, "value": values}
+    columns = {"subject": subjects, "metric": metrics, "timestamp": times, "value": values}
     return pa.Table.from_pydict(columns, schema=POINTS_ARROW)
 
 

@@ -52,12 +52,12 @@ def points_of(request: HistoryRequest, table: Table, paths: list[str]) -> list[H
     """The points of all keys from files of the table. Raises duckdb.Error and FilesUnreadable."""
     with duckdb.connect(config={"threads": "2", "memory_limit": f"{request.memory_mb}MB"}) as connection:
         connection.execute("SET temp_directory = ''")
-        connection.execute("CREATE TABLE requested (subject VARCHAR, figure VARCHAR)")
+        connection.execute("CREATE TABLE requested (subject VARCHAR, metric VARCHAR)")
         connection.executemany("INSERT INTO requested VALUES (?, ?)", [list(key) for key in request.keys])
         create_view(connection, "points", table, paths)
         found = connection.execute(
-            "SELECT subject, figure, (epoch(timestamp)::BIGINT // $step) * $step AS point, avg(value), max(value)"
-            " FROM points SEMI JOIN requested USING (subject, figure)"
+            "SELECT subject, metric, (epoch(timestamp)::BIGINT // $step) * $step AS point, avg(value), max(value)"
+            " FROM points SEMI JOIN requested USING (subject, metric)"
             " WHERE timestamp >= to_timestamp($since) AND timestamp < to_timestamp($until) GROUP BY ALL ORDER BY ALL",
             {"step": request.step_s, "since": request.since_s, "until": request.until_s},
         ).fetchall()

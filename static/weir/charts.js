@@ -157,10 +157,10 @@
     entry.chart.setData(entry.data);
   };
   document.addEventListener("weir:points", (event) => {
-    for (const [subject, figure, value] of event.detail)
+    for (const [subject, metric, value] of event.detail)
       for (const entry of charts.values()) {
-        if (entry.box.dataset.chart === `${subject}|${figure}` && !(entry.over && entry.box.dataset.since)) add(entry, value);
-        else if (entry.box.dataset.limitFigure === figure && entry.box.dataset.chart.startsWith(`${subject}|`)) entry.setLimit(value);
+        if (entry.box.dataset.chart === `${subject}|${metric}` && !(entry.over && entry.box.dataset.since)) add(entry, value);
+        else if (entry.box.dataset.limitMetric === metric && entry.box.dataset.chart.startsWith(`${subject}|`)) entry.setLimit(value);
       }
   });
   // No new point: the value is unchanged and the line continues.

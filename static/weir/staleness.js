@@ -1,4 +1,4 @@
-// The age of the data in the top bar, and the banner over stale data. Stale figures look like current ones: the banner says that they are stale and
+// The age of the data in the top bar, and the banner over stale data. Stale metrics look like current ones: the banner says that they are stale and
 // why. The age grows while no message arrives.
 (() => {
   "use strict";

@@ -112,7 +112,7 @@ def health_and_past() -> None:
     now = timezone.now()
     Anomaly.objects.create(
         subject="topic:flights",
-        figure="records_per_s",
+        metric="records_per_s",
         state="low",
         value=20,
         usual=1000,

@@ -175,12 +175,12 @@ def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: Bro
             "retention_in_s": 900.0 - 60 * minute,
             "retention_limit": "retention.bytes",
         }
-        figures = {"lag_records": 48_000 * minute, "lag_ms_max": 24_000 * minute, "lag_at_least": minute < 3}
+        metrics = {"lag_records": 48_000 * minute, "lag_ms_max": 24_000 * minute, "lag_at_least": minute < 3}
         status = "healthy" if minute < 2 else "falling_behind"
         served.publish(
             "groups",
             {
-                "groups": [{**group, **figures, "status": status, **(soon if minute > 1 else {})}],
+                "groups": [{**group, **metrics, "status": status, **(soon if minute > 1 else {})}],
                 "gone": [],
                 "statuses_changed": True,
             },

@@ -44,8 +44,8 @@ def in_memory(fd: int, position: int, length: int) -> bool:
 
 def awake_s() -> float:
     """A clock that stops while this thread is runnable but has no core: on a busy machine that is not the event loop's fault."""
-    with open("/proc/thread-self/schedstat") as figures:
-        return time.monotonic() - int(figures.read().split()[1]) / 1e9
+    with open("/proc/thread-self/schedstat") as metrics:
+        return time.monotonic() - int(metrics.read().split()[1]) / 1e9
 
 
 class Report:

@@ -108,7 +108,7 @@ def test_connected_clients_are_reported_with_their_software(devcluster: DevClust
 
 def recorded(devcluster: DevCluster) -> list[float]:
     """The times of the recorded values of the last hour, in Unix seconds."""
-    status, answer = devcluster.call("GET", "history?subject=cluster&figure=under_replicated")
+    status, answer = devcluster.call("GET", "history?subject=cluster&metric=under_replicated")
     rows = answer["rows"] if status == 200 else []
     return [datetime.fromisoformat(r["at"]).timestamp() for r in rows if r["value"] is not None]
 

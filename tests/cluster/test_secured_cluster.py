@@ -35,11 +35,11 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
 
 
 def test_the_console_reads_through_tls_and_a_password(devcluster: DevCluster) -> None:
-    def figures() -> Any:
+    def metrics() -> Any:
         rows = devcluster.partitions("seen")
         return all(r["size_bytes"] for r in rows) and sum(r["end_offset"] for r in rows) == 400
 
-    wait_for(figures, "sizes and end offsets, which only a broker knows")
+    wait_for(metrics, "sizes and end offsets, which only a broker knows")
     found = devcluster.get("topics/seen/partitions/0/messages?start=earliest&limit=5")
     assert found["stopped"] == "limit" and [m["offset"] for m in found["rows"]] == [0, 1, 2, 3, 4]
 

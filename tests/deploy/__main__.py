@@ -225,7 +225,7 @@ class Rehearsal:
         self.timed("web of the other machine ready", lambda: self.web_ready(other))
         self.timed("another controller active", lambda: self.overview(other).get("controller_id") == other.number)
         self.timed(
-            "another monitor active (figures younger than 5 s)",
+            "another monitor active (metrics younger than 5 s)",
             lambda: (self.overview(other).get("sample_age_s") or 99) < 5,
         )
         name = f"made-without-{lost.name}"
@@ -252,7 +252,7 @@ class Rehearsal:
         assert self.status(f"https://{self.b.address}/healthz") == 200
         self.returns(self.a)
         self.timed("web processes ready again", lambda: self.web_ready(self.b) and self.web_ready(self.c))
-        self.timed("figures younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
+        self.timed("metrics younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
 
     def redis_hangs(self) -> None:
         """Redis is stopped without closing a connection: pages and changes work, without live updates."""
@@ -277,7 +277,7 @@ class Rehearsal:
             "the worker has ended the move",
             lambda: (self.call(self.b, "GET", f"moves/{move['id']}") or {}).get("finished_at"),
         )
-        self.timed("figures younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
+        self.timed("metrics younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
         self.live_updates()
 
     def live_updates(self) -> None:

@@ -276,7 +276,7 @@ def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> 
     return Round(seconds, max(0.0, ended_at - election.at) if election.at else None)
 
 
-def figures(values: list[float]) -> str:
+def metrics(values: list[float]) -> str:
     """Number of values, smallest, median, greatest."""
     if not values:
         return "  0                     "
@@ -324,7 +324,7 @@ def main() -> int:
     )
     for name, found in rounds.items():
         after_elections = [r.after_election for r in found if r.after_election is not None]
-        print(f"  {figures([r.seconds for r in found])}  {figures(after_elections)}  {name}")
+        print(f"  {metrics([r.seconds for r in found])}  {metrics(after_elections)}  {name}")
     print(f"records: {count._asdict()}")
     return 1 if count != Count(count.acked, 0, 0, 0, 0, 0) else 0
 

@@ -39,7 +39,7 @@ from tests.simulation.checkers import History, InvariantChecker, Violation, logs
 from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.figures import check_pending
+from tests.simulation.metrics import check_pending
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.world import S, World
 
@@ -48,7 +48,7 @@ PARTITIONS = 2
 DELAYS_MS = (0, 300, 1_000, 3_000, 8_000, 15_000)
 STEP_MS = 500
 """Delivery times are multiples of this, so that many are equal."""
-FIGURE_CHECKS = 8
+METRIC_CHECKS = 8
 """Comparisons of the values of each partition, half a second apart, while records are delivered."""
 BUCKET_MS, LOAD_AHEAD_MS = 2_000, 700
 INDEX_ROUND_MS, INDEX_RETRY_MS = 200, 1_000
@@ -324,11 +324,11 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         for producer in producers:
             producer.stopped = True
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
-        for _ in range(FIGURE_CHECKS):
+        for _ in range(METRIC_CHECKS):
             world.run(world.now_us + S // 2)
             for partition in range(PARTITIONS):
                 times = Counter(schedule.times[v] for v, (at, _) in schedule.placed.items() if at == partition)
-                world.reached["figure of delayed messages"] += check_pending(cluster, FRONT, partition, times)
+                world.reached["metric of delayed messages"] += check_pending(cluster, FRONT, partition, times)
         cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all delayed records delivered and deleted")
         cluster.until(cluster.level, 20, "equal high watermarks")
         logs_agree(cluster, but=(FRONT,))

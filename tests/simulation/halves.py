@@ -32,7 +32,7 @@ from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.delays import DelayFaultInjector
 from tests.simulation.fault_injector import FaultKinds
-from tests.simulation.figures import UndecidedChecker
+from tests.simulation.metrics import UndecidedChecker
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.world import S, World
 
@@ -43,7 +43,7 @@ FIRST_CHECK_MS, CHECK_INTERVAL_MS, CHECKS_MAX, DECIDED_KEEP_MS = 1_500, 2_000, 4
 EXPIRY_MS = FIRST_CHECK_MS + CHECKS_MAX * CHECK_INTERVAL_MS
 DECIDED_FROM_MS, DECIDED_UPTO_MS = 0, EXPIRY_MS + 1_000
 """Ages at which messages are decided. The latest ones race with the expiry."""
-FIGURE_CHECKS = 12
+METRIC_CHECKS = 12
 """Comparisons of the values of each partition, half a second apart, while messages expire."""
 COMMIT, ROLLBACK = HalfDecision.COMMIT, HalfDecision.ROLLBACK
 FATES = {
@@ -304,11 +304,11 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         for producer in producers:
             producer.stopped = True
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
-        figures = UndecidedChecker(FRONT, EXPIRED)
-        for _ in range(FIGURE_CHECKS):
+        metrics = UndecidedChecker(FRONT, EXPIRED)
+        for _ in range(METRIC_CHECKS):
             world.run(world.now_us + S // 2)
             for partition in range(PARTITIONS):
-                world.reached["figure of half messages"] += figures.check(
+                world.reached["metric of half messages"] += metrics.check(
                     cluster, partition, undecided(shop, partition)
                 )
         cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all half messages decided and deleted")

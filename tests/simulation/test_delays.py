@@ -47,7 +47,7 @@ def test_the_sample_sends_batches_again_and_cancels_records() -> None:
         reached += ran(seed).reached
     for state in ("delayed batch", "delayed record sent again", "delayed record cancelled", "truncation by epoch"):
         assert reached[state] >= len(SEEDS), f"{state}: {reached[state]}"
-    assert reached["figure of delayed messages"] > 3, "the figures were compared"
+    assert reached["metric of delayed messages"] > 3, "the metrics were compared"
     for state in (
         "segment read from its delay index",
         "bucket read from a delay index",

@@ -27,7 +27,7 @@ VERBS = {
     ("post", "/drift/{topic_id}/adopt"): "adopt",
     ("post", "/lake/query"): "query",
     ("get", "/lake/tables/{namespace}/{name}"): "show-table",
-    ("post", "/anomalies/figures/{name}/{verb}"): "switch-figure",
+    ("post", "/anomalies/metrics/{name}/{verb}"): "switch-metric",
     ("get", "/moves/{move_id}/delete-records"): "preview-delete-records",
     ("post", "/rebalance"): "propose",
     ("get", "/connectors/connector"): "show",

@@ -57,7 +57,7 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
         ("__consumer_offsets", 4, 12_000),
     ):
         world.topic(name, *[tuple((i + j) % 4 + 1 for j in range(3)) for i in range(parts)], size=size)
-    figures(world)
+    metrics(world)
     history()
     world.put("orders", 1, isr=(2, 3))
     draw = random.Random(7)
@@ -237,7 +237,7 @@ def kept_plans() -> None:
     )
 
 
-def figures(world: World) -> None:
+def metrics(world: World) -> None:
     """The responses that the brokers would have sent."""
     now = timezone.now()
     for p in ObservedPartition.objects.select_related("topic"):
@@ -261,7 +261,7 @@ def history() -> None:
         if 30 <= i < 36:
             continue
         wave = i % 9
-        figures: dict[tuple[str, str], float] = {
+        metrics: dict[tuple[str, str], float] = {
             ("cluster", "records_per_s"): 800 + 10 * wave,
             ("cluster", "lag_records"): 18_000 + 400 * wave,
             ("cluster", "size_bytes"): 56_000_000 + 10_000 * i,
@@ -281,7 +281,7 @@ def history() -> None:
             ("partition:orders:1", "size_bytes"): 7_300_000 + 100 * i,
             ("partition:orders:1", "replicas_in_sync"): 2 if i > 40 else 3,
         }
-        record(recorder, {now - 10 * (60 - i): figures})
+        record(recorder, {now - 10 * (60 - i): metrics})
 
 
 def copied(move_id: int) -> None:

@@ -389,7 +389,7 @@ def test_the_brokers_page_shows_free_disk_space_and_updates_it(world: World, ope
     assert shown.cells["broker:1", "disk_free"] == cluster_cells.disk_free(10 * 10**9, 500 * 10**9, "at_risk")
 
 
-def test_figures_of_messages_update_their_cells_and_lists() -> None:
+def test_metrics_of_messages_update_their_cells_and_lists() -> None:
     shape = {"name": "t", "half_checks": 4, "delayed_next_at": None, "half_undecided": 2, "half_oldest_s": 75.0}
     data = {
         "topics": [{**shape, "half_expired": 1, "delayed_pending": None, "delayed_overdue_s": None, "dead_letters": 3}]

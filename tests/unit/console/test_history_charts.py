@@ -27,8 +27,8 @@ PAGES = {
 }
 
 
-def charts(query: str = "", subject: str = "topic:flights", *figures: str) -> PageCharts:
-    return page_charts(RequestFactory().get(f"/{query}"), subject, *(figures or ("records_per_s",)))
+def charts(query: str = "", subject: str = "topic:flights", *metrics: str) -> PageCharts:
+    return page_charts(RequestFactory().get(f"/{query}"), subject, *(metrics or ("records_per_s",)))
 
 
 @pytest.mark.parametrize(("address", "chart"), PAGES.items())

@@ -263,7 +263,7 @@ def test_a_broker_shows_no_partition_and_no_share_of_hidden_resources(
     assert (own["leaders_skew_pct"], own["replicas_skew_pct"]) == (None, None) != (all_of["leaders_skew_pct"], 0)
     csv = team.get("/brokers/?format=csv").content.decode().splitlines()
     assert len(csv) == 2 and csv[1].startswith("1,")
-    history = "/api/v1/history?figure=size_bytes&subject=broker:1"
+    history = "/api/v1/history?metric=size_bytes&subject=broker:1"
     assert [c.get(history).status_code for c in (team, operator)] == [200, 200]
     RoleBinding.objects.filter(resource_type="broker").update(resource_name="2")
     assert [c.get(history).status_code for c in (team, operator)] == [404, 200]

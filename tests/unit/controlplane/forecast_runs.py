@@ -10,7 +10,7 @@ from controlplane.models.spark import SparkRunState
 AT = "2026-11-25T08:00:00+00:00"
 DISK: dict[str, Any] = {
     "subject": "broker:1",
-    "figure": "disk_used_bytes",
+    "metric": "disk_used_bytes",
     "made_at": AT,
     "value": 5e9,
     "level": 9e9,
@@ -20,7 +20,7 @@ DISK: dict[str, Any] = {
     "until": "2026-12-25T08:00:00+00:00",
 }
 ACCURACY: dict[str, Any] = {
-    "figure": "disk_used_bytes",
+    "metric": "disk_used_bytes",
     "decided": 40,
     "inside_pct": 82.5,
     "stated_pct": 80,

@@ -52,7 +52,7 @@ class Harness:
             bucket = self.loading.pop()
             self.run(d.BucketLoaded(bucket, tuple(self.buckets.pop(bucket, ()))))
 
-    def check_figures(self, added: list[PendingRecord]) -> None:
+    def check_metrics(self, added: list[PendingRecord]) -> None:
         gone = {offset for _, offset in self.due} | set(self.cancelled)
         pending = [r for r in added if r.offset not in gone]
         assert self.schedule.pending == len(pending)
@@ -147,7 +147,7 @@ def test_each_record_is_due_once_in_order_and_never_early(seed: int, monkeypatch
             harness.load()
         else:
             harness.tick(rng.choice((0, 100, 10_000, 10 * MINUTE)), rng.choice((0, 3, 1_000)))
-        harness.check_figures(records)
+        harness.check_metrics(records)
     harness.replicate()
     for _ in range(2_000):
         harness.tick(5 * MINUTE, 1_000)

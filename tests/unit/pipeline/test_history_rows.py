@@ -36,7 +36,7 @@ def test_a_day_is_settled_when_it_has_averages_of_a_minute_only(tmp_path: Path) 
     assert rows.is_settled(DAY.date(), later) and not rows.is_settled(DAY.date(), DAY + timedelta(days=1))
     assert rows.first_day() == DAY.date()
     series = rows.series()
-    assert [(s.subject, s.figure) for s in series] == [LAG, RATE]
+    assert [(s.subject, s.metric) for s in series] == [LAG, RATE]
     chunks = {c.series_id: c for c in rows.chunks(DAY.date(), series)}
     assert [value_of(c) for c in unpack(chunks[series[1].id].codes)[:3]] == [2.5, 8.5, None]
     assert rows.chunks(DAY.date() + timedelta(days=1), series) == []

@@ -28,7 +28,7 @@ class Scene:
     def families(self) -> Iterator[Family]:
         self.reads += 1
         if self.reads == 3:
-            raise RuntimeError("no figures")
+            raise RuntimeError("no metrics")
         yield Family("reads", MetricType.GAUGE, "Reads.", [("", (), float(self.reads))])
 
     def readiness(self) -> Readiness:

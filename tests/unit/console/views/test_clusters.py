@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from console.views.clusters import PROBLEMS
-from controlplane.domain.other_cluster import ClusterProblem, OtherConsole, figures_of
+from controlplane.domain.other_cluster import ClusterProblem, OtherConsole, metrics_of
 from controlplane.models import OtherCluster
 from tests.unit.controlplane.domain.test_other_cluster import OVERVIEW
 
@@ -28,7 +28,7 @@ def row(console: OtherConsole, problem: ClusterProblem, age_s: float) -> None:
         answered_at=timezone.now() - timedelta(seconds=age_s),
         problem=problem,
         detail="Connection refused" if problem != ClusterProblem.NONE else "",
-        figures=asdict(figures_of({**OVERVIEW, "health": {"word": "healthy", "reason": "All is well."}})),
+        metrics=asdict(metrics_of({**OVERVIEW, "health": {"word": "healthy", "reason": "All is well."}})),
     )
 
 

@@ -54,7 +54,7 @@ def test_a_refusal_and_an_unknown_outcome_are_shown(operator: Client, monkeypatc
 
 
 def test_the_page_has_the_forecast_of_the_lag(viewer: Client) -> None:
-    finished_run(DISK | {"subject": "group:billing", "figure": "lag_records"})
+    finished_run(DISK | {"subject": "group:billing", "metric": "lag_records"})
     assert "Forecast, group caught up:" in " ".join(viewer.get("/groups/billing/").content.decode().split())
 
 

@@ -43,7 +43,7 @@ def test_anomalies_and_their_switches(viewer: Client, operator: Client, world: W
     now = timezone.now()
     Anomaly.objects.create(
         subject="topic:flights",
-        figure="records_per_s",
+        metric="records_per_s",
         state="low",
         value=20,
         usual=1000,

@@ -50,11 +50,11 @@ def test_the_selected_goals_are_first() -> None:
         rebalance._number("10 %")
 
 
-def test_figures_are_compared_with_the_mean_before_and_after() -> None:
+def test_metrics_are_compared_with_the_mean_before_and_after() -> None:
     def load(broker: int, replicas: int) -> Load:
         return Load(broker_id=broker, replicas=replicas, leaders=0, bytes=0, records_per_s=0)
 
     (one, columns), _ = rebalance._rows([load(1, 9), load(2, 3)], [load(1, 6), load(2, 6)])
-    figure = dict(columns)["replicas"]
-    assert (one, figure.before, figure.after, figure.skew_before, figure.skew_after) == (1, 9, 6, 50.0, 0.0)
+    metric = dict(columns)["replicas"]
+    assert (one, metric.before, metric.after, metric.skew_before, metric.skew_after) == (1, 9, 6, 50.0, 0.0)
     assert dict(columns)["leaders"].skew_before is None, "no deviation from a mean of zero"

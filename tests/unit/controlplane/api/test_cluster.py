@@ -12,7 +12,7 @@ from controlplane.domain.other_cluster import OtherConsole
 from controlplane.models import OtherCluster
 
 pytestmark = pytest.mark.django_db
-FIGURES = {
+METRICS = {
     "cluster_name": "b",
     "health": "degraded",
     "reason": "a disk is slow",
@@ -26,14 +26,14 @@ FIGURES = {
 }
 
 
-def test_the_clusters_of_the_settings_have_their_last_figures(viewer_client: APIClient, settings: Any) -> None:
+def test_the_clusters_of_the_settings_have_their_last_metrics(viewer_client: APIClient, settings: Any) -> None:
     settings.OTHER_CONSOLES = tuple(OtherConsole(n, f"https://{n}.example", "red", "weir_x", "") for n in "bc")
     now = timezone.now()
     OtherCluster.objects.create(
-        name="b", url="https://b.example", figures=FIGURES, answered_at=now, tried_at=now, problem="none"
+        name="b", url="https://b.example", metrics=METRICS, answered_at=now, tried_at=now, problem="none"
     )
     own, answered, unasked = viewer_client.get("/api/v1/clusters").json()
-    assert (own["url"], own["problem"]) == ("", "none") and own["figures"]["health"] == "unknown"
-    assert answered["figures"] == FIGURES and answered["problem"] == "none" and answered["answer_age_s"] < 60
-    assert (unasked["name"], unasked["figures"], unasked["problem"]) == ("c", None, "not_read")
+    assert (own["url"], own["problem"]) == ("", "none") and own["metrics"]["health"] == "unknown"
+    assert answered["metrics"] == METRICS and answered["problem"] == "none" and answered["answer_age_s"] < 60
+    assert (unasked["name"], unasked["metrics"], unasked["problem"]) == ("c", None, "not_read")
     assert "weir_x" not in str((own, answered, unasked)), "the token of another console"

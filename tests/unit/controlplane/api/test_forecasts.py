@@ -16,5 +16,5 @@ def test_viewers_read_the_forecasts(viewer_client: APIClient) -> None:
     body = viewer_client.get("/api/v1/forecasts").json()
     assert body["rows"][0]["median"].startswith("2026-12-03T08:00:00") and body["rows"][0]["high"] is None
     assert body["accuracy"] == [
-        {"figure": "disk_used_bytes", "decided": 40, "inside_pct": 82.5, "stated_pct": 80, "error_pct": 7.1}
+        {"metric": "disk_used_bytes", "decided": 40, "inside_pct": 82.5, "stated_pct": 80, "error_pct": 7.1}
     ]

@@ -27,15 +27,15 @@ def test_checks_failures_and_scores(world: World, viewer_client: APIClient) -> N
         assert viewer_client.get(f"/api/v1/health-checks/{path}").status_code == 400
 
 
-def test_alerts_of_a_figure_are_switched_by_operators(
+def test_alerts_of_a_metric_are_switched_by_operators(
     world: World, operator: APIClient, viewer_client: APIClient
 ) -> None:
     assert viewer_client.get("/api/v1/anomalies").json() == []
-    path = "/api/v1/anomalies/figures/topic.records_per_s"
+    path = "/api/v1/anomalies/metrics/topic.records_per_s"
     assert viewer_client.post(f"{path}/on").status_code == 403
     assert operator.post(f"{path}/on", {"comment": "season"}, format="json").json()["alerts"] is True
-    figures = {f["name"]: f["alerts"] for f in viewer_client.get("/api/v1/anomalies/figures").json()}
-    assert figures["topic.records_per_s"] is True
+    metrics = {f["name"]: f["alerts"] for f in viewer_client.get("/api/v1/anomalies/metrics").json()}
+    assert metrics["topic.records_per_s"] is True
     assert Change.objects.get(verb="anomaly.switch", outcome="confirmed").comment == "season"
     assert operator.post(f"{path}/none").status_code == 404
     assert operator.post(f"{path}/on", {"coment": "x"}, format="json").status_code == 400

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from controlplane.domain.history import FIGURES
+from controlplane.domain.history import METRICS
 from controlplane.monitoring.history import HistoryRecorder
 from tests.cluster.local import ROOT
 from tests.unit.controlplane.history_rows import record
@@ -20,7 +20,7 @@ NOW = int(timezone.now().timestamp()) // 10 * 10
 
 
 def address(**query: str) -> str:
-    return f"/api/v1/history?{urlencode({'subject': 'topic:flights', 'figure': 'records_per_s', **query})}"
+    return f"/api/v1/history?{urlencode({'subject': 'topic:flights', 'metric': 'records_per_s', **query})}"
 
 
 def iso(seconds: int) -> str:
@@ -50,7 +50,7 @@ def test_points_are_available_as_csv(rows: None, viewer_client: APIClient) -> No
 @pytest.mark.parametrize(
     ("query", "field", "sentence"),
     [
-        ({"figure": "speed"}, "figure", "records_per_s, bytes_in_per_s"),
+        ({"metric": "speed"}, "metric", "records_per_s, bytes_in_per_s"),
         ({"subject": "topics:flights"}, "subject", "topic:NAME"),
         ({"since": "yesterday"}, "since", "since"),
         ({"since": "2001-01-01T00:00:00Z"}, "since", "at most 366 days"),
@@ -67,7 +67,7 @@ def test_a_fault_of_the_query_is_named(
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-def test_a_figure_that_was_never_recorded_is_not_found(rows: None, viewer_client: APIClient) -> None:
+def test_a_metric_that_was_never_recorded_is_not_found(rows: None, viewer_client: APIClient) -> None:
     assert viewer_client.get(address(subject="topic:other")).status_code == 404
 
 
@@ -75,8 +75,8 @@ def test_a_login_is_required(rows: None) -> None:
     assert APIClient().get(address()).status_code == 401
 
 
-def test_the_document_lists_every_figure() -> None:
+def test_the_document_lists_every_metric() -> None:
     text = (ROOT / "docs" / "rest.md").read_text()
-    for kind, figures in FIGURES.items():
+    for kind, metrics in METRICS.items():
         (row,) = re.findall(rf"^\| `{kind}(?::[^`]*)?` \| (.*) \|$", text, re.M)
-        assert re.findall(r"`(\w+)`", row) == [f.name for f in figures]
+        assert re.findall(r"`(\w+)`", row) == [f.name for f in metrics]

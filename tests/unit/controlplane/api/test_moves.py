@@ -66,7 +66,7 @@ def test_throttle_history_and_samples_of_a_move_over_rest(
     assert operator.get(f"{API}/moves/999/history").status_code == 404
 
 
-def test_the_figures_of_a_move_have_pages(world: World, operator: APIClient) -> None:
+def test_the_metrics_of_a_move_have_pages(world: World, operator: APIClient) -> None:
     world.topic("flights", (1, 2))
     scope = parse_scope({"kind": "topic", "topic": "flights", "brokers": [2, 3]})
     move = moves.plan_move(scope, actor="alice", comment="x")

@@ -22,7 +22,7 @@ def folder(tmp_path: Path, settings: Any) -> Path:
     return tmp_path
 
 
-def test_tables_with_their_figures(folder: Path) -> None:
+def test_tables_with_their_metrics(folder: Path) -> None:
     found = {t.name: t for t in lake.tables()}
     assert set(found) == {"t", "t__dead_letters"}
     assert (found["t"].rows, found["t"].snapshots, found["t"].is_dead_letters) == (2, 1, False)

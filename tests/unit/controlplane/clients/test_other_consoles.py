@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controlplane.clients import other_consoles
-from controlplane.clients.other_consoles import ConsoleUnreadable, read_figures
+from controlplane.clients.other_consoles import ConsoleUnreadable, read_metrics
 from controlplane.domain.other_cluster import ClusterProblem, OtherConsole
 from tests.unit.controlplane.domain.test_other_cluster import OVERVIEW
 
@@ -56,8 +56,8 @@ def server() -> Iterator[ScriptedServer]:
     running.server.server_close()
 
 
-def test_the_figures_of_an_overview(server: ScriptedServer) -> None:
-    assert read_figures(server.console).health == "degraded"
+def test_the_metrics_of_an_overview(server: ScriptedServer) -> None:
+    assert read_metrics(server.console).health == "degraded"
     assert server.seen == [("/api/v1/overview", "Token weir_abc")]
 
 
@@ -77,14 +77,14 @@ def test_a_wrong_answer_has_its_cause(
 ) -> None:
     server.status, server.body = status, body
     with pytest.raises(ConsoleUnreadable) as unreadable:
-        read_figures(server.console)
+        read_metrics(server.console)
     assert unreadable.value.problem == problem
 
 
 def test_a_redirect_does_not_get_the_token(server: ScriptedServer) -> None:
     server.status, server.headers = 302, {"Location": f"{server.console.url}/elsewhere"}
     with pytest.raises(ConsoleUnreadable) as unreadable:
-        read_figures(server.console)
+        read_metrics(server.console)
     assert unreadable.value.problem == ClusterProblem.HTTP_STATUS and len(server.seen) == 1
 
 
@@ -92,8 +92,8 @@ def test_a_silent_console_and_none_at_all(server: ScriptedServer, monkeypatch: p
     monkeypatch.setattr(other_consoles, "TIMEOUT_SECONDS", 0.05)
     server.may_send.clear()
     with pytest.raises(ConsoleUnreadable) as unreadable:
-        read_figures(server.console)
+        read_metrics(server.console)
     assert unreadable.value.problem == ClusterProblem.TIMEOUT
     with pytest.raises(ConsoleUnreadable) as unreadable:
-        read_figures(OtherConsole("c", "http://127.0.0.1:9", "none", "weir_abc", ""))
+        read_metrics(OtherConsole("c", "http://127.0.0.1:9", "none", "weir_abc", ""))
     assert unreadable.value.problem == ClusterProblem.NO_CONNECTION

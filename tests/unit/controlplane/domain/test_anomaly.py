@@ -15,15 +15,15 @@ from controlplane.domain.anomaly import (
     Baseline,
     judge,
 )
-from controlplane.domain.history import FIGURES
+from controlplane.domain.history import METRICS
 
 RATE, LAG = WATCHED_OF["topic.records_per_s"], WATCHED_OF["group.lag_s"]
 LIMIT = 8.0
 
 
-def test_watched_figures_are_recorded_ones() -> None:
+def test_watched_metrics_are_recorded_ones() -> None:
     for w in WATCHED:
-        assert w.figure in [f.name for f in FIGURES[w.subject]]
+        assert w.metric in [f.name for f in METRICS[w.subject]]
 
 
 def test_too_few_values_say_nothing() -> None:
@@ -57,14 +57,14 @@ def test_one_unusual_day_does_not_change_the_usual_value() -> None:
     assert judge(RATE, 1900, [1000, 1010, 990, 50_000, 1000, 1005, 0], [], LIMIT).state is AnomalyState.HIGH
 
 
-def test_small_figures_and_a_short_lag_are_normal() -> None:
+def test_small_metrics_and_a_short_lag_are_normal() -> None:
     assert judge(RATE, 70, [0.0] * 7, [], LIMIT).state is AnomalyState.NORMAL
     assert judge(LAG, 200, [1.0] * 7, [], LIMIT).state is AnomalyState.NORMAL
     assert judge(LAG, 900, [1.0] * 7, [], LIMIT).state is AnomalyState.HIGH
     assert judge(LAG, 0, [900.0] * 7, [], LIMIT).state is AnomalyState.NORMAL, "no lag is good"
 
 
-def test_a_change_that_is_small_for_the_figure_is_normal_at_night() -> None:
+def test_a_change_that_is_small_for_the_metric_is_normal_at_night() -> None:
     """Twenty records per second at night, ten thousand by day: two hundred at night are little."""
     nights, day = [20.0] * 14, [10_000.0] * 14 + [20.0] * 10
     assert judge(RATE, 200, nights, day, LIMIT).state is AnomalyState.NORMAL

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import (
-    FIGURES,
+    METRICS,
     POINTS_MAX,
     RANGE_S_MAX,
     STEPS_S,
     HistorySubject,
     Step,
-    figure_of,
+    metric_of,
     step_for,
     steps_of,
 )
@@ -43,19 +43,19 @@ def test_points_are_averages_and_peaks_and_a_gap_stays_a_gap() -> None:
 
 
 @pytest.mark.parametrize("subject", ["cluster", "topic:a", "group:a:b", "broker:1", "partition:orders:0"])
-def test_every_kind_of_subject_has_figures(subject: str) -> None:
-    for figure in FIGURES[HistorySubject(subject.partition(":")[0])]:
-        assert figure_of(subject, figure.name) is figure
+def test_every_kind_of_subject_has_metrics(subject: str) -> None:
+    for metric in METRICS[HistorySubject(subject.partition(":")[0])]:
+        assert metric_of(subject, metric.name) is metric
 
 
 @pytest.mark.parametrize("subject", ["", "topic", "topic:", "cluster:1", "clusters", "move:1"])
 def test_an_unknown_subject_is_rejected(subject: str) -> None:
     with pytest.raises(Rejected) as e:
-        figure_of(subject, "records_per_s")
+        metric_of(subject, "records_per_s")
     assert e.value.field == "subject"
 
 
-def test_an_unknown_figure_is_rejected_with_the_existing_ones() -> None:
+def test_an_unknown_metric_is_rejected_with_the_existing_ones() -> None:
     with pytest.raises(Rejected, match="records_per_s, bytes_in_per_s") as e:
-        figure_of("topic:orders", "lag_records")
-    assert e.value.field == "figure"
+        metric_of("topic:orders", "lag_records")
+    assert e.value.field == "metric"

@@ -221,7 +221,7 @@ COMMITTED = st.none() | st.builds(CommittedOffset, OFFSETS, st.integers(-1, 9), 
     ),
     at_time=st.dictionaries(st.just(A), OFFSETS),
 )
-def test_every_new_offset_is_in_the_log_and_the_figures_add_up(
+def test_every_new_offset_is_in_the_log_and_the_metrics_add_up(
     now: CommittedOffset | None, ends: list[int], spec: ResetSpec, at_time: dict[Key, int]
 ) -> None:
     core.check(spec)

@@ -11,7 +11,7 @@ from controlplane.domain.other_cluster import (
     CLUSTERS_MAX,
     STALE_S,
     ClusterProblem,
-    figures_of,
+    metrics_of,
     parse_consoles,
     problem_now,
 )
@@ -67,10 +67,10 @@ def test_a_wrong_file_is_refused_with_the_reason(entries: Any, error: str) -> No
         parse_consoles(entries, COLOURS, FOLDER)
 
 
-def test_figures_of_an_overview() -> None:
-    found = figures_of(OVERVIEW)
+def test_metrics_of_an_overview() -> None:
+    found = metrics_of(OVERVIEW)
     assert (found.health, found.alerts_at_risk, found.alerts_degraded, found.age_s) == ("degraded", 1, 2, 1.5)
-    assert figures_of({**OVERVIEW, "age_s": None}).age_s is None
+    assert metrics_of({**OVERVIEW, "age_s": None}).age_s is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_figures_of_an_overview() -> None:
 )
 def test_another_answer_is_no_overview(answer: Any) -> None:
     with pytest.raises(ValueError):
-        figures_of(answer)
+        metrics_of(answer)
 
 
 def test_an_old_answer_is_not_current() -> None:

@@ -48,7 +48,7 @@ def test_states_and_kinds_have_choices(model: type[models.Model]) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
-def test_a_figure_names_its_unit(model: type[models.Model]) -> None:
+def test_a_metric_names_its_unit(model: type[models.Model]) -> None:
     for f in columns(model):
         for name, unit in UNITS:
             if not isinstance(f, models.JSONField) and name.fullmatch(f.name):

@@ -22,8 +22,8 @@ from controlplane.models import (
     LogEnds,
 )
 from controlplane.monitoring import samples as samples_module
-from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GROUP_GONE_MS, STORE_MS
+from controlplane.monitoring.group_metrics import GroupMetrics
 from controlplane.monitoring.samples import MetricsCache
 from controlplane.selectors.alert_thresholds import current
 from controlplane.services import alerts
@@ -62,7 +62,7 @@ def test_a_restart_of_the_process_changes_no_lag_and_no_status(world: World, mon
     clock = [0.0]
     monkeypatch.setattr(samples_module.timezone, "now", lambda: datetime.fromtimestamp(clock[0], UTC))
 
-    def play(metrics: MetricsCache, from_s: int, to_s: int) -> GroupFigures:
+    def play(metrics: MetricsCache, from_s: int, to_s: int) -> GroupMetrics:
         for s in range(from_s, to_s, 2):
             clock[0] = float(s)
             run(world, metrics, s, s + 1, lambda s: 600 * s, lambda s: 1000 * s)

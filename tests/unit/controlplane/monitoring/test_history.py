@@ -50,11 +50,11 @@ def frames() -> list[int]:
 
 
 def block_of(key: tuple[str, str]) -> int:
-    return HistorySeries.objects.get(subject=key[0], figure=key[1]).id // 1000
+    return HistorySeries.objects.get(subject=key[0], metric=key[1]).id // 1000
 
 
 def chunk(key: tuple[str, str], step_s: int) -> dict[int, list[float | None]]:
-    rows = HistoryChunk.objects.filter(series__subject=key[0], series__figure=key[1], step_s=step_s)
+    rows = HistoryChunk.objects.filter(series__subject=key[0], series__metric=key[1], step_s=step_s)
     return {c.begins: [value_of(x) for x in unpack(c.codes)] for c in rows}
 
 
@@ -166,7 +166,7 @@ def test_minutes_are_deleted_after_thirty_days_and_empty_series_with_them() -> N
 
 def test_maintenance_is_spread_over_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder, done = HistoryRecorder(), []
-    HistorySeries.objects.create(id=4_999, subject="topic:x", figure="records_per_s")
+    HistorySeries.objects.create(id=4_999, subject="topic:x", metric="records_per_s")
     monkeypatch.setattr(module, "maintain_block", lambda block, now: done.append(block))
     for _ in range(4):
         recorder.maintain(HOUR)
@@ -177,7 +177,7 @@ def test_maintenance_is_spread_over_jobs(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_series_of_a_later_block_has_its_own_frame() -> None:
-    HistorySeries.objects.create(id=2_005, subject=RATE[0], figure=RATE[1])
+    HistorySeries.objects.create(id=2_005, subject=RATE[0], metric=RATE[1])
     record(HistoryRecorder(), {HOUR: {RATE: 7, ("cluster", "offline"): 1}})
     found = {f.block: bytes(f.codes) for f in HistoryFrame.objects.all()}
     other = HistorySeries.objects.get(subject="cluster").id

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.history import FIGURES
+from controlplane.domain.history import METRICS
 from controlplane.monitoring.live_events import LiveUpdate
-from controlplane.monitoring.live_points import LIVE_FIGURES, figures
+from controlplane.monitoring.live_points import LIVE_METRICS, metrics
 
 
 def of(kind: str, data: dict[str, Any]) -> dict[tuple[str, str], float]:
     update = LiveUpdate(run="r", seq=1, kind=kind, data=data)
-    return {(subject, figure): value for subject, figure, value in figures(update)}
+    return {(subject, metric): value for subject, metric, value in metrics(update)}
 
 
-def test_every_fed_figure_is_recorded() -> None:
-    for kind, names in LIVE_FIGURES.items():
-        assert set(names) <= {f.name for f in FIGURES[kind]}
+def test_every_fed_metric_is_recorded() -> None:
+    for kind, names in LIVE_METRICS.items():
+        assert set(names) <= {f.name for f in METRICS[kind]}
 
 
 @pytest.mark.parametrize("kind", ["moves", "archives", "changes"])
@@ -26,7 +26,7 @@ def test_other_updates_have_none(kind: str) -> None:
     assert of(kind, {}) == {}
 
 
-def test_unknown_figures_are_left_out() -> None:
+def test_unknown_metrics_are_left_out() -> None:
     assert of("topics", {"topics": [{"name": "t", "records_per_s": None, "size_bytes": 5}]}) == {
         ("topic:t", "size_bytes"): 5
     }

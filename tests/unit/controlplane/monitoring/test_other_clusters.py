@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from controlplane.clients.other_consoles import ConsoleUnreadable
-from controlplane.domain.other_cluster import ClusterFigures, ClusterProblem, OtherConsole, figures_of
+from controlplane.domain.other_cluster import ClusterMetrics, ClusterProblem, OtherConsole, metrics_of
 from controlplane.models import OtherCluster
 from controlplane.monitoring import other_clusters
 from controlplane.monitoring.hub import Hub
@@ -28,12 +28,12 @@ def answers(monkeypatch: pytest.MonkeyPatch, settings: Any) -> dict[str, Cluster
     """The problem of each console by name; none: it answers."""
     problems: dict[str, ClusterProblem] = {}
 
-    def read(console: OtherConsole) -> ClusterFigures:
+    def read(console: OtherConsole) -> ClusterMetrics:
         if console.name in problems:
             raise ConsoleUnreadable(problems[console.name], "detail")
-        return figures_of(OVERVIEW)
+        return metrics_of(OVERVIEW)
 
-    monkeypatch.setattr(other_clusters, "read_figures", read)
+    monkeypatch.setattr(other_clusters, "read_metrics", read)
     settings.OTHER_CONSOLES = (A, B)
     return problems
 
@@ -42,7 +42,7 @@ def rows() -> dict[str, ClusterRow]:
     return {row.name: row for row in cluster_rows(overview())[1:]}
 
 
-def test_a_console_that_does_not_answer_keeps_the_last_figures_with_their_age_and_the_cause(
+def test_a_console_that_does_not_answer_keeps_the_last_metrics_with_their_age_and_the_cause(
     answers: dict[str, ClusterProblem],
 ) -> None:
     hub = Hub()
@@ -50,12 +50,12 @@ def test_a_console_that_does_not_answer_keeps_the_last_figures_with_their_age_an
     assert [row.problem for row in rows().values()] == ["not_read", "not_read"]
     answers["b"] = ClusterProblem.TIMEOUT
     reader.read_all()
-    assert rows()["a"].is_current and rows()["a"].figures == figures_of(OVERVIEW)
-    assert (rows()["b"].problem, rows()["b"].figures, rows()["b"].detail) == ("timeout", None, "detail")
+    assert rows()["a"].is_current and rows()["a"].metrics == metrics_of(OVERVIEW)
+    assert (rows()["b"].problem, rows()["b"].metrics, rows()["b"].detail) == ("timeout", None, "detail")
     answers.clear()
     answers["a"] = ClusterProblem.NO_CONNECTION
     reader.read_all()
-    assert rows()["a"].problem == "no_connection" and rows()["a"].figures == figures_of(OVERVIEW)
+    assert rows()["a"].problem == "no_connection" and rows()["a"].metrics == metrics_of(OVERVIEW)
     assert rows()["a"].answer_age_s is not None and rows()["b"].is_current
     assert hub.latest()[1] == 2, "one live update per round"
 
@@ -66,7 +66,7 @@ def test_a_monitor_that_stopped_leaves_nothing_current(answers: dict[str, Cluste
     assert [row.problem for row in rows().values()] == ["old", "old"]
 
 
-def test_another_address_does_not_keep_figures_and_a_removed_console_no_row(
+def test_another_address_does_not_keep_metrics_and_a_removed_console_no_row(
     answers: dict[str, ClusterProblem], settings: Any
 ) -> None:
     reader = OtherClusterReader(Hub())
@@ -75,7 +75,7 @@ def test_another_address_does_not_keep_figures_and_a_removed_console_no_row(
     assert rows()["a"].problem == "not_read"
     answers["a"] = ClusterProblem.TIMEOUT
     reader.read_all()
-    assert OtherCluster.objects.get().figures is None
+    assert OtherCluster.objects.get().metrics is None
     settings.OTHER_CONSOLES = ()
     reader.read_all()
     assert not OtherCluster.objects.exists() and rows() == {}

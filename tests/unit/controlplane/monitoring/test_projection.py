@@ -204,7 +204,7 @@ def test_the_cost_of_a_page_does_not_depend_on_the_number_of_topics(
         assert len(partitions.partition_list(per_page=5).rows) == 5
 
 
-def test_unknown_figures_sort_last_and_stay_unknown(world: World) -> None:
+def test_unknown_metrics_sort_last_and_stay_unknown(world: World) -> None:
     world.topic("a", (1,))
     world.topic("b", (1,))
     ObservedTopic.objects.filter(name="b").update(size_bytes=5)

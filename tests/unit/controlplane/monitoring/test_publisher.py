@@ -11,7 +11,7 @@ from controlplane.clients.group_samples import GroupSample
 from controlplane.domain.lag import LagStatus
 from controlplane.models import Broker
 from controlplane.monitoring import publisher
-from controlplane.monitoring.group_figures import GroupFigures
+from controlplane.monitoring.group_metrics import GroupMetrics
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import BrokerSums, Difference, broker_sums
 from controlplane.monitoring.publisher import LivePublisher
@@ -70,7 +70,7 @@ def test_a_changed_status_of_a_group_is_published_with_its_rows() -> None:
     feed, metrics = LivePublisher(hub), MetricsCache()
 
     def changed(status: LagStatus) -> bool:
-        metrics.groups["g"] = GroupFigures(
+        metrics.groups["g"] = GroupMetrics(
             GroupSample("g", "Stable", "consumer", "range", (), {}), 1, 0, {}, status=status
         )
         feed.samples(SampleChanges(groups={"g"}), metrics)

@@ -61,7 +61,7 @@ def test_the_health_of_log_directories_becomes_a_row(world: World) -> None:
     assert row.dir_probe_ms == {"/a": 1_500}
 
 
-def test_a_broker_without_a_response_keeps_its_figures_and_is_marked(world: World) -> None:
+def test_a_broker_without_a_response_keeps_its_metrics_and_is_marked(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
     metrics.write(metrics.take([sample(1000, 100)], {}, world.image, 1000), world.projection, world.image)
@@ -142,7 +142,7 @@ def test_rates_of_bytes_become_rows(world: World) -> None:
     assert list(rates.all()) == [(None,) * 4, (0, 0, 0, 0)], "unknown is not zero"
 
 
-def test_figures_of_requests_become_rows_and_end_with_the_answers(world: World) -> None:
+def test_metrics_of_requests_become_rows_and_end_with_the_answers(world: World) -> None:
     metrics = MetricsCache()
     for at_ms in (0, 10_000):
         counts = (at_ms // 100, *(0,) * len(BOUNDS_S))

@@ -18,7 +18,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DelayAnswers:
     return answering(monkeypatch, world)
 
 
-def test_figures_of_all_partitions(answers: DelayAnswers) -> None:
+def test_metrics_of_all_partitions(answers: DelayAnswers) -> None:
     answers.blocked = ErrorCode.MESSAGE_TOO_LARGE
     found = selectors.delayed_messages("orders")
     assert found is not None and found.front_topic == "orders.delay" and not found.missing

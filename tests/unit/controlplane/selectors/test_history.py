@@ -91,12 +91,12 @@ def test_all_charts_of_a_page_cost_three_queries() -> None:
     assert [line.recorded for line in found.values()] == [True, True, True, False]
 
 
-def test_the_history_of_a_figure_has_its_unit_and_range() -> None:
+def test_the_history_of_a_metric_has_its_unit_and_range() -> None:
     record(HistoryRecorder(), {HOUR: {RATE: 1}})
-    found = history.figure_history(*RATE, at(HOUR), at(HOUR + 20))
+    found = history.metric_history(*RATE, at(HOUR), at(HOUR + 20))
     assert found is not None
     assert (found.unit, found.step_s, found.total, found.rows[0].at) == ("records/s", 10, 2, at(HOUR))
-    assert history.figure_history(*SIZE) is None, "never recorded"
+    assert history.metric_history(*SIZE) is None, "never recorded"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_range_ends_now_at_most() -> None:
 def copied_to_the_lake(folder: Path, settings: Any, values: dict[int, float]) -> None:
     settings.WEIR = replace(settings.WEIR, lake_dir=folder)
     table = lake_history.points_table(LakeSettings.of_folder(folder).open())
-    rows = [{"subject": RATE[0], "figure": RATE[1], "timestamp": at(t), "value": v} for t, v in values.items()]
+    rows = [{"subject": RATE[0], "metric": RATE[1], "timestamp": at(t), "value": v} for t, v in values.items()]
     files = [f for _, f in write_arrow(table, pa.Table.from_pylist(rows, schema=lake_history.POINTS_ARROW))]
     assert lake_history.commit(table, None, "2026-03-02", files, "run-1")
 
@@ -144,10 +144,10 @@ def test_values_older_than_the_rows_come_from_the_lake(tmp_path: Path, settings:
     assert found == [(old // 14_400 * 14_400, 6, 8), (new // 14_400 * 14_400, 20, 20)], "new values come from the rows"
 
 
-def test_a_figure_that_only_the_lake_has_was_recorded(tmp_path: Path, settings: Any) -> None:
+def test_a_metric_that_only_the_lake_has_was_recorded(tmp_path: Path, settings: Any) -> None:
     old = int(timezone.now().timestamp()) // 3600 * 3600 - 40 * 86_400
     copied_to_the_lake(tmp_path, settings, {old: 4, old + 60: 8})
-    found = history.figure_history(*RATE, at(old), at(old + 3600))
+    found = history.metric_history(*RATE, at(old), at(old + 3600))
     assert found is not None and (found.lake, found.step_s) == ("read", 60)
     assert [r.value for r in found.rows[:3]] == [4, 8, None]
 

@@ -26,7 +26,7 @@ def samples(*, topics: bool = False) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
-def test_figures_of_the_cluster_its_brokers_and_groups(world: World) -> None:
+def test_metrics_of_the_cluster_its_brokers_and_groups(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
     world.put("flights", 0, isr=(1,))
     world.down(3)
@@ -40,7 +40,7 @@ def test_figures_of_the_cluster_its_brokers_and_groups(world: World) -> None:
     assert found["weir_group_status"] == {("billing", "stalled"): 1}
 
 
-def test_share_groups_have_their_newest_recorded_figures(world: World) -> None:
+def test_share_groups_have_their_newest_recorded_metrics(world: World) -> None:
     now = int(timezone.now().timestamp()) // 10 * 10
     lag, members = ("share_group:workers", "lag_records"), ("share_group:workers", "member_count")
     record(HistoryRecorder(), {now - 90: {lag: 9, members: 3}, now - 30: {lag: 5}, now - 20: {lag: 7}})
@@ -59,7 +59,7 @@ def test_share_groups_have_their_greatest_lag_in_time(world: World) -> None:
     assert found["weir_share_group_lag_seconds_is_lower_bound"] == {("workers",): 1}
 
 
-def test_an_unknown_figure_has_no_sample(world: World) -> None:
+def test_an_unknown_metric_has_no_sample(world: World) -> None:
     Broker.objects.update(free_bytes=None)
     group("nightly", {("flights", 0): (None, 9)}, "unknown", members=0)
     found = samples()
@@ -67,7 +67,7 @@ def test_an_unknown_figure_has_no_sample(world: World) -> None:
     assert found["weir_group_status"] == {("nightly", "unknown"): 1}
 
 
-def test_figures_of_topics_are_optional(world: World) -> None:
+def test_metrics_of_topics_are_optional(world: World) -> None:
     world.topic("flights", (1, 2))
     ObservedTopic.objects.update(size_bytes=7, records_per_s=1.5)
     assert not any(name.startswith("weir_topic_") for name in samples())
@@ -108,7 +108,7 @@ def test_refused_requests_are_exposed_by_reason(world: World) -> None:
     assert found["weir_broker_refused_requests_per_second"] == {("1", "throttled"): 0.5}
 
 
-def test_messages_have_their_figures_unless_they_are_old(world: World) -> None:
+def test_messages_have_their_metrics_unless_they_are_old(world: World) -> None:
     now = timezone.now()
     TopicMessages.objects.create(
         topic="orders",

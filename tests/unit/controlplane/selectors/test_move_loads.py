@@ -70,7 +70,7 @@ def test_blocked_partitions_are_counted_by_cause_and_not_as_copied(world: World)
     assert [b.parts_in_ended for b in brokers(move.pk)] == [0, 0]
 
 
-def test_partitions_that_never_started_are_in_no_figure(world: World) -> None:
+def test_partitions_that_never_started_are_in_no_metric(world: World) -> None:
     world.topic("flights", (1, 2))
     move = moves.plan_move(
         parse_scope({"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}),

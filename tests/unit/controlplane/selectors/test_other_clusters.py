@@ -21,7 +21,7 @@ def test_this_cluster_is_first_and_links_come_from_the_settings_alone(
     own = overview()
     with django_assert_num_queries(0):
         (row,) = cluster_rows(own)
-    assert (row.url, row.colour, row.is_current, row.figures and row.figures.health) == (
+    assert (row.url, row.colour, row.is_current, row.metrics and row.metrics.health) == (
         "",
         "green",
         True,

@@ -11,7 +11,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.models import Broker, ConsumerGroup, ObservedPartition, ObservedTopic
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.selectors import top
-from controlplane.selectors.top import FIGURES, TopOf, TopRow, top_list
+from controlplane.selectors.top import METRICS, TopOf, TopRow, top_list
 from tests.unit.controlplane.history_rows import record
 from tests.unit.controlplane.selectors.test_clients import answering, client
 from tests.unit.controlplane.world import World
@@ -94,13 +94,13 @@ def test_groups_by_lag_and_its_growth(world: World) -> None:
     assert top_list("groups", "lag_s").rows[0].share_pct is None
 
 
-def test_brokers_by_every_figure(world: World) -> None:
+def test_brokers_by_every_metric(world: World) -> None:
     world.topic("t", (1, 2), (1, 2), (2, 1))
     Broker.objects.filter(pk=1).update(total_bytes=1000, free_bytes=250, size_bytes=10)
     assert names("brokers", "leaders") == [("1", 2), ("2", 1)]
     assert names("brokers", "disk_used_pct") == [("1", 75)]
-    for figure in FIGURES[TopOf.BROKERS]:
-        top_list("brokers", figure.by)
+    for metric in METRICS[TopOf.BROKERS]:
+        top_list("brokers", metric.by)
 
 
 def test_clients_and_principals_are_summed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_clients_and_principals_are_summed(world: World, monkeypatch: pytest.Mon
     assert found.rows[0].name.startswith("shop (User:alice") and found.brokers_silent == [3]
 
 
-def test_unknown_kinds_and_figures_name_the_known_ones(world: World) -> None:
+def test_unknown_kinds_and_metrics_name_the_known_ones(world: World) -> None:
     with pytest.raises(Rejected, match="topics, partitions"):
         top_list("nothing")
     with pytest.raises(Rejected, match="records_per_s, bytes_in_per_s"):

@@ -12,7 +12,7 @@ from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.anomaly import CONFIRMED_S, AnomalyState
 from controlplane.models import Alert, Anomaly, ObservedTopic
 from controlplane.monitoring.history import HistoryRecorder
-from controlplane.selectors.anomalies import anomaly_list, watched_figures
+from controlplane.selectors.anomalies import anomaly_list, watched_metrics
 from controlplane.services import Rejected, alerts, anomalies
 from tests.unit.controlplane.history_rows import record
 from tests.unit.controlplane.world import World
@@ -72,7 +72,7 @@ def test_a_history_with_too_few_values_has_no_anomaly(world: World) -> None:
     assert anomaly_list() == []
 
 
-def test_alerts_are_switched_by_figure_and_limited(world: World) -> None:
+def test_alerts_are_switched_by_metric_and_limited(world: World) -> None:
     history(world, {NOW: 9000.0} | {NOW - h * HOUR: 1000.0 for h in range(1, 20)})
     anomalies.evaluate(now=AT)
     lasted()
@@ -90,7 +90,7 @@ def test_alerts_are_switched_by_figure_and_limited(world: World) -> None:
     assert len(subjects(AlertThresholds({ThresholdName.ANOMALY_ALERTS_MAX: 1}))) == 1
     assert subjects(AlertThresholds({ThresholdName.ANOMALY_ALERTS_MAX: 0})) == set()
     anomalies.switch_alerts("topic.records_per_s", False, actor="alice")
-    row = next(f for f in watched_figures() if f.name == "topic.records_per_s")
+    row = next(f for f in watched_metrics() if f.name == "topic.records_per_s")
     assert (row.alerts, row.changed_at) == (False, None), "the default again"
     with pytest.raises(Rejected):
         anomalies.switch_alerts("topic.nothing", True, actor="alice")

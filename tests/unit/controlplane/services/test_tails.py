@@ -73,7 +73,7 @@ def test_a_deletion_preview_shows_its_records_and_the_groups_that_have_not_read_
         "Group behind has not read all of these records.",
         "Group never has not read all of these records.",
     ]
-    assert "400 records, offsets 100 to 499" in row.shown["figures"][0]
+    assert "400 records, offsets 100 to 499" in row.shown["current_values"][0]
     with pytest.raises(Rejected, match="another operator must approve it"):
         proposals.approve(row.pk, actor="alice")
     assert (move.parts.get().state, orders()) == ("ready", [])
@@ -87,7 +87,7 @@ def test_a_deletion_preview_shows_its_records_and_the_groups_that_have_not_read_
         moves.cancel_move(move.pk, actor="alice")
     world.put("flights", 0, log_start_floor=500, assignment_generation=2)
     assert advance(move) == "ready"
-    assert tails.deletion_preview(move.pk).parts == [], "the leader's figure is of before: once is enough"
+    assert tails.deletion_preview(move.pk).parts == [], "the leader's metric is of before: once is enough"
     assert advance(move) == "ready" and "The old records were deleted" in move.parts.get().note
     with pytest.raises(Rejected, match="no old records"):
         proposals.propose(
@@ -105,8 +105,11 @@ def test_offsets_that_advance_are_shown_again_and_keep_the_proposal_valid(world:
     GroupPartition.objects.update(committed=410)
     now = shown_to("bea", row)
     assert (now.differs, now.may_not) == ("", "")
-    assert now.figures[0].startswith("flights-0: 450 records, offsets 50 to 499") and "90 records of" in now.figures[1]
-    assert "500 records" in now.shown["figures"][0], "what its author saw stays written down"
+    assert (
+        now.current_values[0].startswith("flights-0: 450 records, offsets 50 to 499")
+        and "90 records of" in now.current_values[1]
+    )
+    assert "500 records" in now.shown["current_values"][0], "what its author saw stays written down"
     assert proposals.approve(row.pk, actor="bea").state == "done"
 
 

@@ -117,7 +117,7 @@ def test_a_marker_that_does_not_end_the_transaction_is_not_a_success(
 def test_the_producer_of_an_open_transaction_is_fenced(answers: Answers) -> None:
     answers.coordinators = {3: [OPEN]}
     shown, _ = proposals.render_target(FENCE, "billing", {})
-    assert shown.facts["producer_epoch"] == 2 and any("Open for" in f for f in shown.figures)
+    assert shown.facts["producer_epoch"] == 2 and any("Open for" in f for f in shown.current_values)
     row = decided(FENCE, "billing")
     assert row.state == "done" and "epoch 9" in row.detail and ("fence", 60_000) in answers.requests
     assert outcomes("transaction.fence") == [("alice", "billing", "confirmed")]

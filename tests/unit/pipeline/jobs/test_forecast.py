@@ -35,12 +35,12 @@ def database(tmp_path: Path, now: datetime) -> str:
     """Used space grows by 1 GB per hour for 3 days, and 20 GB are free; lag falls by 1,000 records per minute and is 60,000."""
     World()
     end = int(now.timestamp())
-    figures: dict[int, dict[tuple[str, str], float]] = {}
+    metrics: dict[int, dict[tuple[str, str], float]] = {}
     for h in range(73):
-        figures[end - 3600 * h - 60] = {USED: (180 - h) * GB}
+        metrics[end - 3600 * h - 60] = {USED: (180 - h) * GB}
     for m in range(60):
-        figures.setdefault(end - 60 * m - 60, {}).update({LAG: 60_000 + 1_000 * m, CONSUMED: 100.0})
-    record(HistoryRecorder(), {at: figures[at] for at in sorted(figures)})
+        metrics.setdefault(end - 60 * m - 60, {}).update({LAG: 60_000 + 1_000 * m, CONSUMED: 100.0})
+    record(HistoryRecorder(), {at: metrics[at] for at in sorted(metrics)})
     for block in {i // 1000 for i in HistorySeries.objects.values_list("id", flat=True)}:
         maintain_block(block, end)
     return copied(tmp_path / "db.sqlite3", {1: 200 * GB})

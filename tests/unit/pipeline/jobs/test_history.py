@@ -60,7 +60,7 @@ def rows_of(folder: Path, table: str, *columns: str) -> Counter[tuple[object, ..
 
 
 def is_complete(folder: Path) -> None:
-    points = rows_of(folder, POINTS, "subject", "figure", "timestamp")
+    points = rows_of(folder, POINTS, "subject", "metric", "timestamp")
     assert len(points) == 3 * DAYS * 4 and set(points.values()) == {1}
     changes = rows_of(folder, CHANGES, "source", "id")
     assert len(changes) == 6 and set(changes.values()) == {1}

@@ -43,7 +43,7 @@ def test_points_are_averages_and_peaks_of_a_step(lake: LakeSettings) -> None:
     assert found.points == [HistoryPoint(*RATE, BEGIN, 1.5, 2), HistoryPoint(*RATE, BEGIN + 120, 3.5, 4)]
 
 
-def test_several_figures_and_a_range(lake: LakeSettings) -> None:
+def test_several_metrics_and_a_range(lake: LakeSettings) -> None:
     whole = answer(request(RATE, LAG, since=BEGIN + 120, until=BEGIN + 86_460, step=3600), lake)
     assert whole.error is None, whole.detail
     found = whole.points

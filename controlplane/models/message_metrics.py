@@ -25,7 +25,7 @@ class TopicMessages(models.Model):
     delayed_late_ms = models.BigIntegerField(null=True, help_text="How late the last batch was sent, milliseconds.")
     dead_letters = models.BigIntegerField(null=True)
     dead_letters_grown = models.BigIntegerField(null=True)
-    sampled_at = models.DateTimeField(help_text="Time of the oldest answer in these figures.")
+    sampled_at = models.DateTimeField(help_text="Time of the oldest answer in these metrics.")
 
     class Meta:
         ordering = ["topic"]

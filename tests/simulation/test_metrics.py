@@ -49,7 +49,7 @@ def a_repeated_request_counts_its_dead_letters_again(patch: pytest.MonkeyPatch) 
     ],
     ids=["half messages", "delayed messages", "dead letters"],
 )
-def test_a_wrong_figure_is_detected(
+def test_a_wrong_metric_is_detected(
     mutation: Any, life: Live, first: int, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutation(monkeypatch)

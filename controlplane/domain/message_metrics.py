@@ -1,6 +1,6 @@
 """Metrics of half messages, delayed messages and dead letters of one topic. Pure.
 
-Invariant: metrics that are too old are unknown, never zero. Does not contain: their collection (`monitoring.message_figures`).
+Invariant: metrics that are too old are unknown, never zero. Does not contain: their collection (`monitoring.message_metrics`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class MessageFigures:
+class MessageMetrics:
     """The columns of `TopicMessages`; None: the topic does not have the feature, or it is not known yet."""
 
     half_undecided: int | None = None
@@ -26,13 +26,13 @@ class MessageFigures:
     sampled_at: datetime | None = None
 
 
-COLUMNS = tuple(f.name for f in fields(MessageFigures))
+COLUMNS = tuple(f.name for f in fields(MessageMetrics))
 
 STALE_MS = 60_000
 """Milliseconds since the oldest answer, after which the metrics count as unknown. A round that follows a broker failure takes some seconds."""
 
 
-def values(f: MessageFigures, now_ms: int) -> dict[str, int | float | None]:
+def values(f: MessageMetrics, now_ms: int) -> dict[str, int | float | None]:
     """The metrics of a topic by the names of its history; empty if they are too old. Ages are at `now_ms` (Unix)."""
     if f.sampled_at is None or now_ms - f.sampled_at.timestamp() * 1000 > STALE_MS:
         return {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
-from controlplane.domain.message_figures import values
+from controlplane.domain.message_metrics import values
 from controlplane.domain.throttle import p99
 from controlplane.monitoring.projection import broker_sums
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache
@@ -31,7 +31,7 @@ SeriesKey = tuple[str, str]
 """(subject, metric)."""
 
 
-class HistoryFigures:
+class HistoryMetrics:
     """Remembers the log end offsets of the last time, for the rates of partitions, and the histograms of produce latencies."""
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class HistoryFigures:
 
     def collect(self, image: Image, metrics: MetricsCache, now_ms: int) -> dict[SeriesKey, float]:
         found: dict[SeriesKey, float] = {}
-        for subject, figure, value in self._all_values(image, metrics, now_ms):
+        for subject, metric, value in self._all_values(image, metrics, now_ms):
             if value is not None:
-                found[subject, figure] = value
+                found[subject, metric] = value
         return found
 
     def _all_values(
@@ -51,11 +51,15 @@ class HistoryFigures:
         silent = {b for b, answered in metrics.answered.items() if not answered}
         stale = {t.name for t, _, s in image.each_partition() if s.leader in silent} if silent else set()
         yield from self._cluster(image, metrics, stale, now_ms)
-        for name, figures in metrics.topics.items():
-            yield f"topic:{name}", "records_per_s", None if name in stale else figures.records_per_s
+        for name, topic_sample in metrics.topics.items():
+            yield f"topic:{name}", "records_per_s", None if name in stale else topic_sample.records_per_s
             for rate in TOPIC_RATES if len(metrics.topics) <= TOPICS_MAX else ():
-                yield f"topic:{name}", rate, None if name in stale else getattr(figures, rate)
-            yield f"topic:{name}", "size_bytes", None if figures.size_as_of_ms is not None else figures.size_bytes
+                yield f"topic:{name}", rate, None if name in stale else getattr(topic_sample, rate)
+            yield (
+                f"topic:{name}",
+                "size_bytes",
+                None if topic_sample.size_as_of_ms is not None else topic_sample.size_bytes,
+            )
         for name, group in metrics.groups.items():
             if now_ms - group.at_ms > GROUP_MS_MAX:
                 continue
@@ -68,9 +72,9 @@ class HistoryFigures:
                 yield f"share_group:{name}", "member_count", len(shared.members)
                 age = found.age if (found := metrics.share_lags.groups.get(name)) is not None else None
                 yield f"share_group:{name}", "lag_s", None if age is None else age.ms / 1000
-        for name, figures_of_messages in metrics.messages.items():
-            for figure, value in values(figures_of_messages, now_ms).items():
-                yield f"topic:{name}", figure, value
+        for name, metrics_of_messages in metrics.messages.items():
+            for metric, value in values(metrics_of_messages, now_ms).items():
+                yield f"topic:{name}", metric, value
         yield from _brokers(image, metrics)
         yield from self._latencies(metrics)
         for broker_id, by_api in metrics.requests.by_broker.items():
@@ -93,8 +97,8 @@ class HistoryFigures:
         ]
         yield "cluster", "records_per_s", sum(rates) if rates else None
         traffic = metrics.traffic.cluster(stale)
-        for figure, rate in zip(CLUSTER_RATES, traffic.values if traffic else (), strict=False):
-            yield "cluster", figure, rate
+        for metric, rate in zip(CLUSTER_RATES, traffic.values if traffic else (), strict=False):
+            yield "cluster", metric, rate
         yield "cluster", "size_bytes", sum(sizes) if sizes else None
         yield "cluster", "lag_records", sum(lags) if lags else None
         states = [s for _, _, s in image.each_partition()]
@@ -143,8 +147,8 @@ def _brokers(image: Image, metrics: MetricsCache) -> Iterator[tuple[str, str, in
         if not metrics.answered.get(broker_id):
             continue
         traffic = metrics.traffic.broker(broker_id)
-        for figure, rate in zip(BROKER_RATES, traffic.values if traffic else (), strict=False):
-            yield subject, figure, rate
+        for metric, rate in zip(BROKER_RATES, traffic.values if traffic else (), strict=False):
+            yield subject, metric, rate
         nothing = 0 if metrics.replica_counts.get(broker_id) == 0 else None
         yield subject, "size_bytes", sizes.get(broker_id, nothing)
         if broker_id in metrics.space:

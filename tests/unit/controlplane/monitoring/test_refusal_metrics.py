@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RefusedClientSample
-from controlplane.monitoring.refusal_figures import FailedLoginFigure, RefusalFigure, RefusalFigures, RefusedClients
+from controlplane.monitoring.refusal_metrics import FailedLoginMetric, RefusalMetric, RefusalMetrics, RefusedClients
 
 
 def test_refusals_have_a_total_and_a_rate() -> None:
-    figures = RefusalFigures()
+    metrics = RefusalMetrics()
 
     def take(at_ms: int, **refusals: int) -> None:
-        figures.take(BrokerSample(1, at_ms, replicas={}, refusals=refusals))
+        metrics.take(BrokerSample(1, at_ms, replicas={}, refusals=refusals))
 
     take(0, throttled=100, too_large=1)
-    assert figures.by_broker == {}
+    assert metrics.by_broker == {}
     take(10_000, throttled=120, too_large=1, unauthorized=50)
-    assert figures.by_broker[1] == [
-        RefusalFigure("unauthorized", 50, 5.0),
-        RefusalFigure("throttled", 120, 2.0),
-        RefusalFigure("too_large", 1, 0.0),
+    assert metrics.by_broker[1] == [
+        RefusalMetric("unauthorized", 50, 5.0),
+        RefusalMetric("throttled", 120, 2.0),
+        RefusalMetric("too_large", 1, 0.0),
     ]
-    figures.take(BrokerSample(1, 15_000))
+    metrics.take(BrokerSample(1, 15_000))
     take(20_000, throttled=10)
-    assert figures.by_broker[1] == [RefusalFigure("throttled", 10, 1.0)], "the broker was started again"
-    figures.forget(1)
-    assert figures.by_broker == {}
+    assert metrics.by_broker[1] == [RefusalMetric("throttled", 10, 1.0)], "the broker was started again"
+    metrics.forget(1)
+    assert metrics.by_broker == {}
 
 
 WRITE, READ = ("write", "topic", "orders"), ("read", "topic", "flights")
@@ -85,7 +85,7 @@ def test_a_throttled_client_is_not_refused_and_a_client_keeps_its_operation() ->
 def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reasons() -> None:
     clients = RefusedClients()
 
-    def sampled(at_s: int, count: int, **users: int) -> tuple[FailedLoginFigure, ...]:
+    def sampled(at_s: int, count: int, **users: int) -> tuple[FailedLoginMetric, ...]:
         refusal = RefusedClientSample("", "10.0.0.1", "app", "authentication_failed", count)
         other = RefusedClientSample("", "10.0.0.1", "app", "too_large", count)
         logins = [FailedLoginSample("10.0.0.1", "app", user, "PLAIN", "wrong_password", n) for user, n in users.items()]
@@ -97,11 +97,11 @@ def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reason
         assert not found.get("too_large"), "logins belong to the failed authentication"
         return found.get("authentication_failed", ())
 
-    def figures(**counts: int) -> tuple[FailedLoginFigure, ...]:
-        return tuple(FailedLoginFigure(user, "PLAIN", "wrong_password", n) for user, n in counts.items())
+    def metrics(**counts: int) -> tuple[FailedLoginMetric, ...]:
+        return tuple(FailedLoginMetric(user, "PLAIN", "wrong_password", n) for user, n in counts.items())
 
     assert sampled(1_000, 500, etl=300) == (), "the broker may have counted them days ago"
-    assert sampled(1_010, 505, etl=302, app=3) == figures(app=3, etl=2)
-    assert sampled(1_020, 511, etl=307, app=4) == figures(etl=7, app=4)
-    assert sampled(1_030, 513, app=2, new=4) == figures(app=6, new=4), "the broker counts app again from 0"
-    assert sampled(1_200, 514, app=3, new=4) == figures(app=1), "another series of refusals"
+    assert sampled(1_010, 505, etl=302, app=3) == metrics(app=3, etl=2)
+    assert sampled(1_020, 511, etl=307, app=4) == metrics(etl=7, app=4)
+    assert sampled(1_030, 513, app=2, new=4) == metrics(app=6, new=4), "the broker counts app again from 0"
+    assert sampled(1_200, 514, app=3, new=4) == metrics(app=1), "another series of refusals"

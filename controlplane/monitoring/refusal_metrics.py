@@ -25,7 +25,7 @@ REFUSED_CLIENTS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
-class RefusalFigure:
+class RefusalMetric:
     """`total`: since the start of the broker."""
 
     reason: str
@@ -34,10 +34,10 @@ class RefusalFigure:
 
 
 @dataclass(slots=True)
-class RefusalFigures:
+class RefusalMetrics:
     """`by_broker`: the refused requests of each broker that answered twice, by reason, those with the highest rate first."""
 
-    by_broker: dict[int, list[RefusalFigure]] = field(default_factory=dict)
+    by_broker: dict[int, list[RefusalMetric]] = field(default_factory=dict)
     _windows: dict[int, SampleWindow[Mapping[str, int]]] = field(default_factory=dict)
 
     def take(self, sample: BrokerSample) -> None:
@@ -51,7 +51,7 @@ class RefusalFigures:
         earlier = window.take(sample.at_ms, sample.refusals)
         if earlier is not None:
             seconds, before = earlier
-            found = [RefusalFigure(r, n, _per_s(before.get(r, 0), n, seconds)) for r, n in sample.refusals.items()]
+            found = [RefusalMetric(r, n, _per_s(before.get(r, 0), n, seconds)) for r, n in sample.refusals.items()]
             self.by_broker[sample.broker_id] = sorted(found, key=lambda f: (-f.per_s, -f.total, f.reason))
 
     def forget(self, broker_id: int) -> None:
@@ -65,7 +65,7 @@ def _per_s(before: int, now: int, seconds: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedLoginFigure:
+class FailedLoginMetric:
     """Failed logins of a client with the same user, mechanism and `failure` (`brokerd.cluster.sasl_failures`). `user` and `mechanism`: as the client sent
     them, empty if it sent none. `count`: since `since_ms` of the client."""
 
@@ -76,7 +76,7 @@ class FailedLoginFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedClientFigure:
+class RefusedClientMetric:
     """A client that a broker refuses, for one reason. `principal`: empty for a client that is not authenticated. `per_min`: refused requests per minute, in
     the last one to two minutes. `since_ms`: Unix time of the first refusal of the current run of refusals. `operation`, `resource_type`, `resource_name`: an
     operation without authorization; empty: another reason, or unknown. `logins`: the failed logins, if the reason is that the authentication failed, the
@@ -91,7 +91,7 @@ class RefusedClientFigure:
     operation: str = ""
     resource_type: str = ""
     resource_name: str = ""
-    logins: tuple[FailedLoginFigure, ...] = ()
+    logins: tuple[FailedLoginMetric, ...] = ()
 
 
 LoginKey = tuple[str, str, str]
@@ -133,8 +133,8 @@ class _Series:
         reported, grown = self.logins.get(key, (0, 0))
         return grown + (count - reported if count >= reported else count)
 
-    def figures_of_logins(self) -> tuple[FailedLoginFigure, ...]:
-        found = (FailedLoginFigure(*key, grown) for key, (_, grown) in self.logins.items() if grown)
+    def metrics_of_logins(self) -> tuple[FailedLoginMetric, ...]:
+        found = (FailedLoginMetric(*key, grown) for key, (_, grown) in self.logins.items() if grown)
         return tuple(sorted(found, key=lambda x: (-x.count, x.user, x.mechanism, x.failure)))
 
 
@@ -147,7 +147,7 @@ class RefusedClients:
     """`by_broker`: the clients that each broker refuses now, those with the highest rate first. A throttled client is not among them: its requests are
     served, as its quota demands."""
 
-    by_broker: dict[int, list[RefusedClientFigure]] = field(default_factory=dict)
+    by_broker: dict[int, list[RefusedClientMetric]] = field(default_factory=dict)
     _series: dict[int, dict[ClientKey, _Series]] = field(default_factory=dict)
 
     def take(self, sample: BrokerSample) -> None:
@@ -169,12 +169,12 @@ class RefusedClients:
             series[key] = found or _Series(0, SampleWindow(CLIENT_WINDOW_MS, at_ms - 1, 0))
             series[key].take(at_ms, r, failed)
         self._series[sample.broker_id] = series
-        figures = [
-            RefusedClientFigure(*key, s.per_min, s.since_ms, *s.denial, s.figures_of_logins())
+        metrics = [
+            RefusedClientMetric(*key, s.per_min, s.since_ms, *s.denial, s.metrics_of_logins())
             for key, s in series.items()
             if s.since_ms is not None and at_ms - s.last_ms <= PAUSE_MS_MAX
         ]
-        self.by_broker[sample.broker_id] = sorted(figures, key=lambda f: -f.per_min)[:REFUSED_CLIENTS_MAX]
+        self.by_broker[sample.broker_id] = sorted(metrics, key=lambda f: -f.per_min)[:REFUSED_CLIENTS_MAX]
 
     def forget(self, broker_id: int) -> None:
         """The broker did not answer."""

@@ -31,7 +31,7 @@ from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, Delaye
 from brokerd.wire.messages.half_messages import HalfMessagesAnswer
 from controlplane.clients import delayed_messages, half_messages
 from controlplane.clients.connection import KafkaConnection
-from controlplane.domain.message_figures import COLUMNS, MessageFigures
+from controlplane.domain.message_metrics import COLUMNS, MessageMetrics
 from controlplane.models import ObservedPartition, ObservedTopic, TopicMessages
 from controlplane.selectors.front_leaders import Unanswered, leader_answers
 
@@ -57,9 +57,9 @@ class Special:
     dead: Mapping[str, str]
 
 
-class MessageFigureCollector:
+class MessageMetricCollector:
     def __init__(self) -> None:
-        self.latest: Mapping[str, MessageFigures] = {}
+        self.latest: Mapping[str, MessageMetrics] = {}
         """Metrics by topic. The dictionary is replaced as a whole, so that other threads may read it."""
         self._answers: dict[Spot, tuple[datetime, Answer]] = {}
         self._position: Spot | None = None
@@ -87,7 +87,7 @@ class MessageFigureCollector:
         now = datetime.now(UTC)
         self._answers |= {spot: (now, a) for spot, a in answers.items() if not isinstance(a, Unanswered)}
         self._answers = {spot: a for spot, a in self._answers.items() if spot in leaders}
-        found = self._figures(special, leaders, now)
+        found = self._metrics(special, leaders, now)
         with transaction.atomic():
             TopicMessages.objects.exclude(topic__in=found).delete()
             rows = [TopicMessages(topic=t, **{c: getattr(f, c) for c in COLUMNS}) for t, f in found.items()]
@@ -102,7 +102,7 @@ class MessageFigureCollector:
         self._position = chosen[-1] if len(after) > PARTITIONS_MAX else None
         return {s: leaders[s] for s in chosen}
 
-    def _figures(self, special: Special, leaders: Iterable[Spot], now: datetime) -> dict[str, MessageFigures]:
+    def _metrics(self, special: Special, leaders: Iterable[Spot], now: datetime) -> dict[str, MessageMetrics]:
         spots: dict[str, list[Spot]] = {}
         for spot in leaders:
             spots.setdefault(spot[0], []).append(spot)
@@ -126,7 +126,7 @@ class MessageFigureCollector:
                 values.setdefault(topic, {}).update(dead_letters=count, dead_letters_grown=grown)
         self._ends = {name: ends for name, ends in self._ends.items() if name in special.dead}
         return {
-            topic: MessageFigures(**own, sampled_at=min(times.get(topic, [now])))
+            topic: MessageMetrics(**own, sampled_at=min(times.get(topic, [now])))
             for topic, own in sorted(values.items())
         }
 

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer
 from controlplane.models import ObservedPartition, ObservedTopic, ShareGroupLetters, TopicMessages
-from controlplane.monitoring import message_figures as module
-from controlplane.monitoring.message_figures import MessageFigureCollector
+from controlplane.monitoring import message_metrics as module
+from controlplane.monitoring.message_metrics import MessageMetricCollector
 from controlplane.selectors.alerts import open_alerts
 from controlplane.selectors.next_steps import next_steps
 from controlplane.services import alerts
@@ -28,7 +28,7 @@ def test_half_messages_of_all_partitions_are_one_row(monkeypatch: pytest.MonkeyP
     world.topic("orders.half.expired", (1,), configs={"weir.half.source": "orders.half"})
     half_answers.answering(monkeypatch, world)
     ObservedPartition.objects.filter(topic__name="orders.half.expired").update(start_offset=2, end_offset=5)
-    collector = MessageFigureCollector()
+    collector = MessageMetricCollector()
     collector.collect()
     found = row()
     assert (found.half_undecided, found.half_checks, found.half_expired, found.half_oldest_checks) == (2, 40, 3, 1)
@@ -39,7 +39,7 @@ def test_half_messages_of_all_partitions_are_one_row(monkeypatch: pytest.MonkeyP
 def test_a_silent_partition_keeps_its_answer_and_its_time(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     answers = half_answers.answering(monkeypatch, world)
     answers.silent = {2}
-    collector = MessageFigureCollector()
+    collector = MessageMetricCollector()
     collector.collect()
     assert not TopicMessages.objects.exists(), "one partition has never answered"
     answers.silent = set()
@@ -56,7 +56,7 @@ def test_a_silent_partition_keeps_its_answer_and_its_time(monkeypatch: pytest.Mo
 def test_a_round_is_limited_and_the_next_one_continues(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     half_answers.answering(monkeypatch, world)
     monkeypatch.setattr(module, "PARTITIONS_MAX", 1)
-    collector = MessageFigureCollector()
+    collector = MessageMetricCollector()
     collector.collect()
     assert not TopicMessages.objects.exists()
     collector.collect()
@@ -67,7 +67,7 @@ def test_delayed_messages_that_are_due_count_until_they_are_delivered(
     monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     delayed_answers.answering(monkeypatch, world)
-    collector = MessageFigureCollector()
+    collector = MessageMetricCollector()
     collector.collect()
     found = row()
     assert (found.delayed_pending, found.delayed_late_ms) == (5, None)
@@ -90,7 +90,7 @@ def test_new_dead_letters_are_counted_over_a_window(monkeypatch: pytest.MonkeyPa
     world.topic("plain", (1,), configs={"errors.deadletterqueue.group.enable": "false"})
     world.look()
     ObservedPartition.objects.update(start_offset=0, end_offset=10)
-    collector = MessageFigureCollector()
+    collector = MessageMetricCollector()
     collector.collect()
     assert {r.topic: (r.dead_letters, r.dead_letters_grown) for r in TopicMessages.objects.all()} == {
         "orders": (20, 0),
@@ -109,7 +109,7 @@ def test_new_dead_letters_are_counted_over_a_window(monkeypatch: pytest.MonkeyPa
     assert row().dead_letters_grown == 0, "an old growth is not new"
 
 
-def test_figures_beyond_their_thresholds_are_alerts_with_a_next_step(world: World) -> None:
+def test_metrics_beyond_their_thresholds_are_alerts_with_a_next_step(world: World) -> None:
     now = timezone.now()
     TopicMessages.objects.create(
         topic="orders",

@@ -20,7 +20,7 @@ NO_REQUESTS = ApiSample((), 0.0, {})
 
 
 @dataclass(frozen=True, slots=True)
-class ApiFigures:
+class ApiStatistics:
     """`p50_ms`, `p99_ms`: of the total time; None without requests. `greatest_ms`: of the last one to two minutes. `errors`: {code: per second}."""
 
     name: str
@@ -39,10 +39,10 @@ class ApiFigures:
 
 
 @dataclass(slots=True)
-class RequestFigures:
+class RequestStatistics:
     """`by_broker`: of each broker that answered twice, the metrics of its APIs by name."""
 
-    by_broker: dict[int, dict[str, ApiFigures]] = field(default_factory=dict)
+    by_broker: dict[int, dict[str, ApiStatistics]] = field(default_factory=dict)
     _windows: dict[int, SampleWindow[Mapping[str, ApiSample]]] = field(default_factory=dict)
 
     def take(self, sample: BrokerSample) -> None:
@@ -57,7 +57,7 @@ class RequestFigures:
         if earlier is not None:
             seconds, before = earlier
             self.by_broker[sample.broker_id] = {
-                name: _figures(name, before.get(name, NO_REQUESTS), now, seconds)
+                name: _metrics(name, before.get(name, NO_REQUESTS), now, seconds)
                 for name, now in sorted(sample.requests.items())
             }
 
@@ -67,7 +67,7 @@ class RequestFigures:
         self.by_broker.pop(broker_id, None)
 
 
-def _figures(name: str, before: ApiSample, now: ApiSample, seconds: float) -> ApiFigures:
+def _metrics(name: str, before: ApiSample, now: ApiSample, seconds: float) -> ApiStatistics:
     counts = _growth(before.counts, now.counts)
     p50, p99 = percentile(counts, 0.5), percentile(counts, 0.99)
     errors = {
@@ -75,7 +75,7 @@ def _figures(name: str, before: ApiSample, now: ApiSample, seconds: float) -> Ap
         for code, count in now.errors.items()
         if (grown := count - before.errors.get(code, 0) if count >= before.errors.get(code, 0) else count)
     }
-    return ApiFigures(
+    return ApiStatistics(
         name,
         round(sum(counts) / seconds, 3),
         None if p50 is None else round(p50 * 1000, 3),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controlplane.domain.message_figures import COLUMNS, MessageFigures
+from controlplane.domain.message_metrics import COLUMNS, MessageMetrics
 from controlplane.models import TopicMessages
 
 
-def figures_of(topic: str) -> MessageFigures:
+def metrics_of(topic: str) -> MessageMetrics:
     """Return the metrics of the topic. Before the first round of the monitor each metric is None."""
     row = TopicMessages.objects.filter(topic=topic).first()
-    return MessageFigures() if row is None else MessageFigures(**{name: getattr(row, name) for name in COLUMNS})
+    return MessageMetrics() if row is None else MessageMetrics(**{name: getattr(row, name) for name in COLUMNS})

@@ -28,7 +28,7 @@ class PartitionLag:
 
 
 @dataclass(slots=True)
-class GroupFigures:
+class GroupMetrics:
     sample: GroupSample
     coordinator: int
     at_ms: int
@@ -50,7 +50,7 @@ class GroupFigures:
         return None if self.first_lost is None else self.lags[self.first_lost].forecast
 
 
-def group_row(g: GroupFigures, now: datetime) -> ConsumerGroup:
+def group_row(g: GroupMetrics, now: datetime) -> ConsumerGroup:
     return ConsumerGroup(
         group_id=g.sample.group_id,
         state=g.sample.state,
@@ -69,7 +69,7 @@ def group_row(g: GroupFigures, now: datetime) -> ConsumerGroup:
     )
 
 
-def pace(g: GroupFigures) -> dict[str, object]:
+def pace(g: GroupMetrics) -> dict[str, object]:
     """A group's read rate, and its retention forecast: columns of its row, and part of its live update."""
     expected = g.forecast
     return {
@@ -83,7 +83,7 @@ def pace(g: GroupFigures) -> dict[str, object]:
     }
 
 
-def partition_rows(g: GroupFigures, now: datetime) -> list[GroupPartition]:
+def partition_rows(g: GroupMetrics, now: datetime) -> list[GroupPartition]:
     owners = owners_of(g.sample)
     rows = []
     for key, p in g.lags.items():
