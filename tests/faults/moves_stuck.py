@@ -21,7 +21,7 @@ from typing import Any
 from brokerd.wire.records import batches
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
-from tests.cluster.test_moves import ALONE, Stream, part_of, pour
+from tests.cluster.test_moves import ALONE, Stream, part_of, produce_bytes
 from tests.faults.tail_move import fill
 from tests.faults.test_full_disk import full
 
@@ -44,7 +44,7 @@ def started_with_data(
 ) -> int:
     """Starts a move of a partition of SIZE bytes from one broker to another. Returns the move's id."""
     devcluster.topic(name, partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [source]})
-    pour(devcluster, name, SIZE)
+    produce_bytes(devcluster, name, SIZE)
     wait_for(lambda: (devcluster.partitions(name)[0]["size_bytes"] or 0) > SIZE, "the size to be known")
     return started(devcluster, name, target, throttle, **more)
 
@@ -113,7 +113,7 @@ def fetch_error(devcluster: DevCluster) -> Iterator[Injected]:
     """A batch in the middle of the only replica has a wrong checksum: every follower rejects it."""
     name = "unreadable"
     devcluster.topic(name, partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
-    pour(devcluster, name, SIZE)
+    produce_bytes(devcluster, name, SIZE)
     wait_for(lambda: (devcluster.partitions(name)[0]["size_bytes"] or 0) > SIZE, "the size to be known")
     (segment,) = (data_of(devcluster, 1) / f"{name}-0").glob("*.log")
     data = segment.read_bytes()
@@ -130,7 +130,7 @@ def fetch_error(devcluster: DevCluster) -> Iterator[Injected]:
 @contextlib.contextmanager
 def will_not_finish(devcluster: DevCluster) -> Iterator[Injected]:
     devcluster.topic("outgrown", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
-    pour(devcluster, "outgrown", 2_000_000)
+    produce_bytes(devcluster, "outgrown", 2_000_000)
     with Stream(devcluster, "outgrown", 200_000):
         yield started(devcluster, "outgrown", 2, 20_000), time.monotonic()
 
@@ -151,7 +151,7 @@ def unfit(devcluster: DevCluster) -> Iterator[Injected]:
 def refused(devcluster: DevCluster) -> Iterator[Injected]:
     """The target dies after planning: the controller rejects an assignment to a broker that is not live. (After ten seconds the worker names the broker.)"""
     devcluster.topic("unwanted", partitions=1, replication_factor=1, configs=ALONE, assignment={"0": [1]})
-    pour(devcluster, "unwanted", SIZE)
+    produce_bytes(devcluster, "unwanted", SIZE)
     scope = {"kind": "partitions", "partitions": [{"topic": "unwanted", "partition": 0, "replicas": [4]}]}
     move = int(devcluster.post("moves", {"scope": scope, "comment": "stuck"})["id"])
     devcluster.manage("process", "kill", "broker-4")

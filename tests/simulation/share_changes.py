@@ -20,7 +20,7 @@ from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.decided_records import Content, DecidedRecords
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.figures import letters_counted
+from tests.simulation.metrics import letters_counted
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
