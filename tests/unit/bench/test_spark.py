@@ -36,7 +36,9 @@ def test_the_cpu_of_processes_that_ended_is_not_counted() -> None:
 
 
 def test_both_sides_and_their_ratios_of_each_round(capsys: pytest.CaptureFixture[str]) -> None:
-    report("Sources", {"weir": [Measurement(10, 5), Measurement(30, 6)], "kafka": [Measurement(20, 5), Measurement(20, 2)]})
+    report(
+        "Sources", {"weir": [Measurement(10, 5), Measurement(30, 6)], "kafka": [Measurement(20, 5), Measurement(20, 2)]}
+    )
     lines = capsys.readouterr().out.splitlines()
     assert "| weir | 20.0 | 10.0, 30.0 | 5.5 | 5.0, 6.0 |" in lines
     assert lines[-2:] == [
