@@ -6,6 +6,7 @@ from functools import partial
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -13,7 +14,7 @@ from console import exports, runbooks
 from console.alert_forms import NoteForm, SilenceForm
 from console.next_steps import buttons
 from console.panels import lazy
-from console.texts import gettext_lazy
+from console.texts import gettext_lazy, known_language
 from console.views.actions import ImmediateAction, run_immediately
 from console.views.shell import (
     actor,
@@ -156,7 +157,7 @@ def start_process(request: HttpRequest, name: str) -> HttpResponse:
 
 @viewer_required
 def runbook(request: HttpRequest, kind: str) -> HttpResponse:
-    text = runbooks.html(kind)
+    text = runbooks.html(kind, known_language(get_language()))
     if text is None:
         return not_found(request, _("runbook “{kind}”").format(kind=kind), "alerts", nav="alerts")
     return render_page(request, "console/runbook.html", {"kind": kind, "text": text}, nav="alerts")
