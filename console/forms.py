@@ -63,7 +63,7 @@ class WeirForm(forms.Form):
         visible = field in self.fields and not self[field].is_hidden
         reasons = error.sentences if isinstance(error, MisfitValue) else [error.reason]
         for reason in reasons:
-            self.add_error(field if visible else None, reason)
+            self.add_error(field if visible else None, translated(reason))
 
     def clean(self) -> dict[str, Any]:
         return super().clean() or {}

@@ -17,6 +17,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from console.access_rules import may_open
+from console.vocabulary import refusal_text, translated
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import HistorySubject, metric_of
 from controlplane.domain.visibility import subject_visible
@@ -62,9 +63,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class ChartMark:
-    """`url`: empty if the user may not open the page of the mark."""
+    """`text`: that of the row in the language of the request. `url`: empty if the user may not open the page of the mark."""
 
     row: MarkRow
+    text: str
     url: str
 
 
@@ -120,7 +122,7 @@ def page_charts(
             since, until = history.checked_range(time_of(request, "since"), time_of(request, "until"))
             choice = ""
         except Rejected as error:
-            problem = error.reason
+            problem = refusal_text(error)
     of = {(other, name): what for other, name, what in also}
     lines = history.lines([*((subject, name) for name in metrics), *of], since, until)
     query = {"since": since.isoformat(), "until": until.isoformat(), "format": "csv"}
@@ -139,8 +141,8 @@ def page_charts(
         if subject_visible(current(), its)
     ]
     found = marks(subject, since, until)
-    drawn = json.dumps([[int(m.at.timestamp()), m.kind, m.text] for m in found.rows])
-    shown = [ChartMark(m, _url(m)) for m in reversed(found.rows)]
+    drawn = json.dumps([[int(m.at.timestamp()), m.kind, translated(m.text)] for m in found.rows])
+    shown = [ChartMark(m, translated(m.text), _url(m)) for m in reversed(found.rows)]
     part = next(((line.lake, line.lake_detail) for line in lines.values()), (LakePart.NOT_NEEDED, ""))
     return PageCharts(choice, problem, choice in LIVE_RANGES, since, until, charts, shown, found.more, drawn, *part)
 

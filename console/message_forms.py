@@ -10,6 +10,7 @@ from django.http import QueryDict
 
 from console.forms import WeirForm
 from console.texts import gettext_lazy
+from console.vocabulary import refusal_text
 from controlplane.domain.formats import LABELS, Format
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import LIMIT_MAX, RecordQuery, StartPosition, partitions_of_text
@@ -106,7 +107,7 @@ class MessagesForm(WeirForm):
         try:
             return partitions_of_text(self.cleaned_data["partitions"])
         except Rejected as error:
-            raise forms.ValidationError(error.reason) from error
+            raise forms.ValidationError(refusal_text(error)) from error
 
     def clean_time(self) -> int | None:
         """Milliseconds since 1970."""

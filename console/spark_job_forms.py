@@ -30,6 +30,7 @@ class SparkJobForm(WeirForm):
             self.fields[parameter.name] = _field(parameter)
         if not kind.is_continuous:
             self.fields["schedule"] = forms.CharField(
+                label=_("Schedule"),
                 required=False,
                 max_length=100,
                 help_text=_(

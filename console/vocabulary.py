@@ -25,6 +25,9 @@ from controlplane.domain import (
     history,
     leader_election,
     page_phrases,
+    planner_phrases,
+    restart_phrases,
+    schema_encoding,
 )
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_thresholds import ThresholdName
@@ -34,11 +37,28 @@ from controlplane.domain.phrases import Phrase, TranslatableText, render
 from controlplane.domain.progress import StallCause
 from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.window import DAYS
+from controlplane.selectors import connect as connect_selectors
 from controlplane.selectors import top
 from controlplane.selectors.brokers import REFUSAL_REASONS
 from controlplane.selectors.messages import PROBLEM_TEXTS
 from controlplane.selectors.moves import WAIT_REASONS, WAIT_SEPARATOR
 from controlplane.selectors.topics import CONFIG_DOCS
+from controlplane.services import alert_thresholds as alert_thresholds_service
+from controlplane.services import (
+    common,
+    connect,
+    dead_letters,
+    half_messages,
+    masking,
+    notification_channels,
+    overrides,
+    produce,
+    record_encoding,
+    records,
+    role_bindings,
+    tails,
+    transactions,
+)
 from weir_common import spark_jobs
 
 LISTED = (
@@ -166,6 +186,28 @@ OTHER = (
 """Themes, kinds of marks and entries, and the constant sentences of the health of the cluster."""
 
 
+REFUSALS = (
+    alert_thresholds_service.NEEDS_ADMINISTRATOR,
+    common.READ_ONLY,
+    connect.CHANGED_MEANWHILE,
+    connect_selectors.NO_CLUSTER,
+    dead_letters.TIME_OVER,
+    masking.NEEDS_ADMINISTRATOR,
+    notification_channels.NEEDS_ADMINISTRATOR,
+    record_encoding.NO_REGISTRY,
+    role_bindings.NEEDS_ADMINISTRATOR,
+    schema_encoding.TOO_DEEP,
+    tails.NOT_READ,
+    tails.NOT_READ_FROM,
+    produce.MASKED_SOURCE,
+    produce.NEEDS_PERMISSION,
+    records.LOOK_UP_MASKED,
+    records.NEEDS_ADMINISTRATOR,
+    records.NEEDS_PERMISSION,
+)
+"""Refusals that are constants of services. Refusals that are literals of calls are found by `make messages`."""
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "") of the domain and of LISTED."""
     for rule in health.RULES:
@@ -185,6 +227,12 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from alert_phrases.texts()
     yield from page_phrases.texts()
     yield from ((text, "") for text in PROBLEM_TEXTS.values())
+    yield from planner_phrases.texts()
+    yield from restart_phrases.texts()
+    yield from ((text, "") for text in REFUSALS)
+    yield from overrides.texts()
+    yield from ((text, "") for table in (half_messages.EFFECTS, half_messages.TITLES) for text in table.values())
+    yield from ((text, "") for text in transactions.VERDICT_TEXTS.values())
     yield from ((text, "") for text in leader_election.VERDICT_TEXTS.values())
     yield from ((word_text(cause), "") for cause in StallCause)
     yield from ((sentence, "") for sentence in external_login.REFUSALS.values())
@@ -196,6 +244,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((label, "") for label, _ in delayed_messages.SPANS)
     yield from ((label, "") for label in (delayed_messages.OVERDUE, delayed_messages.LATER, "Stop", "Resume"))
     yield from ((template.doc, "") for template in TEMPLATES.values())
+    yield from ((word_text(name), "") for name in TEMPLATES)
     for job in spark_jobs.KINDS.values():
         yield from ((job.title, ""), (job.summary, ""))
         yield from ((text, "") for p in job.parameters for text in (p.label, p.help))
@@ -270,6 +319,11 @@ def translated(text: object) -> str:
     if isinstance(text, TranslatableText):
         return _phrase_of(text) or text
     return gettext(str(text)) if text else ""
+
+
+def refusal_text(error: Exception) -> str:
+    """The reason of a Rejected or a PermissionDenied in the language of the request."""
+    return translated(error.args[0]) if error.args else ""
 
 
 def listed(what: str, count: int) -> str:

@@ -17,6 +17,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import refusal_text
 from controlplane.domain.alert_thresholds import ThresholdScope
 from controlplane.selectors import alert_thresholds
 from controlplane.services import Rejected
@@ -42,7 +43,9 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
                 name, form.cleaned_data["value"], actor=actor(request), comment=form.cleaned_data["comment"]
             )
         except PermissionDenied as error:
-            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="alerts", status=403)
+            return render_page(
+                request, "console/denied.html", {"reason": refusal_text(error)}, nav="alerts", status=403
+            )
         except Rejected as error:
             form.refuse(error)
         else:

@@ -25,6 +25,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import refusal_text
 from controlplane.selectors import connect as selectors
 from controlplane.services import Rejected
 from controlplane.services import connect as services
@@ -170,7 +171,7 @@ def _fields(cluster: str, config: dict[str, str], name: str) -> tuple[list[servi
     try:
         return services.connector_fields(cluster, config, name), ""
     except Rejected as error:
-        return [], error.reason
+        return [], refusal_text(error)
 
 
 @operator_required

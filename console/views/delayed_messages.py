@@ -22,6 +22,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import refusal_text
 from controlplane.domain.delayed_messages import HistogramBar
 from controlplane.selectors import delayed_messages as selectors
 from controlplane.selectors.delayed_messages import PendingRow
@@ -51,7 +52,7 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         except PermissionDenied as error:
-            context["denied_key"] = str(error)
+            context["denied_key"] = refusal_text(error)
         else:
             if listed is not None:
                 context |= {"list": listed, "rows": [(r, _record_url(listed.front_topic, r)) for r in listed.rows]}
@@ -82,7 +83,7 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
             return HttpResponseRedirect(back)
         found = services.preview_cancel(request.user, name, partition, offset)
     except PermissionDenied as error:
-        return render_page(request, "console/denied.html", {"reason": str(error)}, nav="topics", status=403)
+        return render_page(request, "console/denied.html", {"reason": refusal_text(error)}, nav="topics", status=403)
     except Rejected as error:
         return rejected(request, error, back, nav="topics")
     if found is None:

@@ -23,6 +23,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import refusal_text
 from controlplane.domain.masking import MaskTarget
 from controlplane.selectors import masking
 from controlplane.services import Rejected
@@ -66,7 +67,9 @@ def create(request: HttpRequest) -> HttpResponse:
             services.check_administrator(request.user, "masking.create", values["topics"])
             services.create_rule(actor=actor(request), **values)
         except PermissionDenied as error:
-            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="messages", status=403)
+            return render_page(
+                request, "console/denied.html", {"reason": refusal_text(error)}, nav="messages", status=403
+            )
         except Rejected as error:
             form.refuse(error)
         else:

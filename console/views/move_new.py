@@ -16,6 +16,7 @@ from console.forms import MoveForm
 from console.panels import lazy
 from console.texts import counted, gettext_lazy
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
+from console.vocabulary import refusal_text
 from controlplane.domain.roles import RoleResource
 from controlplane.domain.scope import (
     DrainScope,
@@ -137,7 +138,7 @@ def _import_plan(request: HttpRequest, context: dict[str, object]) -> HttpRespon
             else _("The JSON must be an object with partitions.")
         )
     except Rejected as error:
-        reason = error.reason
+        reason = refusal_text(error)
     context |= {
         "kind": "plan",
         "plan": request.POST.get("plan", ""),
@@ -234,7 +235,7 @@ def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None
         return _render_review(request, context, scope, form)
     except Rejected as error:
         return render_page(
-            request, "console/move_review.html", {**context, "error": error.reason}, nav="moves", status=400
+            request, "console/move_review.html", {**context, "error": refusal_text(error)}, nav="moves", status=400
         )
 
 

@@ -24,6 +24,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import refusal_text
 from controlplane.domain.notification import ChannelKind, DeliveryState
 from controlplane.selectors import notifications
 from controlplane.services import Rejected
@@ -168,7 +169,7 @@ def _missing(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 
 def _permission_denied_page(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
-    return render_page(request, "console/denied.html", {"reason": str(error)}, nav="alerts", status=403)
+    return render_page(request, "console/denied.html", {"reason": refusal_text(error)}, nav="alerts", status=403)
 
 
 def _status(form: forms.BaseForm) -> int:

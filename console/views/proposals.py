@@ -22,6 +22,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import translated
 from controlplane.services import Rejected
 from controlplane.services import proposal_rows as proposals
 from controlplane.services import proposals as services
@@ -62,9 +63,9 @@ def new(request: HttpRequest) -> HttpResponse:
             flash(request, _("Approval request {id} created. Another operator must approve it.").format(id=row.pk))
             return redirect_to("proposal", row.pk)
     context = {
-        "title": shown.title,
+        "title": translated(shown.title),
         "form": form,
-        "lines": [*shown.lines, _("Nothing changes until another operator approves.")],
+        "lines": [*map(translated, shown.lines), _("Nothing changes until another operator approves.")],
         "button": _("Request approval"),
         "back": back,
         "method": "POST",

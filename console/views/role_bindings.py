@@ -23,6 +23,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import refusal_text
 from controlplane.domain.access import AclPattern
 from controlplane.domain.roles import NAME_CHARS_MAX, Access, AccessRole, RoleResource
 from controlplane.selectors import role_bindings as selectors
@@ -128,7 +129,9 @@ def create(request: HttpRequest) -> HttpResponse:
             services.check_administrator(request.user, "role_binding.create", holder)
             services.create_binding(actor=actor(request), **values)
         except PermissionDenied as error:
-            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="permissions", status=403)
+            return render_page(
+                request, "console/denied.html", {"reason": refusal_text(error)}, nav="permissions", status=403
+            )
         except Rejected as error:
             form.refuse(error)
         else:

@@ -28,6 +28,7 @@ from console.access_rules import may_be_seen
 from console.address_access import DENIED
 from console.panels import RequestedPanels, known_position, lazy
 from console.texts import gettext_lazy
+from console.vocabulary import refusal_text
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_selectors
@@ -152,7 +153,7 @@ def operator_required(view: View[P]) -> View[P]:
                 raise PermissionDenied(reason)
             return view(request, *args, **kwargs)
         except PermissionDenied as error:
-            return render_page(request, "console/denied.html", {"reason": str(error)}, status=403)
+            return render_page(request, "console/denied.html", {"reason": refusal_text(error)}, status=403)
 
     return guarded  # type: ignore[return-value]
 
@@ -241,7 +242,7 @@ def not_found(request: HttpRequest, what: str, back: str, nav: str = "") -> Http
 
 def rejected(request: HttpRequest, error: Rejected, back: str, nav: str = "") -> HttpResponse:
     """A 409 page for a rejected operation without a form. Only a POST is recorded in the audit log."""
-    context = {"reason": error.reason, "back": back, "recorded": request.method == "POST"}
+    context = {"reason": refusal_text(error), "back": back, "recorded": request.method == "POST"}
     return render_page(request, "console/refused.html", context, nav=nav, status=409)
 
 

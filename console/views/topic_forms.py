@@ -24,6 +24,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import refusal_text
 from controlplane.domain.config_units import parse_value
 from controlplane.domain.text import size_text
 from controlplane.monitoring import change_marks
@@ -113,7 +114,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
             )
         except Rejected as error:
             return render_page(
-                request, "console/topic_alter.html", {**context, "error": error.reason}, nav="topics", status=409
+                request, "console/topic_alter.html", {**context, "error": refusal_text(error)}, nav="topics", status=409
             )
         except (ValueError, AttributeError):
             context["error"] = _("The form has no reviewed change. Enter it again.")

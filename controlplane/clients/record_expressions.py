@@ -21,6 +21,7 @@ from typing import Any
 from brokerd.wire.records import Record
 from controlplane.clients.expression_worker import EVALUATION_CPU_SECONDS, MEMORY_BYTES
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.domain.record_expression import (
     NOT_BOOLEAN,
     RECORD_BYTES_MAX,
@@ -120,7 +121,9 @@ class ExpressionProcess:
             error = self._receive()
         except _Ended:
             self.close()
-            raise Rejected(f"The expression cannot be compiled: {ENDED}.", "expression") from None
+            raise Rejected(
+                sentence("The expression cannot be compiled: {detail}.", detail=ENDED), "expression"
+            ) from None
         except BaseException:
             self.close()
             raise
@@ -132,7 +135,11 @@ class ExpressionProcess:
         self.close()
         if self._ends >= ENDS_MAX:
             raise Rejected(
-                f"The expression was stopped: for {self._ends} records {ENDED}. Use fewer nested macros, and compare shorter parts of the value.",
+                sentence(
+                    "The expression was stopped: for {ends} records {detail}. Use fewer nested macros, and compare shorter parts of the value.",
+                    ends=self._ends,
+                    detail=ENDED,
+                ),
                 "expression",
             )
         self._start()

@@ -15,7 +15,8 @@ from controlplane.domain.alert_phrases import P
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.phrases import Phrase, TranslatableText, Value, from_json, number_of
+from controlplane.domain.page_phrases import STATE_CHANGE
+from controlplane.domain.phrases import Phrase, TranslatableText, Value, from_json, number_of, sentence
 from weir_common.json_values import Json
 
 
@@ -234,6 +235,18 @@ def brief(kind: str, subject: str, text: str) -> str:
     """Short text of an alert for the health line. An alert about several groups has its full text."""
     short = BRIEFS.get(AlertKind(kind), text)
     return text if "{}" in short and not subject else short.format(subject)
+
+
+def text_of(a: ComputedAlert) -> str:
+    """The text of an alert, with the phrase that it was made of."""
+    rule = next(r for r in RULES if r.kind == a.kind)
+    return TranslatableText.of(a.text, Phrase(rule.text, a.words)) if a.words else a.text
+
+
+def severity_change(before: Severity, a: ComputedAlert) -> str:
+    """The line of the timeline for an alert whose severity changed."""
+    words = {name: Phrase(severity.replace("_", " ")) for name, severity in (("before", before), ("after", a.severity))}
+    return sentence(STATE_CHANGE, text=text_of(a), **words)
 
 
 def stored_texts(kind: str, text: str, do: str, words: Mapping[str, Json]) -> tuple[str, str]:

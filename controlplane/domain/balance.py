@@ -34,6 +34,7 @@ from controlplane.domain.balance_types import (
     Relocated,
 )
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
 
 __all__ = [
@@ -66,9 +67,14 @@ def propose(
 ) -> Balance:
     """`goals` are of GOALS, the most important first. Raises Rejected for an unknown goal or an invalid tolerance."""
     if unknown := [g for g in goals if g not in GOALS]:
-        raise Rejected(f"Unknown goal {unknown[0]!r}; use {', '.join(GOALS)}.", "goals")
+        raise Rejected(
+            sentence("Unknown goal {unknown}; use {allowed}.", unknown=repr(unknown[0]), allowed=", ".join(GOALS)),
+            "goals",
+        )
     if not 0.01 <= tolerance <= 1:
-        raise Rejected(f"Tolerance {tolerance} is out of range; use 0.01 to 1.", "tolerance")
+        raise Rejected(
+            sentence("Tolerance {tolerance} is out of range; use 0.01 to 1.", tolerance=tolerance), "tolerance"
+        )
     views = sorted(partitions, key=lambda p: (p.topic, p.partition))
     known = {b.broker_id: b for b in sorted(brokers, key=lambda b: b.broker_id)}
     open_ = tuple(b for b, v in known.items() if v.open)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.domain.text import count_text
+from controlplane.domain.alert_phrases import P
+from controlplane.domain.phrases import Phrase, Value, number_of, sentence
 
 NAMES_MAX = 3
 """Maximum number of partitions that the text of an election names. The others are only counted."""
@@ -61,12 +62,24 @@ def broker_events(before: Mapping[int, BrokerLife], now: Mapping[int, BrokerLife
             continue
         if not life.alive:
             if old is not None and old.alive:
-                found.append(ObservedEvent(ClusterEventKind.BROKER_DOWN, str(broker_id), f"Broker {broker_id} left."))
+                found.append(ObservedEvent(ClusterEventKind.BROKER_DOWN, str(broker_id), _down_text(broker_id)))
         elif old is None or not old.alive or old.life != life.life:
-            how = "registered" if old is None else "restarted" if old.alive else "registered again"
-            text = f"Broker {broker_id} {how}."
-            found.append(ObservedEvent(ClusterEventKind.BROKER_REGISTERED, str(broker_id), text))
+            found.append(
+                ObservedEvent(ClusterEventKind.BROKER_REGISTERED, str(broker_id), _registration_text(broker_id, old))
+            )
     return found
+
+
+def _down_text(broker_id: int) -> str:
+    return sentence("Broker {broker} left.", broker=broker_id)
+
+
+def _registration_text(broker_id: int, before: BrokerLife | None) -> str:
+    if before is None:
+        return sentence("Broker {broker} registered.", broker=broker_id)
+    if before.alive:
+        return sentence("Broker {broker} restarted.", broker=broker_id)
+    return sentence("Broker {broker} registered again.", broker=broker_id)
 
 
 def leader_events(changes: Iterable[LeaderChange]) -> list[ObservedEvent]:
@@ -75,15 +88,23 @@ def leader_events(changes: Iterable[LeaderChange]) -> list[ObservedEvent]:
     if not found:
         return []
     routes = Counter((_broker(c.before), _broker(c.after)) for c in found)
-    shown = ", ".join(f"{old} → {new}: {n}" for (old, new), n in routes.most_common(NAMES_MAX))
+    shown = [
+        sentence("{before} → {after}: {count}", before=old, after=new, count=n)
+        for (old, new), n in routes.most_common(NAMES_MAX)
+    ]
     rest = len(found) - NAMES_MAX
-    names = ", ".join(c.partition for c in found[:NAMES_MAX]) + (f" and {rest:,} more" if rest > 0 else "")
-    text = f"Leader election for {count_text(len(found), 'partition')} ({names}). {shown}."
+    names: Value = [c.partition for c in found[:NAMES_MAX]]
+    if rest > 0:
+        names = Phrase(P.AND_MORE, {"names": names, "rest": f"{rest:,}"})
+    partitions = number_of(len(found), *P.PARTITIONS)
+    text = sentence(
+        "Leader election for {partitions} ({names}). {changes}.", partitions=partitions, names=names, changes=shown
+    )
     return [ObservedEvent(ClusterEventKind.LEADERS_CHANGED, "", text)]
 
 
 def _broker(broker_id: int | None) -> str:
-    return "no leader" if broker_id is None else f"broker {broker_id}"
+    return sentence("no leader") if broker_id is None else sentence("broker {broker}", broker=broker_id)
 
 
 def controller_events(
@@ -97,9 +118,13 @@ def controller_events(
         if before[0] is None:
             return []
         return [
-            ObservedEvent(ClusterEventKind.CONTROLLER_LOST, str(before[0]), f"Controller {before[0]} is not active.")
+            ObservedEvent(
+                ClusterEventKind.CONTROLLER_LOST,
+                str(before[0]),
+                sentence("Controller {controller} is not active.", controller=before[0]),
+            )
         ]
-    text = f"Controller {controller_id} is active, epoch {epoch}."
+    text = sentence("Controller {controller} is active, epoch {epoch}.", controller=controller_id, epoch=epoch)
     return [ObservedEvent(ClusterEventKind.CONTROLLER_ELECTED, str(controller_id), text)]
 
 
@@ -107,5 +132,5 @@ def zookeeper_events(before: bool | None, connected: bool) -> list[ObservedEvent
     if before is None or before == connected:
         return []
     if connected:
-        return [ObservedEvent(ClusterEventKind.ZOOKEEPER_BACK, "", "ZooKeeper responds again.")]
-    return [ObservedEvent(ClusterEventKind.ZOOKEEPER_LOST, "", "ZooKeeper does not respond.")]
+        return [ObservedEvent(ClusterEventKind.ZOOKEEPER_BACK, "", sentence("ZooKeeper responds again."))]
+    return [ObservedEvent(ClusterEventKind.ZOOKEEPER_LOST, "", sentence("ZooKeeper does not respond."))]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from weir_common.history_codes import STEP_S
 
 POINTS_MAX = 450
@@ -124,10 +125,25 @@ def metric_of(subject: str, name: str) -> HistoryMetric:
     known = {k.value for k in HistorySubject}
     if kind not in known or (kind == HistorySubject.CLUSTER) != (not separator) or (separator and not rest):
         forms = "cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX, broker_api:ID:API"
-        raise Rejected(f"There is no subject {subject!r}. A subject has one of these forms: {forms}.", "subject")
+        raise Rejected(
+            sentence(
+                "There is no subject {subject}. A subject has one of these forms: {forms}.",
+                subject=repr(subject),
+                forms=forms,
+            ),
+            "subject",
+        )
     metrics = {f.name: f for f in METRICS[HistorySubject(kind)]}
     if name not in metrics:
-        raise Rejected(f"A {kind} has no metric {name!r}. Its metrics are: {', '.join(metrics)}.", "metric")
+        raise Rejected(
+            sentence(
+                "A {kind} has no metric {name}. Its metrics are: {metrics}.",
+                kind=kind,
+                name=repr(name),
+                metrics=", ".join(metrics),
+            ),
+            "metric",
+        )
     return metrics[name]
 
 

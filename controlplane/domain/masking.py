@@ -25,6 +25,7 @@ from controlplane.domain.formats import (
     structure_of,
     text_of,
 )
+from controlplane.domain.phrases import sentence
 from weir_common.json_values import Json
 from weir_common.schema_formats import Schemas
 
@@ -83,7 +84,10 @@ def parse_path(text: str) -> tuple[PathStep, ...]:
             steps.append(PathStep(match["below"] or match["name"] or match["quoted"], bool(match["deep"])))
     if at != len(text) or not steps:
         raise Rejected(
-            f"{text!r} is not a supported JSON path; use $.customer.card, $.items.price, $['card number'] or $..card.",
+            sentence(
+                "{value} is not a supported JSON path; use $.customer.card, $.items.price, $['card number'] or $..card.",
+                value=repr(text),
+            ),
             "field",
         )
     return tuple(steps)
@@ -92,7 +96,12 @@ def parse_path(text: str) -> tuple[PathStep, ...]:
 def check_rule(rule: MaskRule) -> None:
     """Raises Rejected for a pattern, path or header name that no rule can have."""
     if not TOPIC_PATTERN.fullmatch(rule.topics):
-        raise Rejected(f"{rule.topics!r} is not a topic pattern; use a topic name with * for any characters.", "topics")
+        raise Rejected(
+            sentence(
+                "{topics} is not a topic pattern; use a topic name with * for any characters.", topics=repr(rule.topics)
+            ),
+            "topics",
+        )
     if rule.target is not MaskTarget.HEADER:
         parse_path(rule.field)
     elif not rule.field or len(rule.field) > PATH_CHARS_MAX:

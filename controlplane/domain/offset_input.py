@@ -11,6 +11,7 @@ import re
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.offset_reset import RESET_PARTITIONS_MAX, Key
+from controlplane.domain.phrases import sentence
 from weir_common.json_values import Json
 
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -26,13 +27,23 @@ def offsets_of_text(text: str) -> dict[Key, int]:
     found: dict[Key, int] = {}
     for where, topic, index, offset in entries:
         if not isinstance(topic, str) or not topic:
-            raise Rejected(f"{where}: the topic is missing.", "offsets")
+            raise Rejected(sentence("{where}: the topic is missing.", where=where), "offsets")
         key = (topic, _number(where, "partition", index))
         value = _number(where, "offset", offset)
         if found.setdefault(key, value) != value:
-            raise Rejected(f"{where}: {topic}-{key[1]} has two offsets, {found[key]} and {value}.", "offsets")
+            raise Rejected(
+                sentence(
+                    "{where}: {topic}-{key} has two offsets, {found} and {value}.",
+                    where=where,
+                    topic=topic,
+                    key=key[1],
+                    found=found[key],
+                    value=value,
+                ),
+                "offsets",
+            )
         if len(found) > RESET_PARTITIONS_MAX:
-            raise Rejected(f"More than {RESET_PARTITIONS_MAX:,} partitions.", "offsets")
+            raise Rejected(sentence("More than {max} partitions.", max=f"{RESET_PARTITIONS_MAX:,}"), "offsets")
     if not found:
         raise Rejected("The list of offsets is empty.", "offsets")
     return found
@@ -45,7 +56,7 @@ def _csv_entries(text: str) -> list[tuple[str, Json, Json, Json]]:
         if not any(cells) or (number == 1 and cells == ["topic", "partition", "offset"]):
             continue
         if len(cells) != 3:
-            raise Rejected(f"Line {number}: enter topic,partition,offset.", "offsets")
+            raise Rejected(sentence("Line {number}: enter topic,partition,offset.", number=number), "offsets")
         out.append((f"Line {number}", cells[0], cells[1], cells[2]))
     return out
 
@@ -54,7 +65,7 @@ def _json_entries(text: str) -> list[tuple[str, Json, Json, Json]]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise Rejected(f"The JSON is invalid: {e}.", "offsets") from e
+        raise Rejected(sentence("The JSON is invalid: {detail}.", detail=e), "offsets") from e
     if isinstance(data, dict):
         data = data.get("partitions", data.get("offsets"))
     if not isinstance(data, list):
@@ -72,7 +83,15 @@ def _number(where: str, what: str, value: Json) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise Rejected(f"{where}: the {what} {str(value)[:40]!r} is not a number of 0 or more.", "offsets")
+    raise Rejected(
+        sentence(
+            "{where}: the {what} {value} is not a number of 0 or more.",
+            where=where,
+            what=what,
+            value=repr(str(value)[:40]),
+        ),
+        "offsets",
+    )
 
 
 def scope_of_text(text: str) -> tuple[tuple[str, ...], tuple[Key, ...]]:
@@ -86,7 +105,7 @@ def scope_of_text(text: str) -> tuple[tuple[str, ...], tuple[Key, ...]]:
             continue
         for index in indexes.split(","):
             if not (topic and index.isascii() and index.isdigit() and len(index) < 10):
-                raise Rejected(f"{word!r}: enter TOPIC or TOPIC:PARTITION,PARTITION.", "topics")
+                raise Rejected(sentence("{word}: enter TOPIC or TOPIC:PARTITION,PARTITION.", word=repr(word)), "topics")
             partitions.append((topic, int(index)))
     return tuple(dict.fromkeys(topics)), tuple(dict.fromkeys(partitions))
 
@@ -97,5 +116,7 @@ def duration_ms(text: str) -> int:
         return int(short[1]) * _UNITS_MS[short[2]]
     iso = _ISO.fullmatch(text.strip())
     if iso is None or not any(iso.groups()):
-        raise Rejected(f"{text!r} is not a duration; use 90s, 15m, 2h, 1d or PT15M.", "duration")
+        raise Rejected(
+            sentence("{value} is not a duration; use 90s, 15m, 2h, 1d or PT15M.", value=repr(text)), "duration"
+        )
     return sum(int(n or 0) * _UNITS_MS[u] for n, u in zip(iso.groups(), "dhms", strict=True))

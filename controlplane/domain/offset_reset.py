@@ -14,6 +14,7 @@ from typing import Any
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.log_ends import Age
+from controlplane.domain.phrases import sentence
 
 RESET_PARTITIONS_MAX = 20_000
 """Maximum number of partitions of one reset. Its row contains the offsets of each partition, about 150 bytes."""
@@ -259,7 +260,11 @@ def select_partitions(
         raise Rejected("No partition matches: the group has no committed offsets there, or the topics do not exist.")
     if len(chosen) > RESET_PARTITIONS_MAX:
         raise Rejected(
-            f"{len(chosen):,} partitions; one reset has at most {RESET_PARTITIONS_MAX:,}. Name fewer topics."
+            sentence(
+                "{count} partitions; one reset has at most {max}. Name fewer topics.",
+                count=f"{len(chosen):,}",
+                max=f"{RESET_PARTITIONS_MAX:,}",
+            )
         )
     return sorted(chosen)
 

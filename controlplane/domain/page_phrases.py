@@ -66,6 +66,9 @@ KNOWN_FROM = "known from {time}"
 NOTHING_KEPT = "nothing is retained yet"
 
 NOT_READ_TO_END = "Partition {partition} was not read to the end: {problem}"
+STATE_ARROW = "{before} → {after}"
+STATE_CHANGE = "{before} → {after}: {text}"
+"""A line of a timeline, with a text or the reason of a user."""
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ these. Invariant: the stored form has the texts and the values, so a translation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, Union
 
@@ -44,16 +44,38 @@ class TranslatableText(str):
         return made
 
 
-def sentence(text: str, **values: Value) -> TranslatableText:
-    """A sentence for a page, in English until the page translates it."""
-    phrase = Phrase(text, values)
-    return TranslatableText.of(str(phrase), phrase)
+def sentence(text: str, /, **values: object) -> TranslatableText:
+    """A sentence for a page, in English until the page translates it. A value that is a sentence itself is translated, too. Other values than names,
+    phrases and lists of these are shown as `str` shows them."""
+    return _text_of(Phrase(text, {name: _value(v) for name, v in values.items()}))
 
 
-def counted(count: int, text: str, plural: str, **values: Value) -> TranslatableText:
+def counted(count: int, text: str, plural: str, /, **values: object) -> TranslatableText:
     """As `sentence`, with `{count}` and a plural."""
-    phrase = Phrase(text, {"count": f"{count:,}", **values}, plural, count)
+    return _text_of(
+        Phrase(text, {"count": f"{count:,}", **{name: _value(v) for name, v in values.items()}}, plural, count)
+    )
+
+
+def joined(texts: Iterable[str], between: str = " ") -> TranslatableText:
+    """The sentences one after another, with `between` between them."""
+    parts = [_value(text) for text in texts]
+    form = between.join(f"{{part_{n}}}" for n in range(len(parts)))
+    return _text_of(Phrase(form, {f"part_{n}": part for n, part in enumerate(parts)}))
+
+
+def _text_of(phrase: Phrase) -> TranslatableText:
     return TranslatableText.of(str(phrase), phrase)
+
+
+def _value(value: object) -> Value:
+    if isinstance(value, TranslatableText):
+        return value.phrase
+    if isinstance(value, str | Phrase):
+        return value
+    if isinstance(value, list | tuple) and value and all(isinstance(part, str | Phrase) for part in value):
+        return [_value(part) for part in value]
+    return str(value)
 
 
 def english(text: str, plural: str, count: int) -> str:
@@ -98,3 +120,44 @@ def from_json(stored: Json) -> Value:
             if isinstance(values, dict) and isinstance(plural, str) and isinstance(count, int):
                 return Phrase(text, {name: from_json(v) for name, v in values.items()}, plural, count)
     raise TypeError(f"not a stored phrase: {stored!r}")
+
+
+def text_to_json(text: str) -> Json:
+    """The stored form of a text: its phrase, or the text itself if it has none."""
+    return to_json(text.phrase) if isinstance(text, TranslatableText) else text
+
+
+def text_from_json(stored: Json) -> str:
+    """The English text of the stored form, with its phrase. Raises TypeError for JSON that `text_to_json` does not write."""
+    value = from_json(stored)
+    if isinstance(value, Phrase):
+        return _text_of(value)
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"not a stored text: {stored!r}")
+
+
+def with_phrase(text: str, stored: JsonObject) -> str:
+    """A text of a text column, with the phrase of its second column. `stored` empty: the text has no phrase."""
+    phrase = from_json(stored) if stored else ""
+    return TranslatableText.of(text, phrase) if isinstance(phrase, Phrase) else text
+
+
+def phrase_to_json(text: str) -> JsonObject:
+    """The value of the phrase column of a text column, for `with_phrase`."""
+    stored = text_to_json(text)
+    return stored if isinstance(stored, dict) else {}
+
+
+def texts_to_json(texts: object) -> Json:
+    """Raises TypeError for another value than a list or tuple of texts."""
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"not a list of texts: {texts!r}")
+    return [text_to_json(text) for text in texts]
+
+
+def texts_from_json(stored: Json) -> tuple[str, ...]:
+    """Raises TypeError for JSON that is no list of stored texts."""
+    if not isinstance(stored, list):
+        raise TypeError(f"not a list of stored texts: {stored!r}")
+    return tuple(map(text_from_json, stored))

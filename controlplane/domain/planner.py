@@ -13,7 +13,10 @@ from uuid import UUID
 
 from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import balance
+from controlplane.domain import planner_phrases as texts
+from controlplane.domain.alert_phrases import P
 from controlplane.domain.balance_state import TIGHT
+from controlplane.domain.phrases import Phrase, Value, counted, number_of, sentence
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
 from controlplane.domain.scope import (
     DrainScope,
@@ -25,7 +28,7 @@ from controlplane.domain.scope import (
     Scope,
     TopicScope,
 )
-from controlplane.domain.text import count_text, size_text
+from controlplane.domain.text import size_text
 
 __all__ = ["ComputedPlan", "PlannedPart", "PlannerBroker", "PlannerPartition", "plan"]
 
@@ -87,31 +90,28 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
         partition_name = f"{view.topic}-{view.partition}"
         new = [b for b in replicas_to if b not in view.replicas]
         if view.reassigning:
-            problems.append(
-                f"{partition_name} is already being reassigned; wait until it is complete, or cancel that move."
-            )
+            problems.append(sentence(texts.ALREADY_REASSIGNED, partition=partition_name))
         if not replicas_to:
-            problems.append(f"{partition_name} would have no replica.")
+            problems.append(sentence(texts.NO_REPLICA, partition=partition_name))
         if len(set(replicas_to)) != len(replicas_to):
-            problems.append(f"{partition_name} has a duplicate broker: {list(replicas_to)}.")
+            problems.append(sentence(texts.DUPLICATE_BROKER, partition=partition_name, brokers=f"{list(replicas_to)}"))
         for b in replicas_to:
             if b not in brokers_by_id:
                 problems.append(
-                    f"{partition_name} has broker {b}, which has never registered; known brokers: {sorted(brokers_by_id)}."
+                    sentence(
+                        texts.UNKNOWN_BROKER, partition=partition_name, broker=b, brokers=f"{sorted(brokers_by_id)}"
+                    )
                 )
             elif b in new and not brokers_by_id[b].alive:
-                problems.append(f"{partition_name} would copy to broker {b}, which is not alive; start it first.")
+                problems.append(sentence(texts.TO_DEAD_BROKER, partition=partition_name, broker=b))
             elif b in new and brokers_by_id[b].cordoned:
-                problems.append(f"{partition_name} would copy to broker {b}, which is cordoned; uncordon it first.")
+                problems.append(sentence(texts.TO_CORDONED_BROKER, partition=partition_name, broker=b))
         if not view.isr or view.leader is None:
-            problems.append(
-                f"{partition_name} is offline: it has no leader to copy from. Start the broker of one of its replicas."
-            )
+            problems.append(sentence(texts.OFFLINE, partition=partition_name))
         min_insync = effective_min_insync(view.min_insync, view.replicas)
         if replicas_to and len(replicas_to) < min_insync:
             overridable.append(
-                f"{partition_name} would have {count_text(len(replicas_to), 'replica')}, fewer than its min.insync.replicas {min_insync}; "
-                f"acks=all would be acknowledged by {count_text(len(replicas_to), 'replica')}."
+                counted(len(replicas_to), *texts.BELOW_MIN_INSYNC, partition=partition_name, least=min_insync)
             )
         domains = [
             brokers_by_id[b].failure_domain
@@ -119,17 +119,15 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
             if b in brokers_by_id and brokers_by_id[b].failure_domain
         ]
         if len(set(domains)) < len(domains):
-            problems.append(f"{partition_name} would have two replicas in one failure domain: {domains}.")
+            problems.append(sentence(texts.ONE_DOMAIN, partition=partition_name, domains=f"{domains}"))
         # Old replicas are removed only when all new replicas are in sync. Until then the smallest possible ISR is the current one.
         isr_min = min(len(view.isr), len(replicas_to))
         if len(view.isr) < min_insync:
-            warnings.append(
-                f"{partition_name} has {count_text(len(view.isr), 'replica')} in sync, fewer than min.insync.replicas {min_insync}."
-            )
+            warnings.append(counted(len(view.isr), *texts.FEW_IN_SYNC, partition=partition_name, least=min_insync))
         copied = None if view.size_bytes is None else view.size_bytes * len(new)
         parts.append(PlannedPart(view, replicas_to, copied, isr_min))
     if not parts and not problems:
-        problems.append("Nothing to move: every partition already has this assignment.")
+        problems.append(sentence(texts.NOTHING_TO_MOVE))
     computed = ComputedPlan(tuple(parts), (*problems, *overridable), tuple(warnings), tuple(overridable))
     too_much, tight = _disk_space_findings(computed.incoming(), brokers_by_id)
     return replace(computed, problems=(*computed.problems, *too_much), warnings=(*computed.warnings, *tight))
@@ -140,17 +138,18 @@ def _disk_space_findings(
 ) -> tuple[list[str], list[str]]:
     """(problems, warnings): brokers without enough disk space for the new replicas, and brokers with little space left. Logs also
     grow during the move."""
-    problems, warnings = [], []
+    problems: list[str] = []
+    warnings: list[str] = []
     for b, count in sorted(incoming.items()):
         free = brokers[b].free_bytes if b in brokers else None
         if free is None:
             continue
         if count >= free:
-            problems.append(
-                f"Broker {b} has {size_text(free)} free and would receive {size_text(count)}; free disk space, or move less."
-            )
+            problems.append(sentence(texts.TOO_LITTLE_SPACE, broker=b, free=size_text(free), size=size_text(count)))
         elif count > free * TIGHT:
-            warnings.append(f"Broker {b} would be left with {size_text(free - count)} of {size_text(free)} free.")
+            warnings.append(
+                sentence(texts.LITTLE_SPACE_LEFT, broker=b, rest=size_text(free - count), free=size_text(free))
+            )
     return problems, warnings
 
 
@@ -167,13 +166,12 @@ def _desired_replicas(
             return _topic_over(topic, over, partitions, brokers)
         case DrainScope(broker, rack) | FillScope(broker, rack):
             if (broker is None) == (rack is None):
-                return {}, [f"Give a broker or a rack to {scope.KIND}, not both."]
+                return {}, [sentence(texts.BROKER_OR_RACK, operation=scope.KIND)]
             named = {b.broker_id for b in brokers if b.rack == rack} if broker is None else {broker}
             if not named:
                 racks = sorted({b.rack for b in brokers if b.rack})
-                return {}, [
-                    f"Rack {rack!r} does not exist; {f'known racks: {racks}' if racks else 'no broker has a rack'}."
-                ]
+                text = texts.UNKNOWN_RACK if racks else texts.NO_RACKS
+                return {}, [sentence(text, rack=repr(rack), racks=f"{racks}")]
             return (_drain if isinstance(scope, DrainScope) else _fill)(named, partitions, brokers)
         case ReplicationFactorScope(topic, factor):
             return _with_factor(topic, factor, partitions, brokers)
@@ -198,14 +196,14 @@ def _by_hand(
     for item in items:
         view = index.get((item.topic, item.partition))
         if view is None:
-            problems.append(f"Partition {item.topic}-{item.partition} does not exist.")
+            problems.append(sentence(texts.NO_PARTITION, partition=f"{item.topic}-{item.partition}"))
             continue
         key = (view.topic_id, view.partition)
         if key in desired:
-            problems.append(f"{view.topic}-{view.partition} is listed twice.")
+            problems.append(sentence(texts.LISTED_TWICE, partition=f"{view.topic}-{view.partition}"))
         desired[key] = item.replicas
     if not items:
-        problems.append("The request lists no partition.")
+        problems.append(sentence(texts.NO_PARTITIONS_LISTED))
     return desired, problems
 
 
@@ -267,7 +265,7 @@ def _drain(
         else:
             desired[p.topic_id, p.partition] = tuple(placed)
     problems = [_nowhere_to_go(names, broker, factor) for (broker, factor), names in sorted(unplaceable.items())]
-    problems += [f"Broker {b} does not exist." for b in sorted(leaving - loads.brokers.keys())]
+    problems += [sentence(texts.NO_BROKER, broker=b) for b in sorted(leaving - loads.brokers.keys())]
     return desired, problems
 
 
@@ -276,11 +274,15 @@ NAMED_MAX = 5
 
 
 def _nowhere_to_go(names: Sequence[str], broker: int, factor: int) -> str:
-    shown = ", ".join(names[:NAMED_MAX]) + (f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else "")
-    has, its = ("has", "its") if len(names) == 1 else ("have", "their")
-    return (
-        f"{shown} {has} {count_text(factor, 'replica')}, and no other live broker that is not cordoned can take the replica on broker {broker}: "
-        f"add a broker or lower {its} replication factor."
+    more = len(names) - NAMED_MAX
+    shown: Value = list(names[:NAMED_MAX])
+    if more > 0:
+        shown = Phrase(P.AND_MORE, {"names": shown, "rest": f"{more}"})
+    return sentence(
+        texts.NOWHERE_TO_GO if len(names) == 1 else texts.NOWHERE_TO_GO_MANY,
+        partitions=shown,
+        replicas=number_of(factor, *P.REPLICAS),
+        broker=broker,
     )
 
 
@@ -291,9 +293,9 @@ def _fill(
     alive = [b.broker_id for b in brokers if b.alive]
     for broker in sorted(filling):
         if broker not in alive:
-            return {}, [f"Broker {broker} is not alive; start it first."]
+            return {}, [sentence(texts.BROKER_NOT_ALIVE, broker=broker)]
         if loads.brokers[broker].cordoned:
-            return {}, [f"Broker {broker} is cordoned; uncordon it first."]
+            return {}, [sentence(texts.BROKER_CORDONED, broker=broker)]
     share = sum(loads.replicas[b] for b in alive) // len(alive)
     placed = {(p.topic_id, p.partition): p.replicas for p in partitions}
     desired: dict[Key, tuple[int, ...]] = {}
@@ -324,9 +326,9 @@ def _topic_over(
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     topic_partitions = [p for p in partitions if p.topic == topic]
     if not topic_partitions:
-        return {}, [f"Topic {topic!r} does not exist."]
+        return {}, [sentence(texts.NO_TOPIC, topic=repr(topic))]
     if not broker_ids:
-        return {}, ["The request lists no target broker."]
+        return {}, [sentence(texts.NO_TARGETS)]
     loads = _Loads([], brokers)
     desired: dict[Key, tuple[int, ...]] = {}
     for p in topic_partitions:
@@ -335,7 +337,13 @@ def _topic_over(
             new = loads.choose(chosen, broker_ids, place == 0)
             if new is None:
                 return {}, [
-                    f"{topic}-{p.partition} has {len(p.replicas)} replicas; brokers {broker_ids} have room for {len(chosen)}."
+                    sentence(
+                        texts.NO_ROOM,
+                        partition=f"{topic}-{p.partition}",
+                        replicas=len(p.replicas),
+                        brokers=f"{broker_ids}",
+                        room=len(chosen),
+                    )
                 ]
             chosen.append(new)
         # The same set of brokers keeps its order: a change would only reorder the replicas.
@@ -348,9 +356,9 @@ def _with_factor(
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     mine = [p for p in partitions if p.topic == topic]
     if not mine:
-        return {}, [f"Topic {topic!r} does not exist."]
+        return {}, [sentence(texts.NO_TOPIC, topic=repr(topic))]
     if factor < 1:
-        return {}, [f"Replication factor {factor} is too small; the minimum is 1."]
+        return {}, [sentence(texts.FACTOR_TOO_SMALL, factor=factor)]
     loads = _Loads(partitions, brokers)
     alive = [b.broker_id for b in brokers if b.open]
     factor_before = {(p.topic_id, p.partition): len(p.replicas) for p in mine}
@@ -366,7 +374,9 @@ def _with_factor(
             new = loads.choose(chosen, alive, False)
             if new is None:
                 return {}, [
-                    f"{topic}-{p.partition} cannot have {factor} replicas: only {len(alive)} brokers are alive and not cordoned."
+                    sentence(
+                        texts.TOO_FEW_BROKERS, partition=f"{topic}-{p.partition}", replicas=factor, brokers=len(alive)
+                    )
                 ]
             chosen.append(new)
         desired[p.topic_id, p.partition] = tuple(chosen)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from weir_common.schema_formats import SchemaUnavailable, load_library
 
 COUNT_MAX = 1_000
@@ -115,7 +116,15 @@ def decode_input(text: str, input_format: InputFormat, name: str) -> bytes:
             json.loads(text)
         return text.encode()
     except json.JSONDecodeError as error:
-        raise Rejected(f"Not JSON: {error.msg} (line {error.lineno}, column {error.colno}).", name) from None
+        raise Rejected(
+            sentence(
+                "Not JSON: {msg} (line {lineno}, column {colno}).",
+                msg=error.msg,
+                lineno=error.lineno,
+                colno=error.colno,
+            ),
+            name,
+        ) from None
     except binascii.Error:
         raise Rejected("Not Base64. Use A-Z, a-z, 0-9, + and /, padded with =.", name) from None
     except SchemaUnavailable as error:
@@ -124,7 +133,9 @@ def decode_input(text: str, input_format: InputFormat, name: str) -> bytes:
         raise Rejected("The text has a character that UTF-8 cannot encode.", name) from None
     except (ValueError, RecursionError, OverflowError):
         expected = "pairs of 0-9 and a-f" if input_format is InputFormat.HEX else "a smaller JSON value"
-        raise Rejected(f"Not {input_format.value}: use {expected}.", name) from None
+        raise Rejected(
+            sentence("Not {input_format}: use {expected}.", input_format=input_format.value, expected=expected), name
+        ) from None
 
 
 def headers_of_text(text: str) -> list[Header]:
@@ -139,19 +150,33 @@ def headers_of_text(text: str) -> list[Header]:
 def check_record(record: NewRecord, partitions: int, count: int = 1) -> None:
     """Raises Rejected with the invalid field. `partitions`: of the topic."""
     if not 1 <= count <= COUNT_MAX:
-        raise Rejected(f"{count} records is out of range; use 1 to {COUNT_MAX:,}.", "count")
+        raise Rejected(
+            sentence("{count} records is out of range; use 1 to {max}.", count=count, max=f"{COUNT_MAX:,}"), "count"
+        )
     if record.partition is not None and not 0 <= record.partition < partitions:
-        raise Rejected(f"The topic has the partitions 0 to {partitions - 1}.", "partition")
+        raise Rejected(
+            sentence("The topic has the partitions 0 to {partitions}.", partitions=partitions - 1), "partition"
+        )
     if record.timestamp_ms is not None and not 0 <= record.timestamp_ms <= TIMESTAMP_MS_MAX:
         raise Rejected("The timestamp is milliseconds since 1970, 0 or larger.", "timestamp_ms")
     if len(record.headers) > HEADERS_MAX:
-        raise Rejected(f"At most {HEADERS_MAX} headers.", "headers")
+        raise Rejected(sentence("At most {max} headers.", max=HEADERS_MAX), "headers")
     if any(not name or len(name) > HEADER_NAME_CHARS_MAX for name, _ in record.headers):
-        raise Rejected(f"A header has a name of 1 to {HEADER_NAME_CHARS_MAX:,} characters.", "headers")
+        raise Rejected(
+            sentence("A header has a name of 1 to {max} characters.", max=f"{HEADER_NAME_CHARS_MAX:,}"), "headers"
+        )
     if record.size > RECORD_BYTES_MAX:
-        raise Rejected(f"The record has {record.size:,} bytes, more than {RECORD_BYTES_MAX:,}.", "value")
+        raise Rejected(
+            sentence(
+                "The record has {size} bytes, more than {max}.", size=f"{record.size:,}", max=f"{RECORD_BYTES_MAX:,}"
+            ),
+            "value",
+        )
     if record.size * count > REQUEST_BYTES_MAX:
-        raise Rejected(f"All records together have more than {REQUEST_BYTES_MAX:,} bytes. Lower the count.", "count")
+        raise Rejected(
+            sentence("All records together have more than {max} bytes. Lower the count.", max=f"{REQUEST_BYTES_MAX:,}"),
+            "count",
+        )
 
 
 def check_range(first_offset: int, last_offset: int) -> None:
@@ -160,6 +185,10 @@ def check_range(first_offset: int, last_offset: int) -> None:
         raise Rejected("The last offset must not be smaller than the first, and both 0 or larger.", "last_offset")
     if last_offset - first_offset >= COPY_RECORDS_MAX:
         raise Rejected(
-            f"{last_offset - first_offset + 1:,} offsets; one copy has at most {COPY_RECORDS_MAX:,}. Copy in parts.",
+            sentence(
+                "{last_offset} offsets; one copy has at most {max}. Copy in parts.",
+                last_offset=f"{last_offset - first_offset + 1:,}",
+                max=f"{COPY_RECORDS_MAX:,}",
+            ),
             "last_offset",
         )

@@ -15,6 +15,7 @@ from typing import Protocol
 from brokerd.wire.records import Record
 from controlplane.domain.errors import Rejected
 from controlplane.domain.masking import RecordRenderer
+from controlplane.domain.phrases import sentence
 from weir_common.json_values import Json, JsonObject
 
 BATCH_RECORDS, BATCH_BYTES = 200, 1024 * 1024
@@ -115,7 +116,10 @@ def refusal(text: str, expression: str) -> Rejected:
     """The error of a compilation as a refusal with the line and column."""
     places = [(int(line), int(column), what) for line, column, what in _PLACE.findall(text)]
     if not places:
-        return Rejected(f"The expression is not understood: {_short(text)}. {EXAMPLE}", "expression")
+        return Rejected(
+            sentence("The expression is not understood: {value}. {example}", value=_short(text), example=EXAMPLE),
+            "expression",
+        )
     sentences = []
     for line, column, what in places[:3]:
         where = (

@@ -15,6 +15,7 @@ from typing import Any
 
 from brokerd.wire.records import Record
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from weir_common.json_values import Json
 
 FILTER_CHARS_MAX = 1_000
@@ -79,7 +80,9 @@ class JsonCondition:
                 "json",
             )
         if len(path) > PATH_STEPS_MAX:
-            raise Rejected(f"The path has {len(path)} steps; use at most {PATH_STEPS_MAX}.", "json")
+            raise Rejected(
+                sentence("The path has {count} steps; use at most {max}.", count=len(path), max=PATH_STEPS_MAX), "json"
+            )
         operator = JsonOperator("==" if condition[1] == "=" else condition[1])
         return JsonCondition(tuple(path), operator, _literal(condition[2]))
 
@@ -181,7 +184,7 @@ class RecordFilters:
         """None without a filter. Raises Rejected for a filter that is not understood."""
         for f in fields(self):
             if len(getattr(self, f.name)) > FILTER_CHARS_MAX:
-                raise Rejected(f"The filter is longer than {FILTER_CHARS_MAX} characters.", f.name)
+                raise Rejected(sentence("The filter is longer than {max} characters.", max=FILTER_CHARS_MAX), f.name)
         # The cheapest test is first.
         tests: list[Matcher] = []
         if self.key:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.domain.record_filter import Matcher, RecordFilters
 from controlplane.domain.record_scan import ScanRange
 
@@ -67,13 +68,20 @@ class RecordQuery:
     def check(self, limit_max: int = LIMIT_MAX) -> None:
         """Raises Rejected with the invalid field."""
         if not 1 <= self.limit <= limit_max:
-            raise Rejected(f"{self.limit} records is out of range; use 1 to {limit_max:,}.", "limit")
+            raise Rejected(
+                sentence(
+                    "{limit} records is out of range; use 1 to {limit_max}.",
+                    limit=self.limit,
+                    limit_max=f"{limit_max:,}",
+                ),
+                "limit",
+            )
         if self.start is StartPosition.OFFSET and (self.offset is None or self.offset < 0):
             raise Rejected("The offset must be 0 or larger.", "offset")
         if self.start is StartPosition.TIMESTAMP and (self.timestamp_ms is None or self.timestamp_ms < 0):
             raise Rejected("The timestamp is missing: milliseconds since 1970, 0 or larger.", "timestamp_ms")
         if self.start is StartPosition.MINUTES and not 1 <= (self.minutes or 0) <= MINUTES_MAX:
-            raise Rejected(f"Give the minutes before now, 1 to {MINUTES_MAX:,}.", "minutes")
+            raise Rejected(sentence("Give the minutes before now, 1 to {max}.", max=f"{MINUTES_MAX:,}"), "minutes")
         if self.until_ms is not None and self.until_ms < (self.timestamp_ms or 0):
             raise Rejected("The end of the time range is before its start.", "until_ms")
 
@@ -152,9 +160,14 @@ def partitions_of_text(text: str) -> tuple[int, ...]:
         first, dash, last = (x.strip() for x in part.partition("-"))
         last = last if dash else first
         if not all(x.isascii() and x.isdigit() and len(x) < 7 for x in (first, last)) or int(first) > int(last):
-            raise Rejected(f"{part[:40]!r} is not a partition or a range of partitions: write 0,3,8-11.", "partitions")
+            raise Rejected(
+                sentence("{part} is not a partition or a range of partitions: write 0,3,8-11.", part=repr(part[:40])),
+                "partitions",
+            )
         if len(found) + int(last) - int(first) >= PARTITIONS_MAX:
-            raise Rejected(f"More than {PARTITIONS_MAX} partitions; choose some of them.", "partitions")
+            raise Rejected(
+                sentence("More than {max} partitions; choose some of them.", max=PARTITIONS_MAX), "partitions"
+            )
         found.update(range(int(first), int(last) + 1))
     return tuple(sorted(found))
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.domain import restart_phrases as texts
 from controlplane.domain.page_phrases import ONLY_IN_SYNC, TOO_FEW_IN_SYNC
-from controlplane.domain.phrases import counted, sentence
+from controlplane.domain.phrases import counted, joined, sentence
 
 AGE_SECONDS_MAX = 5.0
 """Maximum age of the observed state of the cluster when a broker is demoted or restarted."""
@@ -128,14 +129,14 @@ def next_step(view: RestartSnapshot, now: float) -> RestartDecision:
     if at is not None:
         b = seen.get(at.broker_id)
         if b is None:
-            return _decision_with_note(at, f"Broker {at.broker_id} is no longer known.")
+            return _decision_with_note(at, sentence(texts.BROKER_UNKNOWN, broker=at.broker_id))
         change = _under_way(view, at, b, now)
         return RestartDecision(change) if _says_something(at, change) else RestartDecision()
     if view.state == RestartState.CANCELLING:
         left = sum(1 for s in view.steps if s.state == StepState.WAITING)
         return RestartDecision(
             state=RestartState.CANCELLED,
-            note=f"{left} of {len(view.steps)} brokers were not restarted." if left else "",
+            note=sentence(texts.NOT_RESTARTED, count=left, all=len(view.steps)) if left else "",
         )
     at = next((s for s in view.steps if s.state == StepState.WAITING), None)
     if at is None:
@@ -149,14 +150,14 @@ def _begin(view: RestartSnapshot, at: StepView, brokers: dict[int, BrokerSeen], 
     """Demote the next broker as soon as all its partitions can lose it."""
     b = brokers.get(at.broker_id)
     if b is None:
-        return _decision_with_note(at, f"Broker {at.broker_id} is no longer known.")
+        return _decision_with_note(at, sentence(texts.BROKER_UNKNOWN, broker=at.broker_id))
     if (reason := _not_now(view, b)) is not None:
         return _decision_with_note(at, reason)
     return RestartDecision(
         RestartChange(
             at.id,
             StepState.DEMOTING,
-            "Leadership moves to other brokers.",
+            sentence(texts.LEADERSHIP_MOVES),
             b.broker_epoch,
             leads_before=not b.leadership_disabled,
             demote=True,
@@ -167,14 +168,15 @@ def _begin(view: RestartSnapshot, at: StepView, brokers: dict[int, BrokerSeen], 
 def _not_now(view: RestartSnapshot, b: BrokerSeen) -> str | None:
     """The reason why this broker must not be demoted or restarted now; None = it may."""
     if view.age_s is None or view.age_s > AGE_SECONDS_MAX:
-        return f"The observed cluster state is older than {AGE_SECONDS_MAX:.0f} s: no broker is restarted without current data."
+        return sentence(texts.OLD_STATE, seconds=f"{AGE_SECONDS_MAX:.0f}")
     if not b.alive:
-        return f"Broker {b.broker_id} is down; start it, or cancel."
+        return sentence(texts.START_OR_CANCEL, broker=b.broker_id)
     if away := [o.broker_id for o in view.brokers if not o.alive and o.broker_id != b.broker_id and o.out_of_sync]:
-        return f"Broker {away[0]} is down; start it first."
+        return sentence(texts.START_FIRST, broker=away[0])
     if b.blocked:
-        more = f" ... and {b.blocked - len(b.blockers)} more." if b.blocked > len(b.blockers) else ""
-        return f"Not safe to restart yet: {' '.join(b.blockers)}{more}"
+        more = b.blocked - len(b.blockers)
+        rest = [sentence(texts.MORE_PARTITIONS, count=more)] if more > 0 else []
+        return sentence(texts.NOT_SAFE, reasons=joined([*b.blockers, *rest]))
     return None
 
 
@@ -189,7 +191,7 @@ def _under_way(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -
             at.id, StepState.CATCHING_UP, _reason_to_wait(b), back=False if at.back_at is not None else None
         )
     if at.back_at is None:
-        return RestartChange(at.id, StepState.CATCHING_UP, "In sync.", back=True)
+        return RestartChange(at.id, StepState.CATCHING_UP, sentence(texts.IN_SYNC), back=True)
     if now - at.back_at < SETTLED_SECONDS or view.age_s is None or view.age_s > AGE_SECONDS_MAX:
         return RestartChange(at.id, StepState.CATCHING_UP, at.note)
     return RestartChange(at.id, StepState.DONE, "", demote=False if at.leads_before else None)
@@ -200,11 +202,11 @@ def _demoting(view: RestartSnapshot, at: StepView, b: BrokerSeen) -> RestartChan
         # The broker has not restarted yet. Its leadership is restored, and it waits for its turn again (or is skipped).
         return RestartChange(at.id, StepState.WAITING, "", demote=False if at.leads_before else None)
     if b.broker_epoch != at.broker_epoch:
-        return RestartChange(at.id, StepState.CATCHING_UP, "The broker was restarted outside this job.")
+        return RestartChange(at.id, StepState.CATCHING_UP, sentence(texts.RESTARTED_ELSEWHERE))
     if (reason := _not_now(view, b)) is not None:
         return RestartChange(at.id, StepState.DEMOTING, reason)
     if not b.leadership_disabled or b.leaders:
-        return RestartChange(at.id, StepState.DEMOTING, f"Leadership moves to other brokers: {b.leaders} left.")
+        return RestartChange(at.id, StepState.DEMOTING, sentence(texts.LEADERS_LEFT, count=b.leaders))
     return RestartChange(at.id, StepState.RESTARTING, _ask_for(view, at), ask=view.by_supervisor)
 
 
@@ -213,12 +215,9 @@ def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) 
         return RestartChange(at.id, StepState.CATCHING_UP, _reason_to_wait(b))
     since = 0.0 if at.asked_at is None else now - at.asked_at
     if not b.alive:
-        note = (
-            "The broker is down."
-            if since < AWAY_SECONDS
-            else "The broker does not register again; check its log. No other broker is restarted before it is available again."
+        return RestartChange(
+            at.id, StepState.RESTARTING, sentence(texts.DOWN if since < AWAY_SECONDS else texts.STAYS_DOWN)
         )
-        return RestartChange(at.id, StepState.RESTARTING, note)
     if not view.by_supervisor:
         if view.state != RestartState.RUNNING:
             return RestartChange(at.id, StepState.WAITING, "", demote=False if at.leads_before else None)
@@ -226,25 +225,25 @@ def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) 
         return RestartChange(
             at.id,
             StepState.RESTARTING,
-            _ask_for(view, at) if reason is None else f"Do not restart the broker yet. {reason}",
+            _ask_for(view, at) if reason is None else sentence(texts.NOT_YET, reason=reason),
         )
     note = _ask_for(view, at)
     if since > UNTAKEN_SECONDS:
-        note = "The supervisor has not restarted the broker yet. Check that it runs (`manage.py status`)."
+        note = sentence(texts.SUPERVISOR_LATE)
     # The request is repeated until the restart has happened. It names the process, so a later process is not ended.
     return RestartChange(at.id, StepState.RESTARTING, note, ask=True)
 
 
 def _ask_for(view: RestartSnapshot, at: StepView) -> str:
     if view.by_supervisor:
-        return "The supervisor restarts the broker."
-    return f"Restart broker {at.broker_id} now (a clean stop, then a start). The job continues when the broker is available again."
+        return sentence(texts.SUPERVISOR_RESTARTS)
+    return sentence(texts.RESTART_NOW, broker=at.broker_id)
 
 
 def _reason_to_wait(b: BrokerSeen) -> str:
     if not b.alive:
-        return "The broker is down."
-    return f"The broker is catching up: {b.out_of_sync} replica{'' if b.out_of_sync == 1 else 's'} out of sync."
+        return sentence(texts.DOWN)
+    return counted(b.out_of_sync, *texts.CATCHING_UP)
 
 
 def _decision_with_note(at: StepView, note: str) -> RestartDecision:
@@ -267,9 +266,9 @@ def problem(broker_ids: Sequence[int], brokers: Sequence[BrokerSeen]) -> str | N
     """Return the reason why a restart of these brokers cannot start, or None. A broker that is not ready yet is no problem: the job waits for it."""
     known = {b.broker_id for b in brokers}
     if not broker_ids:
-        return "The request lists no broker."
+        return sentence(texts.NO_BROKER_LISTED)
     if strange := [b for b in broker_ids if b not in known]:
-        return f"Broker {strange[0]} does not exist; known brokers: {sorted(known)}."
+        return sentence(texts.UNKNOWN_BROKER, broker=strange[0], brokers=f"{sorted(known)}")
     if len(set(broker_ids)) != len(broker_ids):
-        return "A broker is listed twice."
+        return sentence(texts.BROKER_TWICE)
     return None

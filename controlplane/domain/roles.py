@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from controlplane.domain.access import AclPattern
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 
 NAME_CHARS_MAX = 249
 """Maximum number of characters of a name or prefix, as of a topic's name. Names of groups that are longer need the cluster-wide role."""
@@ -125,19 +126,43 @@ def missing(grants: Sequence[Grant], access: Access, resource_type: RoleResource
 def check_grant(role: str, resource_type: str, pattern_type: str, resource_name: str) -> Grant:
     """The grant of these words. Raises Rejected."""
     if resource_type not in tuple(RoleResource):
-        raise Rejected(f"Unknown resource type {resource_type!r}; use {', '.join(RoleResource)}.", "resource_type")
+        raise Rejected(
+            sentence(
+                "Unknown resource type {resource_type}; use {allowed}.",
+                resource_type=repr(resource_type),
+                allowed=", ".join(RoleResource),
+            ),
+            "resource_type",
+        )
     resource = RoleResource(resource_type)
     if role not in ROLES_OF[resource]:
-        raise Rejected(f"A {resource} has no role {role!r}; use {', '.join(ROLES_OF[resource])}.", "role")
+        raise Rejected(
+            sentence(
+                "A {resource} has no role {role}; use {allowed}.",
+                resource=resource,
+                role=repr(role),
+                allowed=", ".join(ROLES_OF[resource]),
+            ),
+            "role",
+        )
     if pattern_type not in tuple(AclPattern):
-        raise Rejected(f"Unknown pattern type {pattern_type!r}; use {', '.join(AclPattern)}.", "pattern_type")
+        raise Rejected(
+            sentence(
+                "Unknown pattern type {pattern_type}; use {allowed}.",
+                pattern_type=repr(pattern_type),
+                allowed=", ".join(AclPattern),
+            ),
+            "pattern_type",
+        )
     if not resource_name:
         raise Rejected("Give a name, a prefix, or * for all names.", "resource_name")
     if len(resource_name) > NAME_CHARS_MAX:
-        raise Rejected(f"A name has at most {NAME_CHARS_MAX} characters.", "resource_name")
+        raise Rejected(sentence("A name has at most {max} characters.", max=NAME_CHARS_MAX), "resource_name")
     pattern = AclPattern(pattern_type)
     if resource is RoleResource.CLUSTER and (pattern, resource_name) != (AclPattern.LITERAL, CLUSTER_NAME):
-        raise Rejected(f"The only name of the cluster is the literal {CLUSTER_NAME}.", "resource_name")
+        raise Rejected(
+            sentence("The only name of the cluster is the literal {name}.", name=CLUSTER_NAME), "resource_name"
+        )
     names_a_broker = resource_name == WILDCARD or (resource_name.isascii() and resource_name.isdigit())
     if resource is RoleResource.BROKER and not (pattern is AclPattern.LITERAL and names_a_broker):
         raise Rejected("Name a broker by its id, or * for all brokers, with the pattern type literal.", "resource_name")

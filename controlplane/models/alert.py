@@ -82,6 +82,9 @@ class AlertEntry(models.Model):
     kind = models.CharField(max_length=20, choices=choices(EntryKind))
     actor = models.CharField(max_length=150, default="")
     text = models.TextField(default="")
+    phrase = models.JSONField(
+        default=dict, help_text="Text and values of the text (domain.phrases), for other languages."
+    )
 
     class Meta:
         ordering = ["id"]

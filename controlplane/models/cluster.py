@@ -57,6 +57,9 @@ class ClusterEvent(models.Model):
     kind = models.CharField(max_length=30, choices=choices(ClusterEventKind))
     subject = models.CharField(max_length=20, default="", help_text="Id of a broker or controller, or empty.")
     text = models.TextField()
+    phrase = models.JSONField(
+        default=dict, help_text="Text and values of the text (domain.phrases), for other languages."
+    )
 
     class Meta:
         ordering = ["-id"]

@@ -22,6 +22,7 @@ from controlplane.domain.move_types import (
     PartState,
     PlacementBefore,
 )
+from controlplane.domain.phrases import texts_from_json, texts_to_json
 from controlplane.domain.progress import MoveTotals, Samples, StallCause, from_json, to_json
 from controlplane.domain.scope import Scope
 from controlplane.domain.throttle import Adaptive, ProducerLatency, ThrottlesBefore
@@ -99,7 +100,10 @@ class Move(models.Model):
     version = models.PositiveIntegerField(default=0, help_text="Number of writes, for compare-and-set.")
     note = models.TextField(default="")
     overrides: models.Field[tuple[str, ...], tuple[str, ...]] = TypedJSONField(
-        tuple[str, ...], default=tuple, help_text="Safety refusals that the move overrides, as sentences."
+        load=texts_from_json,
+        dump=texts_to_json,
+        default=tuple,
+        help_text="Safety refusals that the move overrides, as sentences.",
     )
     window: models.Field[Window | None, Window | None] = TypedJSONField(
         load=windows.read, dump=windows.to_json, null=True

@@ -8,6 +8,7 @@ from django.db import models
 
 from controlplane.db.typed_json import TypedJSONField
 from controlplane.domain import scope as scopes
+from controlplane.domain.phrases import texts_from_json, texts_to_json
 from controlplane.domain.scope import Scope
 from controlplane.models.move import Move
 
@@ -30,7 +31,10 @@ class Plan(models.Model):
     brokers = models.JSONField(default=list, help_text="[[broker, bytes in, bytes out], ...]")
     warnings = models.TextField(default="")
     overrides: models.Field[tuple[str, ...], tuple[str, ...]] = TypedJSONField(
-        tuple[str, ...], default=tuple, help_text="Safety refusals that the plan overrides, as sentences."
+        load=texts_from_json,
+        dump=texts_to_json,
+        default=tuple,
+        help_text="Safety refusals that the plan overrides, as sentences.",
     )
     metadata_seq = models.PositiveBigIntegerField(
         default=0, help_text="Entry of the metadata log up to which the plan was made."

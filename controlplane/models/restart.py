@@ -13,6 +13,9 @@ from controlplane.models.choices import choices
 WORKING = (RestartState.RUNNING, RestartState.PAUSED, RestartState.CANCELLING)
 
 
+PHRASE_OF_NOTE = "Text and values of the note (domain.phrases), for other languages."
+
+
 class RollingRestart(models.Model):
     """`by_supervisor`: the supervisor of the local cluster restarts the processes; otherwise an operator restarts each broker that the job names. `turn`
     is 1 while the restart is unfinished and null afterwards; it is unique, so two restarts cannot be unfinished."""
@@ -26,6 +29,7 @@ class RollingRestart(models.Model):
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="")
     note = models.TextField(default="")
+    note_phrase = models.JSONField(default=dict, help_text=PHRASE_OF_NOTE)
     turn = models.PositiveSmallIntegerField(
         null=True, default=1, unique=True, help_text="1 while unfinished, then null: at most one restart is unfinished."
     )
@@ -56,6 +60,7 @@ class RestartStep(models.Model):
     )
     leads_before = models.BooleanField(default=True, help_text="The broker was not demoted before the restart.")
     note = models.TextField(default="")
+    note_phrase = models.JSONField(default=dict, help_text=PHRASE_OF_NOTE)
     began_at = models.DateTimeField(null=True)
     asked_at = models.DateTimeField(null=True)
     back_at = models.DateTimeField(null=True)

@@ -22,6 +22,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState
 from controlplane.domain import cluster_events
 from controlplane.domain.cluster_events import BrokerLife, LeaderChange, ObservedEvent
+from controlplane.domain.phrases import phrase_to_json
 from controlplane.models import Broker, Cluster, ClusterEvent, ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.selectors.topic_configs import min_insync
 
@@ -324,7 +325,11 @@ def _write_events(events: list[ObservedEvent], now: datetime) -> None:
     if not events:
         return
     ClusterEvent.objects.bulk_create(
-        [ClusterEvent(at=now, kind=e.kind, subject=e.subject, text=e.text) for e in events], batch_size=BATCH
+        [
+            ClusterEvent(at=now, kind=e.kind, subject=e.subject, text=e.text, phrase=phrase_to_json(e.text))
+            for e in events
+        ],
+        batch_size=BATCH,
     )
     ClusterEvent.objects.filter(at__lt=now - EVENTS_KEPT).delete()
 

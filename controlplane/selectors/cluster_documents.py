@@ -41,6 +41,7 @@ from controlplane.domain.document_plan import (
     digest_of,
 )
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, RoleBinding, Topic
 from controlplane.selectors.broker_configs import desired_configs
 from controlplane.selectors.common import TimeFilter
@@ -353,7 +354,12 @@ def export(*, prefix: str = "", owner: str = "") -> dict[str, Any]:
         total += 1
         document[f"{kind}s"].append(_export(kind, key, value))
     if total > EXPORT_MAX:
-        raise Rejected(f"The export would have {total} resources; at most {EXPORT_MAX}. Give a prefix.", "prefix")
+        raise Rejected(
+            sentence(
+                "The export would have {total} resources; at most {max}. Give a prefix.", total=total, max=EXPORT_MAX
+            ),
+            "prefix",
+        )
     if not owner:
         del document["owner"]
     return document

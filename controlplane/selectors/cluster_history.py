@@ -189,7 +189,7 @@ def _moment(at: datetime, earlier: Moment | None = None) -> Moment:
             found = Moment(at, image, row["seq"], _time(row["at_ms"]))
         _replay(found, at_ms)
     except MetadataError as e:
-        raise Rejected(f"This version cannot read the stored metadata log: {e}", "at") from e
+        raise Rejected(sentence("This version cannot read the stored metadata log: {detail}", detail=e), "at") from e
     return found
 
 
@@ -257,7 +257,12 @@ def difference(
     """The differences between two times; with `each` every single change between them, in the order of time. `topic`: a part of the name. `broker`: only
     differences of this broker and of partitions that it leads, follows or has in the ISR before or after. Raises UnknownTime, Rejected."""
     if kind and kind not in list(DifferenceKind):
-        raise Rejected(f"There is no kind {kind!r}. The kinds are: {', '.join(DifferenceKind)}.", "kind")
+        raise Rejected(
+            sentence(
+                "There is no kind {kind}. The kinds are: {allowed}.", kind=repr(kind), allowed=", ".join(DifferenceKind)
+            ),
+            "kind",
+        )
     if since >= until:
         raise Rejected("The first time must be before the second.", "since")
     before, more = moment(since), False
@@ -266,7 +271,7 @@ def difference(
         end = _span_of(min(until, timezone.now()))
         if end.first_seq > before.seq:
             reason = f"The changes between these times are not all kept: some before {_text(_time(end.begins_ms))} are missing."
-            raise Rejected(f"{reason} Compare the two states instead.", "since")
+            raise Rejected(sentence("{reason} Compare the two states instead.", reason=reason), "since")
         changes: list[tuple[int, StateDifference]] = []
         for _ in _apply_entries(before, _ms(until), changes):
             pass

@@ -27,6 +27,7 @@ from controlplane.domain.connect import (
     without_secrets,
 )
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.models import Topic
 from controlplane.selectors.common import cluster_row
 from controlplane.selectors.paging import Page, PageStart, ordered
@@ -154,7 +155,10 @@ def client_of(cluster: str) -> ConnectClient:
     if found is None:
         known = ", ".join(c.name for c in clients())
         raise Rejected(
-            f"There is no Connect cluster {cluster!r}; configured: {known}." if known else NO_CLUSTER, "cluster"
+            sentence("There is no Connect cluster {cluster}; configured: {known}.", cluster=repr(cluster), known=known)
+            if known
+            else NO_CLUSTER,
+            "cluster",
         )
     return found
 

@@ -18,6 +18,7 @@ from controlplane.clients.connection import KafkaConnection
 from controlplane.domain import delayed_messages as domain
 from controlplane.domain.delayed_messages import HistogramBar
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.selectors.front_leaders import (
     MissingPartition,
     Unanswered,
@@ -170,15 +171,19 @@ def look_up(
     if front is None:
         return None
     if not 1 <= limit <= ROWS_MAX:
-        raise Rejected(f"{limit} rows is out of range; use 1 to {ROWS_MAX}.", "limit")
+        raise Rejected(sentence("{limit} rows is out of range; use 1 to {max}.", limit=limit, max=ROWS_MAX), "limit")
     if key is not None and len(key) > KEY_BYTES_MAX:
-        raise Rejected(f"The key has {len(key)} bytes; the maximum is {KEY_BYTES_MAX}.", "key")
+        raise Rejected(
+            sentence("The key has {count} bytes; the maximum is {max}.", count=len(key), max=KEY_BYTES_MAX), "key"
+        )
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         raise Rejected("The start of the time range is not before its end.", "from_ms")
     place = domain.place_of(token)
     leaders = leaders_of(front, partition)
     if not leaders:
-        raise Rejected(f"Partition {front}-{partition} does not exist.", "partition")
+        raise Rejected(
+            sentence("Partition {front}-{partition} does not exist.", front=front, partition=partition), "partition"
+        )
 
     def ask(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
         after_ms, after_offset = domain.continue_after(place, index)

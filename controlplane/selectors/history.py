@@ -21,6 +21,7 @@ from controlplane.clients import lake
 from controlplane.domain import history as domain
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import RANGE_S_MAX, ROWS_KEPT_S, Step
+from controlplane.domain.phrases import sentence
 from controlplane.domain.visibility import subject_visible
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.selectors.visibility import current
@@ -117,7 +118,7 @@ def checked_range(since: datetime | None, until: datetime | None) -> tuple[datet
     if begin >= end:
         raise Rejected("The start of the range must be before its end.", "since")
     if (end - begin).total_seconds() > RANGE_S_MAX:
-        raise Rejected(f"The range is at most {RANGE_S_MAX // 86_400} days.", "since")
+        raise Rejected(sentence("The range is at most {max} days.", max=RANGE_S_MAX // 86400), "since")
     return begin, end
 
 

@@ -12,6 +12,7 @@ from django.db.models import Model, Q, QuerySet
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
+from controlplane.domain.phrases import with_phrase
 from controlplane.models import Alert, Change, ClusterEvent
 from controlplane.selectors.alerts import shown_texts
 from controlplane.selectors.changes import WITHOUT_EFFECT
@@ -98,7 +99,7 @@ def marks(subject: str, since: datetime, until: datetime) -> Marks:
     ]
     mark_rows += [MarkRow(a.since, MarkKind.ALERT, shown_texts(a)[0], str(a.pk)) for a in _newest(alerts)]
     mark_rows += [
-        MarkRow(e.at, EVENTS[k], e.text, e.subject if EVENTS[k] is MarkKind.BROKER else "")
+        MarkRow(e.at, EVENTS[k], with_phrase(e.text, e.phrase), e.subject if EVENTS[k] is MarkKind.BROKER else "")
         for e in _newest(events)
         if (k := ClusterEventKind(e.kind))
     ]

@@ -13,6 +13,8 @@ from enum import StrEnum
 
 from controlplane.domain import incident
 from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.page_phrases import STATE_ARROW, STATE_CHANGE
+from controlplane.domain.phrases import Phrase, sentence, with_phrase
 from controlplane.domain.progress import StallCause
 from controlplane.models import (
     AlertEntry,
@@ -134,7 +136,10 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
             caused_by = own.cause
     entries = AlertEntry.objects.filter(alert_id=row.id)
     # The texts of the monitor may contain topics that the user must not see.
-    timeline = [EntryRow(e.at, e.kind, e.actor, e.text if e.actor or not limited() else "") for e in entries]
+    timeline = [
+        EntryRow(e.at, e.kind, e.actor, with_phrase(e.text, e.phrase) if e.actor or not limited() else "")
+        for e in entries
+    ]
     thresholds = applied_thresholds(row.kind, row.subject)
     return IncidentDetail(
         row, severity, caused_by, effects, next_steps(row), changes_before(row.since), timeline, thresholds
@@ -159,11 +164,17 @@ def changes_before(since: datetime) -> list[ContextRow]:
         for c in changes.order_by("-pk")[:CONTEXT_MAX]
     ]
     for event in visible(ClusterEvent.objects.filter(at__range=window))[:CONTEXT_MAX]:
-        rows.append(ContextRow(event.at, ContextSource.CLUSTER, event.text, "", "", "", "", None))
+        rows.append(
+            ContextRow(event.at, ContextSource.CLUSTER, with_phrase(event.text, event.phrase), "", "", "", "", None)
+        )
     for t in visible(MoveTransition.objects.filter(at__range=window)).order_by("-pk")[:CONTEXT_MAX]:
-        text = f"{t.state_from} → {t.state_to}".replace("_", " ") + (f": {t.comment}" if t.comment else "")
-        rows.append(ContextRow(t.at, ContextSource.MOVE, text, t.actor, "move", str(t.move_id), "", None))
+        rows.append(ContextRow(t.at, ContextSource.MOVE, _transition(t), t.actor, "move", str(t.move_id), "", None))
     return sorted(rows, key=lambda r: r.at, reverse=True)
+
+
+def _transition(t: MoveTransition) -> str:
+    words = {name: Phrase(state.replace("_", " ")) for name, state in (("before", t.state_from), ("after", t.state_to))}
+    return sentence(STATE_CHANGE if t.comment else STATE_ARROW, text=t.comment, **words)
 
 
 def _group(rows: Sequence[AlertRow]) -> list[IncidentRow]:

@@ -16,6 +16,7 @@ from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.domain.errors import Rejected
 from controlplane.domain.lookup_token import decode_token, encode_token
 from controlplane.domain.masking import RecordRenderer
+from controlplane.domain.phrases import sentence
 from controlplane.domain.record_scan import StopReason
 from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from controlplane.selectors.messages import DOWNLOAD_RESPONSE_BYTES, DOWNLOAD_SECONDS, MessageRow, message_row
@@ -250,11 +251,18 @@ def look_up_for_download(
 
 def _check(key: bytes, limit: int, bytes_max: int, from_ms: int | None, to_ms: int | None) -> None:
     if len(key) > KEY_BYTES_MAX:
-        raise Rejected(f"The key has {len(key)} bytes; the maximum is {KEY_BYTES_MAX}.", "key")
+        raise Rejected(
+            sentence("The key has {count} bytes; the maximum is {max}.", count=len(key), max=KEY_BYTES_MAX), "key"
+        )
     if not 1 <= limit <= MATCHES_MAX:
-        raise Rejected(f"{limit} records is out of range; use 1 to {MATCHES_MAX}.", "limit")
+        raise Rejected(
+            sentence("{limit} records is out of range; use 1 to {max}.", limit=limit, max=MATCHES_MAX), "limit"
+        )
     if not 1 <= bytes_max <= SCAN_BYTES_MAX:
-        raise Rejected(f"{bytes_max} bytes is out of range; use 1 to {SCAN_BYTES_MAX}.", "bytes_max")
+        raise Rejected(
+            sentence("{bytes_max} bytes is out of range; use 1 to {max}.", bytes_max=bytes_max, max=SCAN_BYTES_MAX),
+            "bytes_max",
+        )
     if from_ms is not None and to_ms is not None and from_ms > to_ms:
         raise Rejected("The start of the time range is after its end.", "from_ms")
 
@@ -263,14 +271,18 @@ def _partitions(topic: str, chosen: Collection[int], token: str) -> dict[int, in
     """The partitions to search, each with the offset below which it is searched; -1 is the end."""
     known = set(ObservedPartition.objects.filter(topic__name=topic).values_list("index", flat=True))
     if not known:
-        raise Rejected(f"There is no topic {topic!r}.", "topic")
+        raise Rejected(sentence("There is no topic {topic}.", topic=repr(topic)), "topic")
     if missing := sorted(set(chosen) - known):
-        raise Rejected(f"Partition {topic}-{missing[0]} does not exist.", "partition")
+        raise Rejected(
+            sentence("Partition {topic}-{missing} does not exist.", topic=topic, missing=missing[0]), "partition"
+        )
     if not token:
         return dict.fromkeys(chosen or known, -1)
     before = decode_token(token)
     if foreign := sorted(set(before) - set(chosen or known)):
-        raise Rejected(f"The token belongs to another look-up: it names partition {foreign[0]}.", "token")
+        raise Rejected(
+            sentence("The token belongs to another look-up: it names partition {foreign}.", foreign=foreign[0]), "token"
+        )
     return before
 
 

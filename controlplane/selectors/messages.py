@@ -173,20 +173,26 @@ def selected_partitions(query: RecordQuery) -> tuple[list[int], list[KeyPartitio
     """(partitions to read, the partitions of the default partitioners for the filter by key). Raises Rejected."""
     existing = set(ObservedPartition.objects.filter(topic__name=query.topic).values_list("index", flat=True))
     if not existing:
-        raise Rejected(f"There is no topic {query.topic!r}.", "topic")
+        raise Rejected(sentence("There is no topic {topic}.", topic=repr(query.topic)), "topic")
     by_key: list[KeyPartition] = []
     if query.filters.key:
         found = key_partitions(query.filters.key.encode(), len(existing))
         by_key = [KeyPartition(name.value, index) for name, index in found.items()]
     if missing := sorted(set(query.partitions) - existing):
-        raise Rejected(f"Partition {query.topic}-{missing[0]} does not exist.", "partitions")
+        raise Rejected(
+            sentence("Partition {topic}-{missing} does not exist.", topic=query.topic, missing=missing[0]), "partitions"
+        )
     chosen = set(query.partitions) or existing
     if by_key and not query.partitions and not query.all_partitions:
         chosen = existing & {k.partition for k in by_key}
     if len(chosen) > PARTITIONS_MAX:
         raise Rejected(
-            f"The topic has {len(chosen):,} partitions and one read merges at most {PARTITIONS_MAX}: choose partitions, "
-            f"for example 0-{PARTITIONS_MAX - 1}.",
+            sentence(
+                "The topic has {count} partitions and one read merges at most {max}: choose partitions, for example 0-{max_2}.",
+                count=f"{len(chosen):,}",
+                max=PARTITIONS_MAX,
+                max_2=PARTITIONS_MAX - 1,
+            ),
             "partitions",
         )
     return sorted(chosen), by_key

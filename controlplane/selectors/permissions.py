@@ -13,6 +13,7 @@ from brokerd.authz.acls import CLUSTER_NAME, SUPPORTED, AclEntry, Acls, Decision
 from controlplane.domain.access import AclOperation, AclResource
 from controlplane.domain.errors import Rejected
 from controlplane.domain.permission import ANY_HOST, PermissionReason
+from controlplane.domain.phrases import sentence
 from controlplane.models import Acl
 from controlplane.selectors.acls import AclRow, acl_shape
 from controlplane.selectors.paging import Page, PageStart, ordered
@@ -92,12 +93,23 @@ def check_permission(
     principal, host = _principal(principal), host.strip() or ANY_HOST
     if resource_type not in tuple(AclResource):
         raise Rejected(
-            f"Unknown resource type {resource_type!r}; use one of {', '.join(AclResource)}.", "resource_type"
+            sentence(
+                "Unknown resource type {resource_type}; use one of {allowed}.",
+                resource_type=repr(resource_type),
+                allowed=", ".join(AclResource),
+            ),
+            "resource_type",
         )
     if operation not in OPERATIONS_OF[resource_type]:
         supported = ", ".join(OPERATIONS_OF[resource_type])
         raise Rejected(
-            f"Resource type {resource_type} has no operation {operation!r}; use one of {supported}.", "operation"
+            sentence(
+                "Resource type {resource_type} has no operation {operation}; use one of {supported}.",
+                resource_type=resource_type,
+                operation=repr(operation),
+                supported=supported,
+            ),
+            "operation",
         )
     if resource_type == AclResource.CLUSTER:
         resource_name = resource_name or CLUSTER_NAME
@@ -181,7 +193,9 @@ def _effective(
 def _principal(text: str) -> str:
     kind, colon, name = text.strip().partition(":")
     if not (kind and colon and name):
-        raise Rejected(f"Principal {text!r} has no type; use the format User:alice.", "principal")
+        raise Rejected(
+            sentence("Principal {value} has no type; use the format User:alice.", value=repr(text)), "principal"
+        )
     return text.strip()
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
+from controlplane.domain.phrases import with_phrase
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import RestartStep, RollingRestart
 from controlplane.selectors.common import RowFilter, StateFilter, in_states
@@ -109,7 +110,7 @@ def _row(r: RollingRestart) -> RestartRow:
         turns=turns,
         actor=r.actor,
         comment=r.comment,
-        note=r.note,
+        note=with_phrase(r.note, r.note_phrase),
         created_at=r.created_at,
         finished_at=r.finished_at,
         can=VERBS.get(r.state, []),
@@ -118,4 +119,5 @@ def _row(r: RollingRestart) -> RestartRow:
 
 def _turn(s: RestartStep) -> TurnRow:
     away = (s.back_at - s.asked_at).total_seconds() if s.back_at and s.asked_at else None
-    return TurnRow(s.broker_id, s.state, s.note, s.began_at, s.asked_at, s.back_at, s.finished_at, away)
+    note = with_phrase(s.note, s.note_phrase)
+    return TurnRow(s.broker_id, s.state, note, s.began_at, s.asked_at, s.back_at, s.finished_at, away)

@@ -23,6 +23,7 @@ from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.errors import Rejected
 from controlplane.domain.lag import LagStatus
+from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry, ConsumerGroup, GroupPartition
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, paginate
@@ -168,7 +169,7 @@ def test_record(name: str, key: str | None, headers: Sequence[tuple[str, str]]) 
     try:
         route = route_of(row.key, row.generation, row.value or {})
     except InvalidRoute as e:
-        raise Rejected(f"The definition is not valid for this version: {e}.") from None
+        raise Rejected(sentence("The definition is not valid for this version: {detail}.", detail=e)) from None
     given = tuple((n, v.encode()) for n, v in headers)
     record = Record(0, 0, None if key is None else key.encode(), b"", given)
     return [

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import HistorySubject
+from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, ConsumerGroup, HistorySeries, ObservedPartition, ObservedTopic
 from controlplane.selectors import clients, history
 
@@ -252,11 +253,21 @@ METRICS: dict[TopOf, list[TopMetric]] = {of: [f for f in READS if f.of is of] fo
 def top_list(of: str, by: str = "", limit: int = TOP_DEFAULT) -> TopList:
     """The objects of a kind with the greatest values of a metric; the first metric of the kind by default. Raises Rejected."""
     if of not in list(TopOf):
-        raise Rejected(f"There is no kind {of!r}. The kinds are: {', '.join(TopOf)}.", "of")
+        raise Rejected(
+            sentence("There is no kind {of}. The kinds are: {allowed}.", of=repr(of), allowed=", ".join(TopOf)), "of"
+        )
     metrics = {f.by: f for f in METRICS[TopOf(of)]}
     metric = metrics.get(by or next(iter(metrics)))
     if metric is None:
-        raise Rejected(f"There is no metric {by!r} of {of}. The metrics are: {', '.join(metrics)}.", "by")
+        raise Rejected(
+            sentence(
+                "There is no metric {by} of {of}. The metrics are: {metrics}.",
+                by=repr(by),
+                of=of,
+                metrics=", ".join(metrics),
+            ),
+            "by",
+        )
     return _shape(metric, READS[metric](max(1, min(limit, TOP_MAX))))
 
 

@@ -17,6 +17,7 @@ from brokerd.security import scram
 from controlplane.domain.access import ACL_FIELDS as ACL_FIELDS
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.access import acl_key as acl_key
+from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry, Acl, Cluster
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record
@@ -129,8 +130,10 @@ def require_imported() -> None:
     missing = Cluster.objects.filter(access_missing__gt=0).values_list("access_missing", flat=True).first()
     if missing:
         raise Rejected(
-            f"{missing} of the ACLs, credentials, quotas and broker configs in the metadata log are missing from the database, or older there: "
-            "the database was lost or restored. Run `manage.py import_metadata`, then repeat the change."
+            sentence(
+                "{missing} of the ACLs, credentials, quotas and broker configs in the metadata log are missing from the database, or older there: the database was lost or restored. Run `manage.py import_metadata`, then repeat the change.",
+                missing=missing,
+            )
         )
 
 
@@ -182,7 +185,14 @@ def set_password(
 ) -> AccessEntry:
     """Store the SCRAM keys of a password. The password itself is not stored. Raises Rejected."""
     if mechanism not in scram.ALGORITHMS:
-        raise Rejected(f"Unknown SCRAM mechanism {mechanism!r}; use one of {', '.join(scram.ALGORITHMS)}.", "mechanism")
+        raise Rejected(
+            sentence(
+                "Unknown SCRAM mechanism {mechanism}; use one of {algorithms}.",
+                mechanism=repr(mechanism),
+                algorithms=", ".join(scram.ALGORITHMS),
+            ),
+            "mechanism",
+        )
     if not user or not password:
         raise Rejected("A user and a password are needed.", "user" if not user else "password")
     salt = secrets.token_bytes(24)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 
 from controlplane.domain.access import AccessRecordKind, AclOperation, AclPattern, AclPermission, AclResource
+from controlplane.domain.phrases import sentence
 from controlplane.models import Acl
 from controlplane.models.change import Outcome
 from controlplane.services import access
@@ -46,12 +47,23 @@ def create_acl(
         ("permission", permission, PERMISSIONS),
     ):
         if value not in known:
-            raise Rejected(f"{value!r} is not a {field.replace('_', ' ')}; use one of {', '.join(known)}.", field)
+            raise Rejected(
+                sentence(
+                    "{value} is not a {field}; use one of {known}.",
+                    value=repr(value),
+                    field=field.replace("_", " "),
+                    known=", ".join(known),
+                ),
+                field,
+            )
     if not resource_name:
         raise Rejected("The resource name is empty; give a name, or * for all.", "resource_name")
     kind, colon, rest = principal.partition(":")
     if not (kind and colon and rest):
-        raise Rejected(f"Principal {principal!r} has no type; use the format User:alice.", "principal")
+        raise Rejected(
+            sentence("Principal {principal} has no type; use the format User:alice.", principal=repr(principal)),
+            "principal",
+        )
     access.require_imported()
     try:
         with transaction.atomic():
@@ -77,7 +89,7 @@ def delete_acl(acl_id: int, *, actor: str, comment: str = "") -> None:
     with transaction.atomic():
         row = Acl.objects.filter(pk=acl_id).first()
         if row is None or not Acl.objects.filter(pk=acl_id).delete()[0]:
-            raise Rejected(f"ACL {acl_id} does not exist; it may have been deleted already.")
+            raise Rejected(sentence("ACL {acl_id} does not exist; it may have been deleted already.", acl_id=acl_id))
         before = {
             "resource_type": row.resource_type,
             "pattern_type": row.pattern_type,

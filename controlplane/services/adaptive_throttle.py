@@ -19,6 +19,7 @@ from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain import progress, throttle
 from controlplane.domain.move_types import IN_FLIGHT
+from controlplane.domain.phrases import sentence
 from controlplane.domain.throttle import ProducerLatency
 from controlplane.models import Broker, Move
 from controlplane.models.move import MoveState
@@ -52,7 +53,10 @@ def floor_of(bounds: Bounds) -> int:
     throttles.check(floor)
     throttles.check(bounds.cap)
     if floor > bounds.cap:
-        raise Rejected(f"The minimum of {floor} bytes/s is above the maximum of {bounds.cap}.", "throttle_bytes_per_s")
+        raise Rejected(
+            sentence("The minimum of {floor} bytes/s is above the maximum of {cap}.", floor=floor, cap=bounds.cap),
+            "throttle_bytes_per_s",
+        )
     return floor
 
 

@@ -23,6 +23,7 @@ from controlplane.domain.alert_thresholds import (
     order_problem,
     value_problem,
 )
+from controlplane.domain.phrases import sentence
 from controlplane.models import AlertThreshold, AlertThresholdOverride
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds as selectors
@@ -42,7 +43,7 @@ def check_administrator(user: AbstractBaseUser | AnonymousUser, name: str) -> No
 def alter_threshold(name: str, value: float | None, *, actor: str, comment: str = "") -> None:
     """Set the threshold, in its unit. `value` None restores the default. Raises Rejected."""
     if name not in tuple(ThresholdName):
-        raise Rejected(f"There is no threshold {name!r}.", "name")
+        raise Rejected(sentence("There is no threshold {name}.", name=repr(name)), "name")
     key = ThresholdName(name)
     if value is not None and (problem := value_problem(key, value)) is not None:
         raise Rejected(problem, "value")
@@ -77,7 +78,7 @@ def override_threshold(name: str, subject: str, value: float | None, *, actor: s
     """Set the threshold for one object, in its unit. With `value` None the threshold of the cluster applies again. Raises Rejected. The object may be
     created later."""
     if name not in tuple(ThresholdName):
-        raise Rejected(f"There is no threshold {name!r}.", "name")
+        raise Rejected(sentence("There is no threshold {name}.", name=repr(name)), "name")
     key = ThresholdName(name)
     if (problem := object_problem(key, subject)) is not None:
         raise Rejected(problem, "subject")
@@ -94,7 +95,10 @@ def override_threshold(name: str, subject: str, value: float | None, *, actor: s
         if (problem := order_problem(after)) is not None:
             raise Rejected(problem, "value")
         if len(own) > OVERRIDES_MAX:
-            raise Rejected(f"At most {OVERRIDES_MAX} objects can override the threshold {name}.", "subject")
+            raise Rejected(
+                sentence("At most {max} objects can override the threshold {name}.", max=OVERRIDES_MAX, name=name),
+                "subject",
+            )
         rows = AlertThresholdOverride.objects.filter(name=key, subject=subject)
         if value is None:
             rows.delete()

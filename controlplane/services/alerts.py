@@ -21,7 +21,7 @@ from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import Block, LagStatus
-from controlplane.domain.phrases import Phrase, Value, to_json
+from controlplane.domain.phrases import Phrase, Value, phrase_to_json, to_json
 from controlplane.domain.progress import StallCause
 from controlplane.domain.text import coarse_count
 from controlplane.models import (
@@ -106,19 +106,23 @@ def evaluate(thresholds: AlertThresholds | None = None) -> bool:
                 ended_at=None,
                 words=_json(a),
             )
-            entries.append(AlertEntry(alert=row, at=now, kind=types.EntryKind.OPENED, text=a.text))
+            entries.append(_entry(row.pk, now, types.EntryKind.OPENED, alert.text_of(a)))
         for pk, a in changes.updated:
             Alert.objects.filter(pk=pk).update(severity=a.severity, text=a.text, do=a.do, words=_json(a), ended_at=None)
             if before[pk].ended_s is not None:
-                entries.append(AlertEntry(alert_id=pk, at=now, kind=types.EntryKind.REOPENED, text=a.text))
+                entries.append(_entry(pk, now, types.EntryKind.REOPENED, alert.text_of(a)))
             elif before[pk].severity != a.severity:
-                text = f"{before[pk].severity} → {a.severity}: {a.text}".replace("_", " ")
-                entries.append(AlertEntry(alert_id=pk, at=now, kind=types.EntryKind.CHANGED, text=text))
+                text = alert.severity_change(types.Severity(before[pk].severity), a)
+                entries.append(_entry(pk, now, types.EntryKind.CHANGED, text))
         Alert.objects.filter(pk__in=changes.resolved).update(ended_at=now)
         entries += [AlertEntry(alert_id=pk, at=now, kind=types.EntryKind.RESOLVED) for pk in changes.resolved]
         AlertEntry.objects.bulk_create(entries)
         Alert.objects.filter(ended_at__lt=now - KEPT).delete()
     return True
+
+
+def _entry(alert_id: int, at: datetime, kind: types.EntryKind, text: str) -> AlertEntry:
+    return AlertEntry(alert_id=alert_id, at=at, kind=kind, text=text, phrase=phrase_to_json(text))
 
 
 def _json(a: types.ComputedAlert) -> JsonObject:

@@ -26,6 +26,7 @@ from controlplane.domain.anomaly import (
     judge,
 )
 from controlplane.domain.history import HistorySubject
+from controlplane.domain.phrases import sentence
 from controlplane.models import Anomaly, AnomalySwitch, Broker, ConsumerGroup, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds, anomalies, history
@@ -132,7 +133,14 @@ def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
 def switch_alerts(name: str, alerts: bool, *, actor: str, comment: str = "") -> None:
     """Turn the alerts about anomalies of a metric on or off. Raises Rejected."""
     if name not in WATCHED_OF:
-        raise Rejected(f"There is no watched metric {name!r}. The metrics are: {', '.join(WATCHED_OF)}.", "name")
+        raise Rejected(
+            sentence(
+                "There is no watched metric {name}. The metrics are: {allowed}.",
+                name=repr(name),
+                allowed=", ".join(WATCHED_OF),
+            ),
+            "name",
+        )
     with transaction.atomic():
         before = anomalies.alerting()
         if alerts == WATCHED_OF[name].alerts:

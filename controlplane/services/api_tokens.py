@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from controlplane.domain.phrases import sentence
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
 from controlplane.models.change import Outcome
@@ -44,14 +45,14 @@ def create_token(
     """Create a token of the user `actor`. Returns its row and its text, which cannot be shown again. `limit` is the largest scope that the caller may give.
     Raises Rejected, and AlreadyExists for a name that the user has."""
     if not name.strip() or len(name) > NAME_CHARS_MAX:
-        raise Rejected(f"Give a name of 1 to {NAME_CHARS_MAX} characters.", "name")
+        raise Rejected(sentence("Give a name of 1 to {max} characters.", max=NAME_CHARS_MAX), "name")
     if not limit.permits(scope):
-        raise Rejected(f"Your role permits only tokens up to the scope {limit}.", "scope")
+        raise Rejected(sentence("Your role permits only tokens up to the scope {limit}.", limit=limit), "scope")
     if expires_at is not None and expires_at <= timezone.now():
         raise Rejected("The end must be in the future.", "expires_at")
     user = get_user_model().objects.get(username=actor)
     if ApiToken.objects.filter(user=user).count() >= TOKENS_PER_USER_MAX:
-        raise Rejected(f"You have {TOKENS_PER_USER_MAX} tokens. Revoke one that is not used.")
+        raise Rejected(sentence("You have {max} tokens. Revoke one that is not used.", max=TOKENS_PER_USER_MAX))
     text = MARK + secrets.token_urlsafe(RANDOM_BYTES)
     try:
         with transaction.atomic():
@@ -66,7 +67,9 @@ def create_token(
             given = {"scope": scope, "prefix": row.prefix, "expires_at": expires_at and expires_at.isoformat()}
             record(actor, "token.create", "token", name, comment=comment, after=given, outcome=Outcome.CONFIRMED)
     except IntegrityError:
-        raise AlreadyExists(f"You have a token named {name!r}. Choose another name, or revoke it.", "name") from None
+        raise AlreadyExists(
+            sentence("You have a token named {name}. Choose another name, or revoke it.", name=repr(name)), "name"
+        ) from None
     return row, text
 
 

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from controlplane.clients import spark
 from controlplane.domain import driver_restarts
+from controlplane.domain.phrases import sentence
 from controlplane.models import ArchiveBatch, ArchiveJob, Change, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
@@ -39,21 +40,27 @@ def start_archive(topics: Sequence[str], *, actor: str, comment: str = "") -> Ar
     if not names:
         raise Rejected("The request lists no topic.", "topics")
     if len(names) > TOPICS_MAX:
-        raise Rejected(f"{len(names)} topics; the maximum for one job is {TOPICS_MAX}.", "topics")
+        raise Rejected(
+            sentence("{count} topics; the maximum for one job is {max}.", count=len(names), max=TOPICS_MAX), "topics"
+        )
     known = set(ObservedTopic.objects.filter(name__in=names).values_list("name", flat=True))
     if missing := [n for n in names if n not in known]:
-        raise Rejected(f"Topic {missing[0]!r} does not exist.", "topics")
+        raise Rejected(sentence("Topic {missing} does not exist.", missing=repr(missing[0])), "topics")
     try:
         find_java()
     except JavaMissing as e:
-        raise Rejected(f"Spark needs Java. {e}") from e
+        raise Rejected(sentence("Spark needs Java. {detail}", detail=e)) from e
     with transaction.atomic():
         running = ArchiveJob.objects.filter(state__in=WORKING)
         if running.count() >= JOBS_RUNNING_MAX:
-            raise Rejected(f"{JOBS_RUNNING_MAX} jobs are running, which is the maximum; stop one first.")
+            raise Rejected(
+                sentence("{max} jobs are running, which is the maximum; stop one first.", max=JOBS_RUNNING_MAX)
+            )
         for job in running:
             if both := set(job.topics) & set(names):
-                raise Rejected(f"Topic {min(both)!r} is archived by job {job.pk} already.", "topics")
+                raise Rejected(
+                    sentence("Topic {both} is archived by job {id} already.", both=repr(min(both)), id=job.pk), "topics"
+                )
         job = ArchiveJob.objects.create(topics=names, actor=actor, comment=comment)
         job.folder = str(spark.folder_of(job.pk))
         job.save(update_fields=["folder"])
@@ -78,9 +85,15 @@ def stop_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
         )
         job = ArchiveJob.objects.filter(pk=job_id).first()
         if job is None:
-            raise Rejected(f"Archive job {job_id} does not exist.")
+            raise Rejected(sentence("Archive job {job_id} does not exist.", job_id=job_id))
         if not changed:
-            raise Rejected(f"Archive job {job_id} is {job.state}; only a running one can be stopped.")
+            raise Rejected(
+                sentence(
+                    "Archive job {job_id} is {state}; only a running one can be stopped.",
+                    job_id=job_id,
+                    state=job.state,
+                )
+            )
         record(actor, "archive.stop", "archive", str(job_id), comment=comment, object_id=f"archive-{job_id}")
         return job
 
@@ -99,9 +112,15 @@ def resume_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
         )
         job = ArchiveJob.objects.filter(pk=job_id).first()
         if job is None:
-            raise Rejected(f"Archive job {job_id} does not exist.")
+            raise Rejected(sentence("Archive job {job_id} does not exist.", job_id=job_id))
         if not changed:
-            raise Rejected(f"Archive job {job_id} is {job.state}; only a stopped or failed one can be resumed.")
+            raise Rejected(
+                sentence(
+                    "Archive job {job_id} is {state}; only a stopped or failed one can be resumed.",
+                    job_id=job_id,
+                    state=job.state,
+                )
+            )
         record(actor, "archive.resume", "archive", str(job_id), comment=comment, object_id=f"archive-{job_id}")
         return job
 

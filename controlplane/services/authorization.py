@@ -17,6 +17,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, PermissionsMixin
 
 from controlplane.domain.access import AclPattern
+from controlplane.domain.phrases import sentence
 from controlplane.domain.roles import (
     CLUSTER_NAME,
     FILTERED,
@@ -229,7 +230,7 @@ def check_access(*, user: str, access: str, resource_type: str, resource_name: s
     """Return whether the user may do this in the console, and why. Raises Rejected for an unknown user."""
     person = get_user_model().objects.filter(username=user).first()
     if person is None:
-        raise Rejected(f"There is no user {user!r} of the console.", "user")
+        raise Rejected(sentence("There is no user {user} of the console.", user=repr(user)), "user")
     requested, resource = Access(access), RoleResource(resource_type)
     rows = bindings_of(person.pk) if person.is_active else []
     permitting = [r for r in rows if _grant(r).permits(requested, resource, resource_name)]

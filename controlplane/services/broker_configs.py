@@ -17,6 +17,7 @@ from brokerd.cluster.requests import AlterConfigOp, OpType
 from brokerd.config import dynamic
 from brokerd.config.broker import BY_NAME
 from controlplane.domain.broker_config import OTHER_ACTIONS
+from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry, Broker
 from controlplane.services import access
 from controlplane.services.common import Rejected, audited
@@ -41,17 +42,20 @@ def preview_change(broker_id: int, configs: Mapping[str, str | None]) -> list[Co
     operations = _operations(configs)
     for op in operations:
         if op.name in OTHER_ACTIONS:
-            raise Rejected(f"{op.name} has its own action. {OTHER_ACTIONS[op.name]}", f"configs.{op.name}")
+            raise Rejected(
+                sentence("{name} has its own action. {advice}", name=op.name, advice=OTHER_ACTIONS[op.name]),
+                f"configs.{op.name}",
+            )
         if op.op is OpType.DELETE and op.name not in before:
-            raise Rejected(f"{op.name} has no dynamic value in this scope.", f"configs.{op.name}")
+            raise Rejected(sentence("{name} has no dynamic value in this scope.", name=op.name), f"configs.{op.name}")
         if op.op is OpType.SET and before.get(op.name) == op.value:
-            raise Rejected(f"{op.name} has this dynamic value already.", f"configs.{op.name}")
+            raise Rejected(sentence("{name} has this dynamic value already.", name=op.name), f"configs.{op.name}")
         _, problem = dynamic.apply_operations(BY_NAME, before, [op], broker_id)
         if problem is not None:
-            raise Rejected(f"{problem}.", f"configs.{op.name}")
+            raise Rejected(sentence("{problem}.", problem=problem), f"configs.{op.name}")
     _, problem = dynamic.apply_operations(BY_NAME, before, operations, broker_id)
     if problem is not None:
-        raise Rejected(f"{problem}.", "configs")
+        raise Rejected(sentence("{problem}.", problem=problem), "configs")
     return [ConfigChange(op.name, before.get(op.name), op.value) for op in operations]
 
 
@@ -78,7 +82,12 @@ def alter_configs(
         for change in changes:
             if reviewed is not None and reviewed.get(change.name) != change.now:
                 raise Rejected(
-                    f"{change.name} was changed to {change.now!r} after the review. Review it again.", "configs"
+                    sentence(
+                        "{name} was changed to {now} after the review. Review it again.",
+                        name=change.name,
+                        now=repr(change.now),
+                    ),
+                    "configs",
                 )
         before, generation = _current_settings(broker_id)
         access.put_settings(
@@ -105,7 +114,7 @@ def _current_settings(broker_id: int) -> tuple[dict[str, str], int]:
     else:
         broker = Broker.objects.filter(pk=broker_id).first()
         if broker is None:
-            raise Rejected(f"Broker {broker_id} does not exist.", "broker_id")
+            raise Rejected(sentence("Broker {broker_id} does not exist.", broker_id=broker_id), "broker_id")
         logged, generation = broker.configs, broker.config_generation
     row = AccessEntry.objects.filter(kind=BROKER, key=str(broker_id)).first()
     if row is not None and row.generation >= generation:

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from brokerd.cluster.cordons import ALL_DIRECTORIES, CORDONED, LEADERSHIP
 from brokerd.cluster.requests import AlterConfigOp, OpType
+from controlplane.domain.phrases import sentence
 from controlplane.domain.scope import DrainScope
 from controlplane.models import Broker, Move
 from controlplane.selectors.brokers import drained_by
@@ -26,7 +27,10 @@ def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     others = [b for b in Broker.objects.exclude(pk=broker_id) if b.alive and b.configs.get(CORDONED) != ALL_DIRECTORIES]
     if not others:
         refused = Rejected(
-            f"Broker {broker_id} is the last live broker that is not cordoned: new topics could not be placed."
+            sentence(
+                "Broker {broker_id} is the last live broker that is not cordoned: new topics could not be placed.",
+                broker_id=broker_id,
+            )
         )
         record_refusal(actor, "broker.cordon", "broker", str(broker_id), refused, comment=comment)
         raise refused
@@ -72,7 +76,9 @@ def end_drain(end: Callable[..., Move], move_id: int, *, actor: str, comment: st
     with recorded_refusals(actor, "move.end_drain", "move", str(move_id), comment=comment), transaction.atomic():
         move = end(move_id, actor=actor, comment=comment)
         if not isinstance(move.scope, DrainScope):
-            raise Rejected(f"Move {move_id} is not a drain: it has no broker to uncordon.", "uncordon")
+            raise Rejected(
+                sentence("Move {move_id} is not a drain: it has no broker to uncordon.", move_id=move_id), "uncordon"
+            )
         for broker_id in drained_by(move.scope):
             restore(broker_id, actor=actor, comment=comment)
         return move
@@ -102,7 +108,7 @@ def drain(
 def _row(broker_id: int, verb: str, actor: str, comment: str) -> Broker:
     row = Broker.objects.filter(pk=broker_id).first()
     if row is None:
-        refused = Rejected(f"Broker {broker_id} does not exist.", "broker_id")
+        refused = Rejected(sentence("Broker {broker_id} does not exist.", broker_id=broker_id), "broker_id")
         record_refusal(actor, verb, "broker", str(broker_id), refused, comment=comment)
         raise refused
     return row

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
+from controlplane.domain.phrases import sentence
 from controlplane.domain.quota import entity_text
 from controlplane.selectors.bulk_lists import row_ids
 from controlplane.selectors.quotas import quota_rows, quota_shape
@@ -69,7 +70,7 @@ def delete(kind: BulkAccessKind, keys: Sequence[str], *, actor: str, comment: st
         elif key.isascii() and key.isdigit():
             quotas.delete_quota(int(key), actor=actor, comment=comment)
         else:
-            raise Rejected(f"{key!r} is no number of a quota.")
+            raise Rejected(sentence("{key} is no number of a quota.", key=repr(key)))
 
     return [_result(names.get(key, key), partial(delete_one, key)) for key in dict.fromkeys(keys)]
 
@@ -85,7 +86,11 @@ def _result(name: str, run: Callable[[], None]) -> BulkAccessResult:
 def _limit(keys: Sequence[str]) -> None:
     if len(keys) > ROWS_MAX:
         raise Rejected(
-            f"{len(keys):,} rows are more than {ROWS_MAX:,}, the limit of a bulk deletion. Narrow the filter, or select rows."
+            sentence(
+                "{count} rows are more than {max}, the limit of a bulk deletion. Narrow the filter, or select rows.",
+                count=f"{len(keys):,}",
+                max=f"{ROWS_MAX:,}",
+            )
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.domain.phrases import sentence
 from controlplane.models import Alert
 from controlplane.selectors.bulk_lists import row_ids
 from controlplane.selectors.visibility import visible
@@ -57,7 +58,13 @@ def _problem(alert: Alert) -> str:
 def acknowledge(keys: Sequence[str], *, actor: str, comment: str = "") -> list[BulkAlertResult]:
     """Acknowledge them one after the other, each with its change in the audit log. Raises Rejected for too many."""
     if len(keys) > ALERTS_MAX:
-        raise Rejected(f"{len(keys):,} alerts are more than {ALERTS_MAX:,}, the limit of an acknowledgement.")
+        raise Rejected(
+            sentence(
+                "{count} alerts are more than {max}, the limit of an acknowledgement.",
+                count=f"{len(keys):,}",
+                max=f"{ALERTS_MAX:,}",
+            )
+        )
     kinds = {row.key: row.name for row in preview(keys)}
     results = []
     for number in row_ids(list(dict.fromkeys(keys))):

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from django.db.models import Count, Q
 
+from controlplane.domain.phrases import sentence
 from controlplane.models import ConsumerGroup
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, needs_reason
@@ -69,7 +70,11 @@ def delete_groups(group_ids: Sequence[str], *, actor: str, comment: str) -> list
 def _limit(group_ids: Sequence[str]) -> None:
     if len(group_ids) > GROUPS_MAX:
         raise Rejected(
-            f"{len(group_ids):,} groups are more than {GROUPS_MAX:,}, the limit of a bulk deletion. Narrow the filter, or select groups."
+            sentence(
+                "{count} groups are more than {max}, the limit of a bulk deletion. Narrow the filter, or select groups.",
+                count=f"{len(group_ids):,}",
+                max=f"{GROUPS_MAX:,}",
+            )
         )
 
 

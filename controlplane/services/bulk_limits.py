@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from brokerd.cluster.quota_entities import CONNECTIONS, IP, USER, entity_of, value_problem
+from controlplane.domain.phrases import sentence
 from controlplane.domain.quota import entity_text
 from controlplane.models import AccessEntry, Move, MovePartition
 from controlplane.models.move import FINISHED_STATES
@@ -145,5 +146,9 @@ def _run_for_each(rows: Sequence[BulkLimitRow], run: Callable[[BulkLimitRow], No
 def _at_most(keys: Sequence[str], most: int) -> None:
     if len(keys) > most:
         raise Rejected(
-            f"{len(keys):,} rows are more than {most:,}, the limit of this change. Narrow the filter, or select rows."
+            sentence(
+                "{count} rows are more than {max}, the limit of this change. Narrow the filter, or select rows.",
+                count=f"{len(keys):,}",
+                max=f"{most:,}",
+            )
         )

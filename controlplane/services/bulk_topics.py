@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from brokerd.cluster.configs import contradiction
 from brokerd.cluster.model import INTERNAL_TOPICS
+from controlplane.domain.phrases import sentence
 from controlplane.models import MovePartition, ObservedTopic, Topic
 from controlplane.services.common import Rejected, needs_reason
 from controlplane.services.topic_problems import config_problems
@@ -77,7 +78,11 @@ def preview(names: Sequence[str], change: BulkChange) -> list[BulkRow]:
     """The effect of the change on each topic, in the order of `names`. Names without a topic are omitted. Raises Rejected for too many."""
     if len(names) > TOPICS_MAX:
         raise Rejected(
-            f"{len(names):,} topics are more than {TOPICS_MAX:,}, the limit of a bulk operation. Narrow the filter, or select topics."
+            sentence(
+                "{count} topics are more than {max}, the limit of a bulk operation. Narrow the filter, or select topics.",
+                count=f"{len(names):,}",
+                max=f"{TOPICS_MAX:,}",
+            )
         )
     rows = {t.name: t for t in Topic.objects.filter(name__in=names, deleted_at__isnull=True)}
     ids = [t.id for t in rows.values()]
@@ -125,7 +130,13 @@ def execute(generations: Mapping[str, int], change: BulkChange, *, actor: str, c
     """Change each topic whose generation is still the given one. Raises Rejected if the whole operation is invalid."""
     needs_reason(comment)
     if len(generations) > TOPICS_MAX:
-        raise Rejected(f"{len(generations):,} topics are more than {TOPICS_MAX:,}, the limit of a bulk operation.")
+        raise Rejected(
+            sentence(
+                "{count} topics are more than {max}, the limit of a bulk operation.",
+                count=f"{len(generations):,}",
+                max=f"{TOPICS_MAX:,}",
+            )
+        )
     if problems := problems_of(change):
         raise Rejected(problems[0], "configs")
     return [_change_one(name, generation, change, actor, comment) for name, generation in generations.items()]

@@ -35,7 +35,7 @@ from controlplane.domain.document_plan import (
     difference,
     digest_of,
 )
-from controlplane.domain.text import count_text
+from controlplane.domain.phrases import number_of, sentence
 from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource, Topic
 from controlplane.models.change import Outcome
 from controlplane.selectors import cluster_documents as selectors
@@ -98,16 +98,23 @@ def drift_of(plan_id: int) -> DocumentDifference:
     """The difference between the current state and the document of an applied plan: the changes of another `apply`. Raises Rejected."""
     row = _get(plan_id)
     if row.applied_at is None:
-        raise Rejected(f"Document plan {row.pk} is not applied. Only an applied document has drift.")
+        raise Rejected(sentence("Document plan {id} is not applied. Only an applied document has drift.", id=row.pk))
     if row.document is None:
         raise Rejected(
-            f"The document of plan {row.pk} is not stored any more. The newest {DOCUMENTS_KEPT} plans of an owner and its last applied one have "
-            "their documents. Compare the file instead."
+            sentence(
+                "The document of plan {id} is not stored any more. The newest {count} plans of an owner and its last applied one have their documents. Compare the file instead.",
+                id=row.pk,
+                count=DOCUMENTS_KEPT,
+            )
         )
     try:
         return compare_document(row.document, prune=row.prune, take_over=row.take_over)
     except InvalidDocument as faults:
-        raise Rejected(f"The document of plan {row.pk} is not valid for this version of Weir: {faults}") from None
+        raise Rejected(
+            sentence(
+                "The document of plan {id} is not valid for this version of Weir: {faults}", id=row.pk, faults=faults
+            )
+        ) from None
 
 
 def _forget_old(owner: str) -> None:
@@ -173,7 +180,12 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
         if row.applied_at is not None:
             return row
         if not is_administrator and any(s.kind is ResourceKind.ROLE_BINDING for s in selectors.steps_of(row)):
-            raise Rejected(f"{role_bindings.NEEDS_ADMINISTRATOR} This plan has some. Nothing was changed.")
+            raise Rejected(
+                sentence(
+                    "{needs_administrator} This plan has some. Nothing was changed.",
+                    needs_administrator=role_bindings.NEEDS_ADMINISTRATOR,
+                )
+            )
         _check_unchanged(row)
     steps = selectors.steps_of(row)
     for number in range(len(steps)):
@@ -198,8 +210,13 @@ def _check_unchanged(row: DocumentPlan) -> None:
     if changed:
         more = f"; and {len(changed) - CHANGES_NAMED_MAX} more" if len(changed) > CHANGES_NAMED_MAX else ""
         raise Rejected(
-            f"{count_text(len(changed), 'resource')} changed since document plan {row.pk} was made: "
-            f"{'; '.join(changed[:CHANGES_NAMED_MAX])}{more}. Nothing was changed. Plan the document again."
+            sentence(
+                "{resources} changed since document plan {id} was made: {changed}{more}. Nothing was changed. Plan the document again.",
+                resources=number_of(len(changed), "{count} resource", "{count} resources"),
+                id=row.pk,
+                changed="; ".join(changed[:CHANGES_NAMED_MAX]),
+                more=more,
+            )
         )
 
 
@@ -339,7 +356,13 @@ def _execute_route(step: DocumentStep, desired: dict[str, object], actor: str, c
 def _get(plan_id: int) -> DocumentPlan:
     row = DocumentPlan.objects.filter(pk=plan_id).first()
     if row is None:
-        raise Rejected(f"Document plan {plan_id} does not exist; plans are deleted after {KEPT.days} days.")
+        raise Rejected(
+            sentence(
+                "Document plan {plan_id} does not exist; plans are deleted after {days} days.",
+                plan_id=plan_id,
+                days=KEPT.days,
+            )
+        )
     return row
 
 

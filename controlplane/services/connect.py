@@ -25,6 +25,7 @@ from controlplane.clients.connect import (
 from controlplane.clients.connectors import ConfigDefinition, ValidatedConfig
 from controlplane.domain.connect import hidden, hidden_value, restored, without_secrets
 from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.selectors.connect import client_of, config_version, secret_names
 from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
@@ -107,7 +108,10 @@ def create_connector(cluster: str, name: str, config: Mapping[str, str], *, acto
         needs_reason(comment)
         client = client_of(cluster)
         if _stored_config(client, name) is not None:
-            raise AlreadyExists(f"Connect cluster {cluster} has a connector {name!r} already.", "name")
+            raise AlreadyExists(
+                sentence("Connect cluster {cluster} has a connector {name} already.", cluster=cluster, name=repr(name)),
+                "name",
+            )
         if CHARS_REFUSED & set(name) or name.strip() in (".", ".."):
             raise Rejected("A name has no / \\ % and ;: Kafka Connect workers refuse paths with them.", "name")
         complete = _complete(client, name, config, None)
@@ -137,7 +141,9 @@ def change_connector(
         client = client_of(cluster)
         stored = _stored_config(client, name)
         if stored is None:
-            raise Rejected(f"Connect cluster {cluster} has no connector {name!r}.", "name")
+            raise Rejected(
+                sentence("Connect cluster {cluster} has no connector {name}.", cluster=cluster, name=repr(name)), "name"
+            )
         if version and version != config_version(stored):
             raise Rejected(CHANGED_MEANWHILE)
         complete = _complete(client, name, config, stored)
@@ -233,11 +239,18 @@ def _complete(
 ) -> dict[str, str]:
     """The config with its name and with the stored secrets."""
     if not name.strip() or len(name) > NAME_CHARS_MAX or not name.isprintable():
-        raise Rejected(f"A name has 1 to {NAME_CHARS_MAX} characters.", "name")
+        raise Rejected(sentence("A name has 1 to {max} characters.", max=NAME_CHARS_MAX), "name")
     if not config.get(CLASS, "").strip():
         raise MisfitValue("config", [(f"$.{CLASS}", f"{CLASS} is required.")])
     if len(config) > CONFIGS_MAX or any(len(v) > VALUE_CHARS_MAX for v in config.values()):
-        raise Rejected(f"At most {CONFIGS_MAX:,} configs with {VALUE_CHARS_MAX:,} characters each.", "config")
+        raise Rejected(
+            sentence(
+                "At most {max} configs with {max_2} characters each.",
+                max=f"{CONFIGS_MAX:,}",
+                max_2=f"{VALUE_CHARS_MAX:,}",
+            ),
+            "config",
+        )
     secrets = secret_names(client, config)
     complete, unknown = restored(config, stored or {}, secrets)
     if unknown:

@@ -29,10 +29,10 @@ from controlplane.domain.dead_letters import (
     DeadLetterFilters,
     ResendTarget,
     build_resent_record,
-    has_group,
     place_text,
     with_headers,
 )
+from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord, check_record
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.models import DeadLetterBatch, ObservedPartition, SentDeadLetter
@@ -146,7 +146,8 @@ def send(
         chosen = set(places)
         if not 1 <= len(chosen) <= PLACES_MAX:
             raise Rejected(
-                f"{len(chosen)} dead letters is out of range; send 1 to {PLACES_MAX} in a request.", "places"
+                sentence("{count} dead letters is out of range; send 1 to {max}.", count=len(chosen), max=PLACES_MAX),
+                "places",
             )
         if edited is not None and len(chosen) != 1:
             raise Rejected("An edited record replaces exactly one dead letter.", "places")
@@ -155,7 +156,7 @@ def send(
             by_partition.setdefault(partition, set()).add(offset)
         found = _read_letters(letter_topic, by_partition)
         made = _prepare(user, letter_topic, to, target, found, edited)
-        _check_groups(made.letters, target)
+        failed_records.check_groups(made.letters, target)
     result = _send_audited(user, letter_topic, target, made, requested | {"edited": edited is not None}, comment)
     return replace(result, missing=len(chosen) - len(found))
 
@@ -177,14 +178,19 @@ def send_matching(
         if read.summary.problems:
             p = read.summary.problems[0]
             raise Rejected(
-                f"Partition {letter_topic.dead_topic}-{p.partition} could not be read: {p.problem}. Nothing was sent."
+                sentence(
+                    "{topic}-{partition} could not be read: {detail}. Nothing was sent.",
+                    topic=letter_topic.dead_topic,
+                    partition=p.partition,
+                    detail=p.problem,
+                )
             )
         found = [
             Letter(p, r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp), to, None)
             for p, r in read.records
         ]
         made = _prepare(user, letter_topic, to, target, found)
-        _check_groups(made.letters, target)
+        failed_records.check_groups(made.letters, target)
     result = _send_audited(user, letter_topic, target, made, requested | {"records": len(found)}, comment)
     return replace(result, resume=read.summary.resume)
 
@@ -198,7 +204,8 @@ def _check(user: User, letter_topic: DeadLetterTopic, target: ResendTarget, comm
         return ""
     to = letter_topic.topic if target is ResendTarget.TOPIC else letter_topic.retry_topic
     if to is None:
-        raise Rejected(f"{letter_topic.topic} has no retry topic; weir.retry.enable=true creates it.", "target")
+        text = sentence("{topic} has no retry topic; weir.retry.enable=true creates it.", topic=letter_topic.topic)
+        raise Rejected(text, "target")
     check_target(to, None)
     return to
 
@@ -235,16 +242,6 @@ def _prepare(
     return made
 
 
-def _check_groups(letters: Sequence[Letter], target: ResendTarget) -> None:
-    if target is ResendTarget.RETRY and (without := [x for x in letters if not has_group(x.record)]):
-        place = f"{without[0].partition}@{without[0].offset}"
-        raise Rejected(
-            f"{len(without)} dead letters have no header x-retry-group, for example {place}: no group would process them. "
-            "Send them to the topic.",
-            "target",
-        )
-
-
 def _missing(letter_topic: DeadLetterTopic, partition: int, offset: int) -> str:
     return f"{letter_topic.dead_topic}-{partition} has no record at offset {offset}. Retention may have removed it."
 
@@ -254,22 +251,25 @@ def _read_letters(letter_topic: DeadLetterTopic, chosen: Mapping[int, set[int]])
     known = set(ObservedPartition.objects.filter(topic__name=letter_topic.dead_topic).values_list("index", flat=True))
     found: list[Letter] = []
     for partition, offsets in sorted(chosen.items()):
+        where = {"topic": letter_topic.dead_topic, "partition": partition}
         if partition not in known:
-            raise Rejected(f"Partition {letter_topic.dead_topic}-{partition} does not exist.", "partition")
+            raise Rejected(sentence("Partition {topic}-{partition} does not exist.", **where), "partition")
         first, last = min(offsets), max(offsets)
         if last - first >= OFFSETS_SPAN_MAX:
             raise Rejected(
-                f"The dead letters of partition {partition} are too far apart in the log. Send them in several requests.",
+                sentence(
+                    "Dead letters of {topic}-{partition} are too far apart. Send them in several requests.", **where
+                ),
                 "places",
             )
         try:
             read = record_range.read_range(letter_topic.dead_topic, partition, first, last, REQUEST_BYTES_MAX)
         except NoAnswer as error:
             raise Rejected(
-                f"{letter_topic.dead_topic}-{partition} could not be read: {error}. Nothing was sent."
+                sentence("{topic}-{partition} could not be read: {detail}. Nothing was sent.", detail=error, **where)
             ) from None
         if not read.complete:
-            raise Rejected(f"The dead letters of partition {partition} are too large for one request. Send fewer.")
+            raise Rejected(sentence("The dead letters of {topic}-{partition} are too large. Send fewer.", **where))
         found += [Letter(partition, offset, r, "", None) for offset, r in read.records if offset in offsets]
         _forget_below(letter_topic, partition, read.start_offset)
     return found

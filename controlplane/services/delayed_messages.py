@@ -18,6 +18,7 @@ from brokerd.delivery.delayed_records import delivery_time
 from brokerd.wire.records import Record
 from controlplane.clients import record_range
 from controlplane.clients.connection import NoAnswer
+from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import RECORD_BYTES_MAX, NewRecord
 from controlplane.selectors import delayed_messages as selectors
 from controlplane.selectors.delayed_messages import PendingList
@@ -133,14 +134,29 @@ def _find(user: User, topic: str, partition: int, offset: int) -> _Cancellable |
     if front is None:
         return None
     if partition not in leaders_of(front):
-        raise Rejected(f"Partition {front}-{partition} does not exist.", "partition")
+        raise Rejected(
+            sentence("Partition {front}-{partition} does not exist.", front=front, partition=partition), "partition"
+        )
     try:
         read = record_range.read_range(front, partition, offset, offset, RECORD_BYTES_MAX)
     except NoAnswer as error:
-        raise Rejected(f"{front}-{partition} could not be read: {error}. Try again when it has a leader.") from None
+        raise Rejected(
+            sentence(
+                "{front}-{partition} could not be read: {detail}. Try again when it has a leader.",
+                front=front,
+                partition=partition,
+                detail=error,
+            )
+        ) from None
     if not read.records:
         raise Rejected(
-            f"{front}-{partition} has no record at offset {offset}: it was delivered or cancelled.", "offset"
+            sentence(
+                "{front}-{partition} has no record at offset {offset}: it was delivered or cancelled.",
+                front=front,
+                partition=partition,
+                offset=offset,
+            ),
+            "offset",
         )
     record = read.records[0][1]
     at = delivery_time(
@@ -148,15 +164,21 @@ def _find(user: User, topic: str, partition: int, offset: int) -> _Cancellable |
         record.timestamp_ms or 0,
     )
     if not isinstance(at, int):
-        raise Rejected(f"The record at offset {offset} has no delivery time; it is a cancellation.", "offset")
+        raise Rejected(
+            sentence("The record at offset {offset} has no delivery time; it is a cancellation.", offset=offset),
+            "offset",
+        )
     if record.key is None:
         raise Rejected("The record has no key. A record is cancelled by a tombstone with its key.", "offset")
     rows = _pending(topic, partition, record.key, at, at + 1).rows
     own = next((r for r in rows if r.offset == offset), None)
     if own is None:
-        raise Rejected(f"The record at offset {offset} is not pending: it was delivered or cancelled.", "offset")
+        raise Rejected(
+            sentence("The record at offset {offset} is not pending: it was delivered or cancelled.", offset=offset),
+            "offset",
+        )
     if own.cancelled:
-        raise Rejected(f"The record at offset {offset} is cancelled already.", "offset")
+        raise Rejected(sentence("The record at offset {offset} is cancelled already.", offset=offset), "offset")
     all_of_key = _pending(topic, partition, record.key, None, None)
     preview = CancelPreview(
         topic=topic,
@@ -176,7 +198,14 @@ def _pending(topic: str, partition: int, key: bytes, from_ms: int | None, to_ms:
     found = selectors.look_up(topic, key=key, partition=partition, from_ms=from_ms, to_ms=to_ms, limit=COUNTED_MAX)
     if found is None or found.missing:
         problem = found.missing[0].problem if found is not None else "the front topic was deleted."
-        raise Rejected(f"The delayed messages of {topic}-{partition} are unknown now: {problem}")
+        raise Rejected(
+            sentence(
+                "The delayed messages of {topic}-{partition} are unknown now: {problem}",
+                topic=topic,
+                partition=partition,
+                problem=problem,
+            )
+        )
     return found
 
 

@@ -22,11 +22,13 @@ from controlplane.domain.dead_letters import (
     FailedRecord,
     ResendTarget,
     failed_record,
+    has_group,
     place_text,
     restore_failed_record,
     retry_headers,
     with_headers,
 )
+from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import Header, NewRecord
 from controlplane.models import Topic
 from controlplane.selectors.dead_letters import retry_topic_of
@@ -70,9 +72,9 @@ class Restored:
 def check_source(user: User, topic: str) -> None:
     """Raises PermissionDenied."""
     if reason := records.read_denial(user, topic) or produce_denial(user, topic):
-        raise PermissionDenied(f"{topic}: {reason}")
+        raise PermissionDenied(sentence("{topic}: {reason}", topic=topic, reason=reason))
     if masking.rules_for(user, topic):
-        raise PermissionDenied(f"{topic}: {MASKED_SOURCE}")
+        raise PermissionDenied(sentence("{topic}: {reason}", topic=topic, reason=MASKED_SOURCE))
 
 
 def restore(
@@ -163,3 +165,17 @@ def _source(row: Topic, failed: FailedRecord, needed: Sequence[Header]) -> str:
 def _earlier(letter: NewRecord, created_at: datetime) -> bool:
     at_ms = letter.timestamp_ms
     return at_ms is not None and datetime.fromtimestamp(at_ms / 1000, UTC) < created_at
+
+
+def check_groups(letters: Sequence[Letter], target: ResendTarget) -> None:
+    """Raises Rejected for a dead letter that no group would read from the retry topic."""
+    if target is ResendTarget.RETRY and (without := [x for x in letters if not has_group(x.record)]):
+        place = f"{without[0].partition}@{without[0].offset}"
+        raise Rejected(
+            sentence(
+                "{count} dead letters have no header x-retry-group, for example {place}: no group would process them. Send them to the topic.",
+                count=len(without),
+                place=place,
+            ),
+            "target",
+        )

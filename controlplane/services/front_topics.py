@@ -26,6 +26,7 @@ from brokerd.cluster.configs import (
     half_topic_name,
     retry_topic_name,
 )
+from controlplane.domain.phrases import sentence
 from controlplane.models import Topic
 from controlplane.services.common import Rejected
 
@@ -99,12 +100,20 @@ def check_alteration(
             continue
         if partitions is not None and partitions != row.partitions:
             raise Rejected(
-                f"{row.name!r} has as many partitions as {target!r}; add partitions to {target!r}.", "partitions"
+                sentence(
+                    "{name} has as many partitions as {target}; add partitions to {target}.",
+                    name=repr(row.name),
+                    target=repr(target),
+                ),
+                "partitions",
             )
         for enable in (DELAY_ENABLE, HALF_ENABLE, RETRY_ENABLE):
             desired = str(set_configs.get(enable, "")).lower()
             if desired == "true" and row.configs.get(enable) != "true":
-                raise Rejected(f"{row.name!r} is a front topic; it cannot have one itself.", f"configs.{enable}")
+                raise Rejected(
+                    sentence("{name} is a front topic; it cannot have one itself.", name=repr(row.name)),
+                    f"configs.{enable}",
+                )
 
 
 def _read_only(marker: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.clients.group_offsets import GroupOffsetsClient
+from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record, recorded_refusals
 
@@ -19,7 +20,14 @@ def remove_member(group_id: str, member_id: str, *, actor: str, comment: str = "
                 status = client.status()
                 member = next((m for m in status.members if member_id in (m.member_id, m.instance_id)), None)
                 if member is None:
-                    raise Rejected(f"Group {group_id!r} has no member {member_id!r}.", "member_id")
+                    raise Rejected(
+                        sentence(
+                            "Group {group_id} has no member {member_id}.",
+                            group_id=repr(group_id),
+                            member_id=repr(member_id),
+                        ),
+                        "member_id",
+                    )
                 before = {"member_id": member.member_id, "instance_id": member.instance_id, "host": member.host}
                 try:
                     client.remove_member(member, status.consumer_protocol, f"removed by {actor}")
@@ -37,9 +45,9 @@ def remove_member(group_id: str, member_id: str, *, actor: str, comment: str = "
                     )
                     return Outcome.UNKNOWN
         except NoAnswer as e:
-            raise Rejected(f"The cluster did not respond: {e}") from e
+            raise Rejected(sentence("The cluster did not respond: {detail}", detail=e)) from e
         except Declined as e:
-            raise Rejected(f"The coordinator declined: {e}") from e
+            raise Rejected(sentence("The coordinator declined: {detail}", detail=e)) from e
     outcome = Outcome.CONFIRMED if left else Outcome.UNKNOWN
     detail = "" if left else "The coordinator still lists the member."
     record(actor, VERB, "group", group_id, comment=comment, before=before, outcome=outcome, detail=detail)

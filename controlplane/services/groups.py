@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controlplane.domain.phrases import sentence
 from controlplane.models import ConsumerGroup
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record, recorded_refusals
@@ -23,7 +24,11 @@ def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
     with recorded_refusals(actor, "group.delete", "group", group_id[:255], comment=comment):
         if row is not None and row.member_count:
             raise Rejected(
-                f"Group {group_id!r} has {row.member_count} members; stop its consumers first, or their offsets would be lost."
+                sentence(
+                    "Group {group_id} has {member_count} members; stop its consumers first, or their offsets would be lost.",
+                    group_id=repr(group_id),
+                    member_count=row.member_count,
+                )
             )
         try:
             kafka.delete_group(group_id)
@@ -40,7 +45,9 @@ def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
             )
             return Outcome.UNKNOWN
         except Declined as e:
-            raise Rejected(f"Group {group_id!r} was not deleted: {e}") from e
+            raise Rejected(
+                sentence("Group {group_id} was not deleted: {detail}", group_id=repr(group_id), detail=e)
+            ) from e
     ConsumerGroup.objects.filter(pk=group_id).delete()
     record(actor, "group.delete", "group", group_id[:255], comment=comment, before=before, outcome=Outcome.CONFIRMED)
     return Outcome.CONFIRMED

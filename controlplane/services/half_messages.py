@@ -13,6 +13,7 @@ from brokerd.cluster.configs import half_topic_name
 from brokerd.delivery.half_messages import HalfDecision
 from brokerd.delivery.half_records import DECISION, HALF_ID
 from controlplane.clients import producer
+from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import NewRecord
 from controlplane.domain.transactions import parse_target
 from controlplane.models.change import Outcome
@@ -24,6 +25,10 @@ EFFECTS = {
     HalfDecision.COMMIT: "The message is delivered to {topic}, and consumers receive it. This cannot be undone.",
     HalfDecision.ROLLBACK: "The message is never delivered to {topic}, and is deleted. This cannot be undone.",
 }
+TITLES = {
+    HalfDecision.COMMIT: "Commit a half message of {partition}",
+    HalfDecision.ROLLBACK: "Rollback a half message of {partition}",
+}
 VERBS = {HalfDecision.COMMIT: "half.commit", HalfDecision.ROLLBACK: "half.rollback"}
 DONE = {HalfDecision.COMMIT: "committed", HalfDecision.ROLLBACK: "rolled back"}
 
@@ -32,13 +37,26 @@ def _find(target: str) -> tuple[str, int, int, selectors.HalfMessageRow | None]:
     """(topic, partition, offset, undecided message). Raises Rejected if it is unknown whether the message is undecided."""
     parsed = parse_target(target)
     if parsed is None:
-        raise Rejected(f"{target!r} is not topic-partition@offset, for example orders-3@1234.", "target")
+        raise Rejected(
+            sentence("{target} is not topic-partition@offset, for example orders-3@1234.", target=repr(target)),
+            "target",
+        )
     topic, index, offset = parsed
     found = selectors.undecided(topic, index, offset)
     if found is None:
-        raise Rejected(f"Topic {topic!r} has no half messages; set weir.half.enable=true to use them.", "target")
+        raise Rejected(
+            sentence("Topic {topic} has no half messages; set weir.half.enable=true to use them.", topic=repr(topic)),
+            "target",
+        )
     if found.missing:
-        raise Rejected(f"The half messages of {topic}-{index} are unknown now: {found.missing[0].problem}")
+        raise Rejected(
+            sentence(
+                "The half messages of {topic}-{index} are unknown now: {problem}",
+                topic=topic,
+                index=index,
+                problem=found.missing[0].problem,
+            )
+        )
     return topic, index, offset, next((r for r in found.rows if r.offset == offset), None)
 
 
@@ -46,12 +64,23 @@ def _show(decision: HalfDecision, target: str, arguments: Mapping[str, object]) 
     topic, index, offset, row = _find(target)
     if row is None:
         raise Rejected(
-            f"No undecided half message of {topic}-{index} has offset {offset}: it was decided or has expired."
+            sentence(
+                "No undecided half message of {topic}-{index} has offset {offset}: it was decided or has expired.",
+                topic=topic,
+                index=index,
+                offset=offset,
+            )
         )
     lines = (
-        f"Half message {row.half_id!r} in partition {index} of {half_topic_name(topic)}, offset {offset}.",
-        EFFECTS[decision].format(topic=topic),
-        "If its producer decides first, that decision counts.",
+        sentence(
+            "Half message {half_id} in partition {partition} of {topic}, offset {offset}.",
+            half_id=repr(row.half_id),
+            partition=index,
+            topic=half_topic_name(topic),
+            offset=offset,
+        ),
+        sentence(EFFECTS[decision], topic=topic),
+        sentence("If its producer decides first, that decision counts."),
     )
     facts = {
         "topic": topic,
@@ -60,8 +89,8 @@ def _show(decision: HalfDecision, target: str, arguments: Mapping[str, object]) 
         "half_id_hex": row.half_id_hex,
         "written_at": row.written_at.isoformat(),
     }
-    title = f"{decision.value.capitalize()} a half message of {topic}-{index}"
-    return Shown(title, lines, facts, (f"Checks sent to its producers: {row.checks}.",))
+    title = sentence(TITLES[decision], partition=f"{topic}-{index}")
+    return Shown(title, lines, facts, (sentence("Checks sent to its producers: {count}.", count=row.checks),))
 
 
 def _decide(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:

@@ -25,6 +25,7 @@ from controlplane.domain.healing import (
     verdict,
 )
 from controlplane.domain.health import CheckName, CheckState
+from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, HealingRun, HealingSetting, HealthResult, ReplicaDamageReport
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind
@@ -166,9 +167,21 @@ def alter_action(
     """Set mode and limits of an action; None keeps a limit. Raises Rejected."""
     row = selectors.healing_action(action)
     if row is None:
-        raise Rejected(f"There is no action {action!r}. The actions are: {', '.join(RULES)}.", "action")
+        raise Rejected(
+            sentence(
+                "There is no action {action}. The actions are: {allowed}.",
+                action=repr(action),
+                allowed=", ".join(RULES),
+            ),
+            "action",
+        )
     if mode not in list(HealingMode):
-        raise Rejected(f"There is no mode {mode!r}. The modes are: {', '.join(HealingMode)}.", "mode")
+        raise Rejected(
+            sentence(
+                "There is no mode {mode}. The modes are: {allowed}.", mode=repr(mode), allowed=", ".join(HealingMode)
+            ),
+            "mode",
+        )
     wait, most = row.cool_down_s if cool_down_s is None else cool_down_s, row.per_hour if per_hour is None else per_hour
     if (problem := limits_problem(wait, most)) is not None:
         raise Rejected(problem[1], problem[0])

@@ -16,6 +16,7 @@ from django.utils import timezone
 from controlplane.clients import supervisor
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_types import EntryKind
+from controlplane.domain.phrases import sentence
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, audited, needs_reason, record
@@ -30,9 +31,15 @@ NOTE_CHARS_MAX = 4_000
 def _open_alert(alert_id: int) -> Alert:
     alert = Alert.objects.filter(pk=alert_id).first()
     if alert is None:
-        raise Rejected(f"There is no stored alert {alert_id}.")
+        raise Rejected(sentence("There is no stored alert {alert_id}.", alert_id=alert_id))
     if alert.ended_at is not None:
-        raise Rejected(f"Alert {alert_id} was resolved at {alert.ended_at:%Y-%m-%d %H:%M:%S} UTC.")
+        raise Rejected(
+            sentence(
+                "Alert {alert_id} was resolved at {ended_at} UTC.",
+                alert_id=alert_id,
+                ended_at=f"{alert.ended_at:%Y-%m-%d %H:%M:%S}",
+            )
+        )
     return alert
 
 
@@ -61,7 +68,7 @@ def withdraw(alert_id: int, *, actor: str, comment: str = "") -> Alert:
     with transaction.atomic():
         taken = Alert.objects.filter(pk=alert_id, acknowledged_at__isnull=False)
         if not taken.update(acknowledged_by="", acknowledged_at=None):
-            raise Rejected(f"Alert {alert_id} is not acknowledged.")
+            raise Rejected(sentence("Alert {alert_id} is not acknowledged.", alert_id=alert_id))
         _enter(alert, EntryKind.WITHDRAWN, actor, comment)
         before = {"acknowledged_by": alert.acknowledged_by}
         record(
@@ -75,12 +82,19 @@ def add_note(alert_id: int, text: str, *, actor: str) -> None:
     """Add a note to the timeline of an alert, also of a resolved one. Raises Rejected."""
     alert = Alert.objects.filter(pk=alert_id).first()
     if alert is None:
-        raise Rejected(f"There is no stored alert {alert_id}.")
+        raise Rejected(sentence("There is no stored alert {alert_id}.", alert_id=alert_id))
     text = text.strip()
     if not text:
         raise Rejected("Write the note.", "text")
     if len(text) > NOTE_CHARS_MAX:
-        raise Rejected(f"The note has {len(text):,} characters; at most {NOTE_CHARS_MAX:,} are stored.", "text")
+        raise Rejected(
+            sentence(
+                "The note has {count} characters; at most {max} are stored.",
+                count=f"{len(text):,}",
+                max=f"{NOTE_CHARS_MAX:,}",
+            ),
+            "text",
+        )
     with transaction.atomic():
         _enter(alert, EntryKind.NOTE, actor, text)
         record(actor, "alert.note", "alert", str(alert_id), after={"text": text}, outcome=Outcome.CONFIRMED)
@@ -90,9 +104,13 @@ def add_note(alert_id: int, text: str, *, actor: str) -> None:
 def silence(kind: str, subject: str | None, minutes: int, *, actor: str, comment: str = "") -> AlertSilence:
     """Mark alerts of this kind as silenced for `minutes` minutes. `subject` None: every object. Raises Rejected."""
     if kind not in {r.kind.value for r in RULES}:
-        raise Rejected(f"There is no kind of alert {kind!r}; GET /api/v1/alerts names the kinds.", "kind")
+        raise Rejected(
+            sentence("There is no kind of alert {kind}; GET /api/v1/alerts names the kinds.", kind=repr(kind)), "kind"
+        )
     if not 1 <= minutes <= SILENCE_MINUTES_MAX:
-        raise Rejected(f"A silence lasts 1 to {SILENCE_MINUTES_MAX:,} minutes (30 days).", "minutes")
+        raise Rejected(
+            sentence("A silence lasts 1 to {max} minutes (30 days).", max=f"{SILENCE_MINUTES_MAX:,}"), "minutes"
+        )
     needs_reason(comment)
     now = timezone.now()
     with transaction.atomic():
@@ -125,9 +143,9 @@ def end_silence(silence_id: int, *, actor: str, comment: str = "") -> None:
     with transaction.atomic():
         row = AlertSilence.objects.filter(pk=silence_id).first()
         if row is None:
-            raise Rejected(f"There is no silence {silence_id}.")
+            raise Rejected(sentence("There is no silence {silence_id}.", silence_id=silence_id))
         if not AlertSilence.objects.filter(pk=silence_id, ends_at__gt=now).update(ends_at=now, ended_by=actor):
-            raise Rejected(f"Silence {silence_id} has ended.")
+            raise Rejected(sentence("Silence {silence_id} has ended.", silence_id=silence_id))
         for alert in _silenced_by(row):
             _enter(alert, EntryKind.SILENCE_ENDED, actor, comment)
         record(
@@ -151,6 +169,10 @@ def start_process(name: str, *, actor: str, comment: str = "") -> None:
     """Start a stopped process of the local cluster. Raises Rejected unless a supervisor runs and has stopped the process."""
     folder = settings.WEIR.data_dir
     if not supervisor.is_kept_stopped(folder, name):
-        raise Rejected(f"No supervisor on this machine keeps {name} stopped. Start the process on its own machine.")
+        raise Rejected(
+            sentence(
+                "No supervisor on this machine keeps {name} stopped. Start the process on its own machine.", name=name
+            )
+        )
     supervisor.request_start(folder, name)
     record(actor, "process.start", "process", name, comment=comment, outcome=Outcome.CONFIRMED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from controlplane.clients import lake
+from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record
 from weir_common.lake_queries import SQL_LENGTH_MAX, QueryResult
@@ -20,9 +21,14 @@ def query_lake(sql: str, *, actor: str, comment: str = "") -> QueryResult:
     if not sql.strip():
         raise Rejected("Enter a query.", "sql")
     if len(sql) > SQL_LENGTH_MAX:
-        raise Rejected(f"The query has {len(sql)} characters; the maximum is {SQL_LENGTH_MAX}.", "sql")
+        raise Rejected(
+            sentence("The query has {count} characters; the maximum is {max}.", count=len(sql), max=SQL_LENGTH_MAX),
+            "sql",
+        )
     if not _free.acquire(blocking=False):
-        raise Rejected(f"{QUERIES_MAX} queries are running, which is the maximum; repeat the query later.", "sql")
+        raise Rejected(
+            sentence("{max} queries are running, which is the maximum; repeat the query later.", max=QUERIES_MAX), "sql"
+        )
     try:
         result = lake.query(sql)
     finally:

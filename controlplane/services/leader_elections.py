@@ -15,6 +15,7 @@ from controlplane.clients import leader_elections as client
 from controlplane.clients.all_brokers import BrokerAddress
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain.leader_election import ElectionVerdict
+from controlplane.domain.phrases import sentence
 from controlplane.domain.text import count_text
 from controlplane.models.change import Outcome
 from controlplane.selectors.leader_elections import ElectionPreview, ElectionRow, election_preview, live_brokers
@@ -64,7 +65,7 @@ def preview_election(topic: str = "", partition: int | None = None) -> ElectionP
     found = election_preview(topic, partition)
     if found is None:
         what = f"Topic {topic!r}" if partition is None else f"Partition {topic}-{partition}"
-        raise Rejected(f"{what} does not exist.", "topic" if partition is None else "partition")
+        raise Rejected(sentence("{what} does not exist.", what=what), "topic" if partition is None else "partition")
     return found
 
 

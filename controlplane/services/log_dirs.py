@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.clients.log_dirs import alter_replica_log_dir
 from controlplane.domain.log_dirs import MoveProblem, ReportedLogDir, directory_moves, location, move_problem
+from controlplane.domain.phrases import sentence
 from controlplane.domain.text import size_text
 from controlplane.models import Broker
 from controlplane.models.change import Outcome
@@ -100,7 +101,14 @@ def cancel_log_dir_move(broker_id: int, topic: str, index: int, *, actor: str, c
     """End a move before its completion: the replica stays in its directory, and the broker deletes the copy. Raises Rejected."""
     move = next((m for m in directory_moves(_directories(broker_id)) if (m.topic, m.index) == (topic, index)), None)
     if move is None or not move.source:
-        raise Rejected(f"{topic}-{index} is not being moved between directories of broker {broker_id}.")
+        raise Rejected(
+            sentence(
+                "{topic}-{index} is not being moved between directories of broker {broker_id}.",
+                topic=topic,
+                index=index,
+                broker_id=broker_id,
+            )
+        )
     outcome, detail = _alter(broker_id, topic, index, move.source)
     record(
         actor,
@@ -119,10 +127,14 @@ def cancel_log_dir_move(broker_id: int, topic: str, index: int, *, actor: str, c
 def _directories(broker_id: int) -> list[ReportedLogDir]:
     reported = reported_log_dirs(broker_id)
     if reported is None:
-        raise Rejected(f"Broker {broker_id} does not exist.", "broker_id")
+        raise Rejected(sentence("Broker {broker_id} does not exist.", broker_id=broker_id), "broker_id")
     dirs, problem = reported
     if problem:
-        raise Rejected(f"The log directories of broker {broker_id} are unknown: {problem}")
+        raise Rejected(
+            sentence(
+                "The log directories of broker {broker_id} are unknown: {problem}", broker_id=broker_id, problem=problem
+            )
+        )
     return dirs
 
 
@@ -133,7 +145,7 @@ def _alter(broker_id: int, topic: str, index: int, directory: str) -> tuple[Outc
     try:
         alter_replica_log_dir(connection, topic, index, directory)
     except Declined as e:
-        raise Rejected(f"Broker {broker_id} refused: {e}.") from None
+        raise Rejected(sentence("Broker {broker_id} refused: {detail}.", broker_id=broker_id, detail=e)) from None
     except NoAnswer as e:
         return Outcome.UNKNOWN, f"No response: {e}"
     finally:

@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from controlplane.clients.schema_registry import registry
 from controlplane.domain.formats import Format
 from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer, check_rule
+from controlplane.domain.phrases import sentence
 from controlplane.models import MaskingRule
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, audited, record, record_refusal
@@ -63,11 +64,18 @@ def check_administrator(user: Reader, verb: str, name: str) -> None:
 def create_rule(*, topics: str, target: str, field: str, actor: str, comment: str = "") -> MaskingRule:
     """Store a rule. It applies to the next record that is shown. Raises Rejected."""
     if target not in tuple(MaskTarget):
-        raise Rejected(f"{target!r} is not a part of a record; use {', '.join(MaskTarget)}.", "target")
+        raise Rejected(
+            sentence(
+                "{target} is not a part of a record; use {allowed}.", target=repr(target), allowed=", ".join(MaskTarget)
+            ),
+            "target",
+        )
     values = {"topics": topics.strip(), "target": target, "field": field.strip()}
     check_rule(MaskRule(values["topics"], MaskTarget(target), values["field"]))
     if MaskingRule.objects.count() >= RULES_MAX:
-        raise Rejected(f"There are {RULES_MAX} rules already. Delete rules, or use * in a topic pattern.")
+        raise Rejected(
+            sentence("There are {max} rules already. Delete rules, or use * in a topic pattern.", max=RULES_MAX)
+        )
     try:
         with transaction.atomic():
             row = MaskingRule.objects.create(created_by=actor, **values)
@@ -92,7 +100,9 @@ def delete_rule(rule_id: int, *, actor: str, comment: str = "") -> None:
     with transaction.atomic():
         row = MaskingRule.objects.filter(pk=rule_id).first()
         if row is None or not MaskingRule.objects.filter(pk=rule_id).delete()[0]:
-            raise Rejected(f"Masking rule {rule_id} does not exist; it may have been deleted already.")
+            raise Rejected(
+                sentence("Masking rule {rule_id} does not exist; it may have been deleted already.", rule_id=rule_id)
+            )
         before = {"topics": row.topics, "target": row.target, "field": row.field}
         record(
             actor,

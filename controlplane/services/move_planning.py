@@ -18,6 +18,8 @@ from controlplane.domain import planner as planning
 from controlplane.domain import progress
 from controlplane.domain import scope as scopes
 from controlplane.domain.move_types import Handover, MoveMode, PlacementBefore
+from controlplane.domain.phrases import joined, sentence
+from controlplane.domain.planner_phrases import AND_MORE_SENTENCES
 from controlplane.domain.scope import PartitionsScope, Scope, ScopeError
 from controlplane.domain.tail import first_placement
 from controlplane.models import Broker, Move, MovePartition, ObservedPartition, ObservedTopic
@@ -152,12 +154,20 @@ def plan_move(
         raise Rejected(f"Unknown mode {mode!r}; use {' or '.join(MODES)}.", "mode")
     if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
         raise Rejected(
-            f"{parts_in_flight_max} concurrent partitions is out of range; use 1 to {PARTS_IN_FLIGHT_MAX}.",
+            sentence(
+                "{parts_in_flight_max} concurrent partitions is out of range; use 1 to {max}.",
+                parts_in_flight_max=parts_in_flight_max,
+                max=PARTS_IN_FLIGHT_MAX,
+            ),
             "parts_in_flight_max",
         )
     if not 1 <= parts_per_broker_max <= PARTS_IN_FLIGHT_MAX:
         raise Rejected(
-            f"{parts_per_broker_max} concurrent copies per broker is out of range; use 1 to {PARTS_IN_FLIGHT_MAX}.",
+            sentence(
+                "{parts_per_broker_max} concurrent copies per broker is out of range; use 1 to {max}.",
+                parts_per_broker_max=parts_per_broker_max,
+                max=PARTS_IN_FLIGHT_MAX,
+            ),
             "parts_per_broker_max",
         )
     throttles.check(throttle_bytes_per_s)
@@ -165,12 +175,20 @@ def plan_move(
     lifted = require_only_refusals(plan, override=override)
     if deadline_hours is not None and (mode != MoveMode.TAIL or not 1 <= deadline_hours <= DEADLINE_HOURS_MAX):
         raise Rejected(
-            f"A deadline of {deadline_hours} h is not possible; only mode tail has a deadline, of 1 to {DEADLINE_HOURS_MAX} h.",
+            sentence(
+                "A deadline of {deadline_hours} h is not possible; only mode tail has a deadline, of 1 to {max} h.",
+                deadline_hours=deadline_hours,
+                max=DEADLINE_HOURS_MAX,
+            ),
             "deadline_hours",
         )
     if handover not in HANDOVERS or (handover and mode != MoveMode.TAIL):
         raise Rejected(
-            f"Hand-over {handover!r} is not possible in mode {mode}; only mode tail has a hand-over: early.",
+            sentence(
+                "Hand-over {handover} is not possible in mode {mode}; only mode tail has a hand-over: early.",
+                handover=repr(handover),
+                mode=mode,
+            ),
             "handover",
         )
     if handover and deadline_hours is not None:
@@ -197,7 +215,9 @@ def plan_move(
                 compare or mode == MoveMode.TAIL,
             )
     except IntegrityError:
-        raise Rejected(f"{_already_moving(plan)} Cancel that move, or wait until it ends.", "scope") from None
+        raise Rejected(
+            sentence("{plan} Cancel that move, or wait until it ends.", plan=_already_moving(plan)), "scope"
+        ) from None
 
 
 def require_only_refusals(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, ...]:
@@ -305,7 +325,8 @@ def in_turn(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]
 def sentences(all_of_them: Sequence[str]) -> str:
     """Return the first SENTENCES_MAX sentences and the number of the others, because a list of thousands cannot be read."""
     more = len(all_of_them) - SENTENCES_MAX
-    return " ".join(all_of_them[:SENTENCES_MAX]) + (f" And {more} more." if more > 0 else "")
+    rest = [sentence(AND_MORE_SENTENCES, count=more)] if more > 0 else []
+    return joined([*all_of_them[:SENTENCES_MAX], *rest])
 
 
 def compute_plan(scope: Scope, views: Sequence[planning.PlannerPartition] | None = None) -> planning.ComputedPlan:
@@ -367,5 +388,7 @@ def _already_moving(plan: planning.ComputedPlan) -> str:
     keys = {(p.view.topic_id, p.view.partition) for p in plan.parts}
     for row in MovePartition.objects.filter(active=True, topic_id__in={t for t, _ in keys}):
         if (row.topic_id, row.partition) in keys:
-            return f"{row.topic_name}-{row.partition} is part of move {row.move_id}."
-    return "One of the partitions is part of another move."
+            return sentence(
+                "{partition} is part of move {move}.", partition=f"{row.topic_name}-{row.partition}", move=row.move_id
+            )
+    return sentence("One of the partitions is part of another move.")

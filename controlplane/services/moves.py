@@ -17,6 +17,7 @@ from django.utils import timezone
 from brokerd.cluster.cordons import is_cordoned
 from controlplane.db.bulk import read_many
 from controlplane.domain import move_revert
+from controlplane.domain.phrases import sentence
 from controlplane.domain.throttle import Adaptive
 from controlplane.models import Broker, Move, MovePartition, ObservedPartition, Topic
 from controlplane.models.change import Outcome
@@ -54,7 +55,11 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         if move.overrides and move.state == MoveState.PLANNED:
             raise Rejected(_second_person_needed(move))
         if (closed := move_windows.window_closed_reason(move)) is not None:
-            raise Rejected(f"{closed} Approve the move, and it starts automatically then; or change its window.")
+            raise Rejected(
+                sentence(
+                    "{closed} Approve the move, and it starts automatically then; or change its window.", closed=closed
+                )
+            )
         parts = list(read_many(move.parts.all(), PLACED_COLUMNS))
         _require_unchanged(parts)
         _open(parts)
@@ -69,9 +74,11 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 
 
 def _second_person_needed(move: Move) -> str:
-    return (
-        f"Move {move.pk} overrides a safety check ({move.overrides[0]}) This needs a second person: propose it (kind move.approve, "
-        f"target {move.pk}), and another operator approves."
+    return sentence(
+        "Move {move} overrides a safety check ({check}) This needs a second person: propose it (kind move.approve, target {move}), and "
+        "another operator approves.",
+        move=move.pk,
+        check=move.overrides[0],
     )
 
 
@@ -86,12 +93,20 @@ def _require_unchanged(parts: Sequence[Placed]) -> None:
     seen = {(t, i): (g, r) for t, i, g, r in read_many(rows, columns)}
     for topic_id, name, index, _, _, read in parts:
         if (topic_id, index) not in seen:
-            raise Rejected(f"{name}-{index} no longer exists in the cluster; plan the move again.")
+            raise Rejected(
+                sentence("{name}-{index} no longer exists in the cluster; plan the move again.", name=name, index=index)
+            )
         generation, replicas = seen[topic_id, index]
         if generation != read:
             raise Rejected(
-                f"{name}-{index} was reassigned since the move was planned (generation {read}, now {generation}, "
-                f"replicas {list(replicas)}); plan the move again."
+                sentence(
+                    "{name}-{index} was reassigned since the move was planned (generation {read}, now {generation}, replicas {replicas}); plan the move again.",
+                    name=name,
+                    index=index,
+                    read=read,
+                    generation=generation,
+                    replicas=list(replicas),
+                )
             )
 
 
@@ -101,7 +116,12 @@ def _open(parts: Sequence[Placed]) -> None:
     for _, name, index, old, new, _ in parts if aside else ():
         if closed := sorted(aside & set(new) - set(old)):
             raise Rejected(
-                f"{name}-{index} would copy to broker {closed[0]}, which has been cordoned since; uncordon it, or plan the move again."
+                sentence(
+                    "{name}-{index} would copy to broker {closed}, which has been cordoned since; uncordon it, or plan the move again.",
+                    name=name,
+                    index=index,
+                    closed=closed[0],
+                )
             )
 
 
@@ -114,7 +134,7 @@ def resume_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """paused -> running. Raises Rejected in another state, and while the window of the move is closed."""
     with recorded_refusals(actor, "move.resume", "move", str(move_id), comment=comment):
         if (closed := move_windows.window_closed_reason(_get(move_id))) is not None:
-            raise Rejected(f"{closed} Change or remove the window to continue now.")
+            raise Rejected(sentence("{closed} Change or remove the window to continue now.", closed=closed))
     return _transition(move_id, "move.resume", {MoveState.PAUSED}, MoveState.RUNNING, actor, comment)
 
 
@@ -130,7 +150,13 @@ def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
             _record(move, "move.cancel", actor, comment, outcome=Outcome.CONFIRMED)
             return move
         if move.state not in (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING):
-            raise Rejected(f"Move {move_id} is {move.state}; only a planned, running or paused move can be cancelled.")
+            raise Rejected(
+                sentence(
+                    "Move {move_id} is {state}; only a planned, running or paused move can be cancelled.",
+                    move_id=move_id,
+                    state=move.state,
+                )
+            )
         views = views_of(_submitted_parts(move))
         if (problem := move_revert.cancel_problem(views, alive())) is not None:
             raise Rejected(problem)
@@ -147,13 +173,17 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     with recorded_refusals(actor, "move.roll_back", "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED, MoveState.ROLLED_BACK, MoveState.ROLLING_BACK):
-            raise Rejected(f"Move {move_id} is {move.state}; it cannot be rolled back.")
+            raise Rejected(
+                sentence("Move {move_id} is {state}; it cannot be rolled back.", move_id=move_id, state=move.state)
+            )
         views = views_of(_submitted_parts(move))
         if (problem := move_revert.cancel_problem(views, alive())) is not None:
             raise Rejected(problem)
         dead = sorted({b for v in views for b in v.replicas_from} - alive())
         if dead and any(v.state == PartState.DONE for v in views):
-            raise Rejected(f"Broker {dead[0]} of the previous assignment is not alive; start it first.")
+            raise Rejected(
+                sentence("Broker {dead} of the previous assignment is not alive; start it first.", dead=dead[0])
+            )
         move = _set_state(move, MoveState.ROLLING_BACK, actor, comment)
         Move.objects.filter(pk=move.pk).update(finished_at=None)
         try:
@@ -162,7 +192,10 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
                 apply_steps(move, move_revert.roll_back_steps(views))
         except IntegrityError:
             raise Rejected(
-                f"Another move is changing partitions of move {move_id}; cancel that move, or wait until it ends."
+                sentence(
+                    "Another move is changing partitions of move {move_id}; cancel that move, or wait until it ends.",
+                    move_id=move_id,
+                )
             ) from None
         _record(move, "move.roll_back", actor, comment)
         return move
@@ -195,7 +228,11 @@ def throttle_move(
         move = _get(move_id)
         throttles.check(bytes_per_s)
         if move.state in FINISHED_STATES:
-            raise Rejected(f"Move {move_id} is {move.state}; its throttle cannot be changed.")
+            raise Rejected(
+                sentence(
+                    "Move {move_id} is {state}; its throttle cannot be changed.", move_id=move_id, state=move.state
+                )
+            )
         before = move.throttle_bytes_per_s
         if before == bytes_per_s and adaptive is None and move.adaptive is None:
             _record(move, "move.throttle", actor, comment, before=before, after=bytes_per_s, outcome=Outcome.UNCHANGED)
@@ -210,7 +247,7 @@ def throttle_move(
             version=F("version") + 1,
         )
         if not changed:
-            raise Rejected(f"Move {move.pk} was changed concurrently; reload and try again.")
+            raise Rejected(sentence("Move {id} was changed concurrently; reload and try again.", id=move.pk))
         throttles.refresh()
         after = bytes_per_s if adaptive is None else {"cap": adaptive.cap, "floor": bytes_per_s}
         _record(move, "move.throttle", actor, comment, before=before, after=after, outcome=Outcome.CONFIRMED)
@@ -226,7 +263,10 @@ def _require_throttleable(move: Move) -> None:
     if strange:
         name = move.parts.filter(topic_id__in=strange).values_list("topic_name", flat=True).first()
         raise Rejected(
-            f"Topic {name!r} exists in the cluster but not in the database (drift), so it cannot be throttled; adopt it first.",
+            sentence(
+                "Topic {name} exists in the cluster but not in the database (drift), so it cannot be throttled; adopt it first.",
+                name=repr(name),
+            ),
             "throttle_bytes_per_s",
         )
 
@@ -234,7 +274,7 @@ def _require_throttleable(move: Move) -> None:
 def _get(move_id: int) -> Move:
     move = Move.objects.filter(pk=move_id).first()
     if move is None:
-        raise Rejected(f"Move {move_id} does not exist.")
+        raise Rejected(sentence("Move {move_id} does not exist.", move_id=move_id))
     return move
 
 
@@ -252,7 +292,12 @@ def _transition(
         move = _get(move_id)
         if move.state not in allowed:
             raise Rejected(
-                f"Move {move_id} is {move.state}; this needs it to be {' or '.join(sorted(s.value for s in allowed))}."
+                sentence(
+                    "Move {id} is {state}; this needs it to be in one of these states: {allowed}.",
+                    id=move_id,
+                    state=move.state,
+                    allowed=sorted(s.value for s in allowed),
+                )
             )
         move = _set_state(move, to, actor, comment, started=started)
         if withdraw:
@@ -280,7 +325,7 @@ def _set_state(
     if finished:
         values["finished_at"] = timezone.now()
     if not Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(**values):
-        raise Rejected(f"Move {move.pk} was changed concurrently; reload and try again.")
+        raise Rejected(sentence("Move {id} was changed concurrently; reload and try again.", id=move.pk))
     transition(move, to, actor, comment)
     worker_queue.advance_on_commit("controlplane.advance_move", move.pk)
     return Move.objects.get(pk=move.pk)

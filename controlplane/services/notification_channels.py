@@ -18,6 +18,7 @@ from django.db import IntegrityError, transaction
 from controlplane.clients.notifications import is_web_address
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.notification import ChannelKind
+from controlplane.domain.phrases import sentence
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.models.change import Outcome
 from controlplane.selectors.notifications import channel_destination
@@ -81,7 +82,12 @@ def create_channel(
 ) -> NotificationChannel:
     """Store a channel. Incidents that are open are sent to it. Raises Rejected."""
     if kind not in tuple(ChannelKind):
-        raise Rejected(f"{kind!r} is not a kind of channel; use {', '.join(ChannelKind)}.", "kind")
+        raise Rejected(
+            sentence(
+                "{kind} is not a kind of channel; use {allowed}.", kind=repr(kind), allowed=", ".join(ChannelKind)
+            ),
+            "kind",
+        )
     row = NotificationChannel(
         name=name.strip(),
         kind=kind,
@@ -96,7 +102,7 @@ def create_channel(
     )
     _check(row)
     if NotificationChannel.objects.count() >= CHANNELS_MAX:
-        raise Rejected(f"There are {CHANNELS_MAX} channels, the maximum; delete one first.")
+        raise Rejected(sentence("There are {max} channels, the maximum; delete one first.", max=CHANNELS_MAX))
     with transaction.atomic():
         _save(row)
         after = audited_values(row)
@@ -201,7 +207,12 @@ def audited_values(row: NotificationChannel) -> dict[str, object]:
 def _channel(channel_id: int) -> NotificationChannel:
     row = NotificationChannel.objects.filter(pk=channel_id).first()
     if row is None:
-        raise Rejected(f"Notification channel {channel_id} does not exist; it may have been deleted already.")
+        raise Rejected(
+            sentence(
+                "Notification channel {channel_id} does not exist; it may have been deleted already.",
+                channel_id=channel_id,
+            )
+        )
     return row
 
 
@@ -210,21 +221,37 @@ def _save(row: NotificationChannel) -> None:
         with transaction.atomic():
             row.save()
     except IntegrityError:
-        raise AlreadyExists(f"A channel with the name {row.name!r} exists already.", "name") from None
+        raise AlreadyExists(
+            sentence("A channel with the name {name} exists already.", name=repr(row.name)), "name"
+        ) from None
 
 
 def _check(row: NotificationChannel) -> None:
     if not row.name or len(row.name) > NAME_CHARS_MAX:
-        raise Rejected(f"Enter a name of at most {NAME_CHARS_MAX} characters.", "name")
+        raise Rejected(sentence("Enter a name of at most {max} characters.", max=NAME_CHARS_MAX), "name")
     if row.severity_min not in tuple(Severity):
-        raise Rejected(f"{row.severity_min!r} is not a severity; use {', '.join(Severity)}.", "severity_min")
+        raise Rejected(
+            sentence(
+                "{severity_min} is not a severity; use {allowed}.",
+                severity_min=repr(row.severity_min),
+                allowed=", ".join(Severity),
+            ),
+            "severity_min",
+        )
     unknown = [k for k in row.alert_kinds if k not in tuple(AlertKind)]
     if unknown:
-        raise Rejected(f"{unknown[0]!r} is not a kind of alert; use {', '.join(AlertKind)}.", "alert_kinds")
+        raise Rejected(
+            sentence(
+                "{unknown} is not a kind of alert; use {allowed}.",
+                unknown=repr(unknown[0]),
+                allowed=", ".join(AlertKind),
+            ),
+            "alert_kinds",
+        )
     kind = ChannelKind(row.kind)
     for field in ("url", "secret", "recipients"):
         if getattr(row, field) and field not in USES[kind]:
-            raise Rejected(f"A channel of the kind {kind} has no {field}.", field)
+            raise Rejected(sentence("A channel of the kind {kind} has no {field}.", kind=kind, field=field), field)
     field, reason = NEEDS[kind]
     if not getattr(row, field):
         raise Rejected(reason, field)
@@ -234,11 +261,13 @@ def _check(row: NotificationChannel) -> None:
         raise Rejected("The address contains a user name. Use the secret of the channel instead.", "url")
     for field in CREDENTIALS:
         if len(getattr(row, field)) > TEXT_CHARS_MAX or not getattr(row, field).isprintable():
-            raise Rejected(f"At most {TEXT_CHARS_MAX} printable characters.", field)
+            raise Rejected(sentence("At most {max} printable characters.", max=TEXT_CHARS_MAX), field)
     if len(row.recipients) > RECIPIENTS_MAX:
-        raise Rejected(f"At most {RECIPIENTS_MAX} e-mail addresses.", "recipients")
+        raise Rejected(sentence("At most {max} e-mail addresses.", max=RECIPIENTS_MAX), "recipients")
     for address in row.recipients:
         try:
             validate_email(address)
         except ValidationError:
-            raise Rejected(f"{address!r} is not an e-mail address.", "recipients") from None
+            raise Rejected(
+                sentence("{address} is not an e-mail address.", address=repr(address)), "recipients"
+            ) from None

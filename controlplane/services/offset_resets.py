@@ -32,6 +32,7 @@ from controlplane.domain.offset_reset import (
     ResetSpec,
     ResetTarget,
 )
+from controlplane.domain.phrases import sentence
 from controlplane.models import LogEnds, OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause, ResetState
@@ -65,9 +66,9 @@ def preview(group_id: str, spec: ResetSpec, *, actor: str, undo_of: OffsetReset 
             rows = compute(client, spec)
             requests = sum(client.requests.values())
     except NoAnswer as e:
-        raise Rejected(f"The cluster did not respond: {e}") from e
+        raise Rejected(sentence("The cluster did not respond: {detail}", detail=e)) from e
     except Declined as e:
-        raise Rejected(f"The coordinator declined: {e}") from e
+        raise Rejected(sentence("The coordinator declined: {detail}", detail=e)) from e
     return OffsetReset.objects.create(
         group_id=group_id,
         spec=spec,
@@ -89,9 +90,17 @@ def undo(reset_id: int, *, actor: str) -> OffsetReset:
     """The preview of an undo: offset, leader epoch and metadata as before the reset, within UNDO_DAYS. Raises Rejected."""
     row = existing(reset_id)
     if row.finished_at is None or row.applying_at is None:
-        raise Rejected(f"Offset reset {reset_id} is {row.state}; only an applied one can be undone.")
+        raise Rejected(
+            sentence(
+                "Offset reset {reset_id} is {state}; only an applied one can be undone.",
+                reset_id=reset_id,
+                state=row.state,
+            )
+        )
     if row.finished_at < timezone.now() - timedelta(days=UNDO_DAYS):
-        raise Rejected(f"Offset reset {reset_id} is older than {UNDO_DAYS} days.")
+        raise Rejected(
+            sentence("Offset reset {reset_id} is older than {days} days.", reset_id=reset_id, days=UNDO_DAYS)
+        )
     return preview(row.group_id, ResetSpec(ResetTarget.UNDO, undone=row.pk), actor=actor, undo_of=row)
 
 
@@ -102,11 +111,21 @@ def apply(reset_id: int, *, actor: str, comment: str = "", wait_minutes: int = 0
     row = existing(reset_id)
     try:
         if not 0 <= wait_minutes <= WAIT_MINUTES_MAX:
-            raise Rejected(f"Wait 0 to {WAIT_MINUTES_MAX:,} minutes.", "wait_minutes")
+            raise Rejected(sentence("Wait 0 to {max} minutes.", max=f"{WAIT_MINUTES_MAX:,}"), "wait_minutes")
         if row.state != ResetState.PREVIEWED:
-            raise Rejected(f"Offset reset {reset_id} is {row.state}; only a preview can be applied.")
+            raise Rejected(
+                sentence(
+                    "Offset reset {reset_id} is {state}; only a preview can be applied.",
+                    reset_id=reset_id,
+                    state=row.state,
+                )
+            )
         if row.computed_at < timezone.now() - timedelta(minutes=PREVIEW_MINUTES):
-            raise Rejected(f"The preview is older than {PREVIEW_MINUTES} minutes. Preview the reset again.")
+            raise Rejected(
+                sentence(
+                    "The preview is older than {minutes} minutes. Preview the reset again.", minutes=PREVIEW_MINUTES
+                )
+            )
         if not any(r.changes for r in row.rows):
             raise Rejected("The reset changes nothing.")
         try:
@@ -127,7 +146,13 @@ def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
     row = existing(reset_id)
     with recorded_refusals(actor, "group.cancel_reset", "group", row.group_id, comment=comment), transaction.atomic():
         if row.state not in (ResetState.PREVIEWED, ResetState.WAITING):
-            raise Rejected(f"Offset reset {reset_id} is {row.state}; only a preview or a waiting one can be cancelled.")
+            raise Rejected(
+                sentence(
+                    "Offset reset {reset_id} is {state}; only a preview or a waiting one can be cancelled.",
+                    reset_id=reset_id,
+                    state=row.state,
+                )
+            )
         change_state(row, ResetState.CANCELLED, finished_at=timezone.now())
         record(
             actor,
@@ -152,7 +177,10 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
     if spec.target is ResetTarget.GROUP:
         source, _ = client.committed(group_id=spec.source_group)
         if not source:
-            raise Rejected(f"Group {spec.source_group!r} has no committed offsets.", "source_group")
+            raise Rejected(
+                sentence("Group {source_group} has no committed offsets.", source_group=repr(spec.source_group)),
+                "source_group",
+            )
     elif spec.target is ResetTarget.UNDO:
         assert spec.undone is not None
         saved = {r.key: r.now for r in existing(spec.undone).rows if r.changes}
@@ -161,7 +189,7 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
     topics = {*spec.topics, *(t for t, _ in spec.partitions)} or {t for t, _ in given}
     leaders = client.leaders(topics) if topics else {}
     if spec.target is not ResetTarget.DELETE and (missing := sorted(set(spec.topics) - {t for t, _ in leaders})):
-        raise Rejected(f"There is no topic {', '.join(missing[:NAMED_MAX])}.", "topics")
+        raise Rejected(sentence("There is no topic {missing}.", missing=", ".join(missing[:NAMED_MAX])), "topics")
     keys = core.select_partitions(spec, {*committed, *unstable}, leaders, named)
     chosen = {k: leaders[k] for k in keys if k in leaders}
     read = core.OffsetsRead(
@@ -197,7 +225,9 @@ def write(row: OffsetReset, actor: str, comment: str) -> OffsetReset:
         with transaction.atomic():
             change_state(row, ResetState.APPLYING, applying_at=timezone.now(), actor=actor, comment=comment)
     except IntegrityError:
-        raise Rejected(f"Another reset of group {row.group_id!r} is being applied. Try again.") from None
+        raise Rejected(
+            sentence("Another reset of group {group_id} is being applied. Try again.", group_id=repr(row.group_id))
+        ) from None
     try:
         with offsets_client(row.group_id) as client:
             _verify(client, row, rows)
@@ -343,7 +373,7 @@ def change_state(row: OffsetReset, state: ResetState, **values: object) -> None:
     if not OffsetReset.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
         **values, version=F("version") + 1
     ):
-        raise Rejected(f"Offset reset {row.pk} was changed by another request; reload it.")
+        raise Rejected(sentence("Offset reset {id} was changed by another request; reload it.", id=row.pk))
     row.refresh_from_db()
 
 
@@ -368,7 +398,11 @@ def existing(reset_id: int) -> OffsetReset:
     row = OffsetReset.objects.filter(pk=reset_id).first()
     if row is None:
         raise Rejected(
-            f"There is no offset reset {reset_id}; previews are kept for a day, applied resets for {UNDO_DAYS} days."
+            sentence(
+                "There is no offset reset {reset_id}; previews are kept for a day, applied resets for {days} days.",
+                reset_id=reset_id,
+                days=UNDO_DAYS,
+            )
         )
     return row
 

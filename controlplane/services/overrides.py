@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from brokerd.cluster.model import REPLACED
 from brokerd.delivery.half_messages import HalfDecision
+from controlplane.domain.phrases import counted, sentence
 from controlplane.models import Broker, Change, Move, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
@@ -20,6 +21,14 @@ from controlplane.services import half_messages, moves, tails, transactions
 from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 
+STARTS_AFTER_APPROVAL = (
+    "The move changes {count} partition. The move starts immediately.",
+    "The move changes {count} partitions. The move starts immediately.",
+)
+CAN_BE_STARTED = (
+    "The move changes {count} partition. The move can be started after the approval.",
+    "The move changes {count} partitions. The move can be started after the approval.",
+)
 PART_OF_DIGEST = ("topic_id", "partition", "replicas_from", "replicas_to", "read_generation")
 
 
@@ -30,18 +39,23 @@ def _show_move(target: str, arguments: Mapping[str, object]) -> Shown:
     move = _move(target)
     if not move.overrides:
         raise Rejected(
-            f"Move {target} overrides no safety check; approve or start it without a second person.", "target"
+            sentence(
+                "Move {target} overrides no safety check; approve or start it without a second person.", target=target
+            ),
+            "target",
         )
     if move.state != MoveState.PLANNED:
-        raise Rejected(f"Move {target} is {move.state}; only a planned move can be proposed.", "target")
+        raise Rejected(
+            sentence("Move {target} is {state}; only a planned move can be proposed.", target=target, state=move.state),
+            "target",
+        )
     digest = hashlib.sha256()
     for row in move.parts.order_by("id").values_list(*PART_OF_DIGEST):
         digest.update(json.dumps([str(row[0]), *row[1:]]).encode())
-    begin = "The move starts immediately." if arguments.get("start") else "The move can be started after the approval."
     count = move.parts.count()
     return Shown(
-        f"Move {target}, overriding a safety check",
-        (*move.overrides, f"The move changes {count} partition{'' if count == 1 else 's'}. {begin}"),
+        sentence("Move {move}, overriding a safety check", move=target),
+        (*move.overrides, counted(count, *(STARTS_AFTER_APPROVAL if arguments.get("start") else CAN_BE_STARTED))),
         {"move": move.pk, "plan": digest.hexdigest(), "throttle_bytes_per_s": move.throttle_bytes_per_s},
     )
 
@@ -61,7 +75,7 @@ def _approve_move(act: Act) -> tuple[Outcome, str]:
 def _move(target: str) -> Move:
     move = Move.objects.filter(pk=int(target)).first() if target.isdigit() else None
     if move is None:
-        raise Rejected(f"Move {target!r} does not exist.", "target")
+        raise Rejected(sentence("Move {target} does not exist.", target=repr(target)), "target")
     return move
 
 
@@ -74,22 +88,28 @@ def _show_cut(target: str, arguments: Mapping[str, object]) -> Shown:
     if preview.problem is not None:
         raise Rejected(preview.problem, "target")
     if str(arguments.get("confirm", "")).strip() != preview.confirm:
-        raise Rejected(f"Type {preview.confirm!r} to confirm what is deleted.", "confirm")
+        raise Rejected(sentence("Type {confirm} to confirm what is deleted.", confirm=repr(preview.confirm)), "confirm")
     groups = sorted({g.group_id for g in preview.groups})
     below = {f"{p.topic}-{p.partition}": p.end for p in preview.parts}
     lines = [
-        f"{name}: every record below offset {end} is deleted for all consumers, as by DeleteRecords."
+        sentence(
+            "{partition}: every record below offset {offset} is deleted for all consumers, as by DeleteRecords.",
+            partition=name,
+            offset=end,
+        )
         for name, end in below.items()
     ]
-    lines += [f"Group {g} has not read all of these records." for g in groups]
+    lines += [sentence("Group {group} has not read all of these records.", group=g) for g in groups]
     return Shown(
-        f"Delete old records of move {move.pk}",
+        sentence("Delete old records of move {move}", move=move.pk),
         (
-            *_first_lines(lines, "lines"),
-            "Consumers without committed offsets, for example Spark, are unknown. The deletion cannot be undone.",
+            *_first_lines(lines, MORE_LINES),
+            sentence(
+                "Consumers without committed offsets, for example Spark, are unknown. The deletion cannot be undone."
+            ),
         ),
         {"move": move.pk, "deleted_below": below, "groups_behind": groups},
-        tuple(_first_lines(preview.sentences(), "current_values")),
+        tuple(_first_lines(preview.sentences(), MORE_VALUES)),
     )
 
 
@@ -113,9 +133,18 @@ LINES_MAX = 200
 """Maximum number of partitions and groups listed by name in the shown lines. The facts contain all of them."""
 
 
-def _first_lines(lines: Sequence[str], what: str) -> list[str]:
+MORE_LINES, MORE_VALUES = "And {count} lines more.", "And {count} current values more."
+
+
+def _first_lines(lines: Sequence[str], text: str) -> list[str]:
     more = len(lines) - LINES_MAX
-    return [*lines[:LINES_MAX], *([f"And {more} {what} more."] if more > 0 else [])]
+    return [*lines[:LINES_MAX], *([sentence(text, count=more)] if more > 0 else [])]
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(text, its plural or "") of what both people see, for the catalogues."""
+    yield from (STARTS_AFTER_APPROVAL, CAN_BE_STARTED)
+    yield from ((text, "") for text in (MORE_LINES, MORE_VALUES))
 
 
 # -- an unclean leader election: the target is topic-partition -----------------------------------------------------------------
@@ -129,13 +158,21 @@ def _offline(target: str) -> tuple[ObservedPartition, list[int]]:
         rows = ObservedPartition.objects.filter(topic__name=topic, index=int(index)).select_related("topic")
         row = rows.prefetch_related("replica_rows").first()
     if row is None:
-        raise Rejected(f"Partition {target!r} does not exist.", "target")
+        raise Rejected(sentence("Partition {target} does not exist.", target=repr(target)), "target")
     if row.leader is not None:
-        raise Rejected(f"{target} has leader {row.leader}; no election is needed.", "target")
+        raise Rejected(
+            sentence("{target} has leader {leader}; no election is needed.", target=target, leader=row.leader), "target"
+        )
     alive = set(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
     living = [b for b in row.replicas if b in alive]
     if not living:
-        raise Rejected(f"None of {target}'s replicas {row.replicas} is alive; start one of their brokers first.")
+        raise Rejected(
+            sentence(
+                "None of {target}'s replicas {replicas} is alive; start one of their brokers first.",
+                target=target,
+                replicas=row.replicas,
+            )
+        )
     return row, living
 
 
@@ -144,18 +181,32 @@ def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
     ends = {r.broker_id: r.end_offset for r in row.replica_rows.all()}
     proven = sorted({*row.isr, *row.elr, *row.last_isr} - {REPLACED})
     lines = [
-        f"No broker of the last in-sync replicas {proven} is alive."
+        sentence("No broker of the last in-sync replicas {brokers} is alive.", brokers=proven)
         if proven
-        else "No replica is known to have all records.",
-        f"One of brokers {living} becomes the leader, and every other replica is truncated to its log end offset.",
+        else sentence("No replica is known to have all records."),
+        sentence(
+            "One of brokers {brokers} becomes the leader, and every other replica is truncated to its log end offset.",
+            brokers=living,
+        ),
     ]
     for b in living:
         known, end = ends.get(b), row.end_offset
         if known is None or end is None:
-            lines.append(f"Broker {b}: its log end offset is unknown; the records that it lacks are permanently lost.")
+            lines.append(
+                sentence(
+                    "Broker {broker}: its log end offset is unknown; the records that it lacks are permanently lost.",
+                    broker=b,
+                )
+            )
         else:
             lines.append(
-                f"Broker {b} was last seen at offset {known}: {max(0, end - known)} of {end} known records, and all records written since, would be lost."
+                sentence(
+                    "Broker {broker} was last seen at offset {offset}: {lost} of {end} known records, and all records written since, would be lost.",
+                    broker=b,
+                    offset=known,
+                    lost=max(0, end - known),
+                    end=end,
+                )
             )
     facts = {
         "replicas": row.replicas,
@@ -165,7 +216,7 @@ def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
         "alive": living,
         "partition_epoch": row.partition_epoch,
     }
-    return Shown(f"Unclean leader election of {target}", tuple(lines), facts)
+    return Shown(sentence("Unclean leader election of {partition}", partition=target), tuple(lines), facts)
 
 
 def _elect(act: Act) -> tuple[Outcome, str]:

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from controlplane.domain import planner as planning
 from controlplane.domain import scope as scopes
+from controlplane.domain.phrases import sentence
 from controlplane.domain.planner_types import PlannerPartition
 from controlplane.domain.scope import PartitionsScope, Placement, Scope
 from controlplane.models import Cluster, Move, Plan, PlanChunk
@@ -76,9 +77,9 @@ def approve_plan(plan_id: int, digest: str, *, actor: str, comment: str) -> Plan
         )
         if not changed:
             raise Rejected(
-                f"Plan {row.pk} is already approved by {row.approved_by}."
+                sentence("Plan {id} is already approved by {user}.", id=row.pk, user=row.approved_by)
                 if row.approved_by
-                else f"Plan {row.pk} is archived."
+                else sentence("Plan {id} is archived.", id=row.pk)
             )
         _record(row, "plan.approve", actor, comment, after={"digest": row.digest})
     return Plan.objects.get(pk=row.pk)
@@ -88,7 +89,7 @@ def drop_plan(plan_id: int, *, actor: str, comment: str = "") -> None:
     """Remove the plan from the list. Its rows stay, because a change row refers to its digest. Raises Rejected."""
     row = _get(plan_id)
     if not Plan.objects.filter(pk=row.pk, dropped_at__isnull=True).update(dropped_at=timezone.now()):
-        raise Rejected(f"Plan {row.pk} is already archived.")
+        raise Rejected(sentence("Plan {id} is already archived.", id=row.pk))
     _record(row, "plan.drop", actor, comment, before={"digest": row.digest})
 
 
@@ -99,14 +100,20 @@ def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: M
     with recorded_refusals(actor, "plan.move", "plan", str(row.pk), comment=comment):
         _require_same_digest(row, digest)
         if row.dropped_at is not None:
-            raise Rejected(f"Plan {row.pk} is archived; save it again.")
+            raise Rejected(sentence("Plan {id} is archived; save it again.", id=row.pk))
         parts, views = list(parts_of(row.pk)), moves_planning.partition_views()
         if stale := stale_parts(parts, views):
             named = "; ".join(stale[:STALE_NAMED_MAX])
             more = f"; and {len(stale) - STALE_NAMED_MAX} more" if len(stale) > STALE_NAMED_MAX else ""
             raise Rejected(
-                f"{len(stale)} of {row.parts} partitions have changed since plan {row.pk} was made: {named}{more}. "
-                "Compare the plan with the current assignment, and save it again."
+                sentence(
+                    "{count} of {parts} partitions have changed since plan {id} was made: {named}{more}. Compare the plan with the current assignment, and save it again.",
+                    count=len(stale),
+                    parts=row.parts,
+                    id=row.pk,
+                    named=named,
+                    more=more,
+                )
             )
     scope = PartitionsScope(tuple(Placement(p[1], p[2], tuple(p[4])) for p in parts))
     # There is no transaction around all steps, because the change row of a rejected operation must not be rolled back.
@@ -178,7 +185,7 @@ def _require_same_digest(row: Plan, digest: str) -> None:
 def _get(plan_id: int) -> Plan:
     row = Plan.objects.filter(pk=plan_id).first()
     if row is None:
-        raise Rejected(f"Plan {plan_id} does not exist.")
+        raise Rejected(sentence("Plan {plan_id} does not exist.", plan_id=plan_id))
     return row
 
 

@@ -20,6 +20,7 @@ from controlplane.clients.connection import NoAnswer
 from controlplane.clients.record_range import RecordRange
 from controlplane.domain.formats import render
 from controlplane.domain.masking import REPLACEMENT
+from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import (
     REQUEST_BYTES_MAX,
     CopyTimestamp,
@@ -139,7 +140,10 @@ def copy_records(
         found = _read_source(user, source, partition, first_offset, last_offset, topic, to_partition)
         if not found.complete:
             raise Rejected(
-                f"The range is too large: only {len(found.records)} records could be read. Copy a smaller range of offsets."
+                sentence(
+                    "The range is too large: only {count} records could be read. Copy a smaller range of offsets.",
+                    count=len(found.records),
+                )
             )
         if not found.records:
             raise Rejected("The range has no records. Retention or compaction may have removed them.", "first_offset")
@@ -160,24 +164,34 @@ def _read_source(
     check_record(NewRecord(partition=to_partition), check_target(topic, to_partition))
     check_range(first, last)
     if not ObservedPartition.objects.filter(topic__name=source, index=partition).exists():
-        raise Rejected(f"Partition {source}-{partition} does not exist.", "source_partition")
+        raise Rejected(
+            sentence("Partition {source}-{partition} does not exist.", source=source, partition=partition),
+            "source_partition",
+        )
     try:
         return record_range.read_range(source, partition, first, last, REQUEST_BYTES_MAX)
     except NoAnswer as error:
-        raise Rejected(f"{source}-{partition} could not be read: {error}. Try again when it has a leader.") from None
+        raise Rejected(
+            sentence(
+                "{source}-{partition} could not be read: {detail}. Try again when it has a leader.",
+                source=source,
+                partition=partition,
+                detail=error,
+            )
+        ) from None
 
 
 def check_target(topic: str, partition: int | None) -> int:
     """The number of partitions of the topic. Raises Rejected for a topic or partition that cannot be written."""
     if topic in INTERNAL_TOPICS:
-        raise Rejected(f"{topic} is an internal topic. Only brokers write to it.", "topic")
+        raise Rejected(sentence("{topic} is an internal topic. Only brokers write to it.", topic=topic), "topic")
     leaders = dict(ObservedPartition.objects.filter(topic__name=topic).values_list("index", "leader"))
     if not leaders:
-        raise Rejected(f"There is no topic {topic!r}.", "topic")
+        raise Rejected(sentence("There is no topic {topic}.", topic=repr(topic)), "topic")
     offline = sorted(index for index, leader in leaders.items() if leader is None or leader < 0)
     if partition in offline or len(offline) == len(leaders):
         which = f"Partition {topic}-{partition}" if partition in offline else f"Topic {topic}"
-        raise Rejected(f"{which} has no leader. Start the brokers of its replicas.")
+        raise Rejected(sentence("{which} has no leader. Start the brokers of its replicas.", which=which))
     return len(leaders)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controlplane.domain.phrases import text_from_json, text_to_json, texts_from_json, texts_to_json
 from controlplane.models.change import Outcome
+from weir_common.json_values import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,26 @@ class Shown:
     lines: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     current_values: tuple[str, ...] = ()
+
+    def phrases(self) -> JsonObject:
+        """The texts with their values, as `with_phrases` reads them."""
+        return {
+            "title": text_to_json(self.title),
+            "lines": texts_to_json(self.lines),
+            "current_values": texts_to_json(self.current_values),
+        }
+
+
+def with_phrases(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The texts and facts of a stored proposal, with the phrases of its texts. A proposal of an earlier version has English texts only."""
+    shown = {key: value for key, value in stored.items() if key != "phrases"}
+    if phrases := stored.get("phrases"):
+        shown |= {
+            "title": text_from_json(phrases["title"]),
+            "lines": list(texts_from_json(phrases["lines"])),
+            "current_values": list(texts_from_json(phrases["current_values"])),
+        }
+    return shown
 
 
 @dataclass(frozen=True, slots=True)

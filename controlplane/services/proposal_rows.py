@@ -15,6 +15,7 @@ from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.services import Rejected, proposals
 from controlplane.services.overrides import KINDS
+from controlplane.services.proposal_kinds import with_phrases
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +110,14 @@ def open_count() -> int:
 
 def _shape(r: Proposal, actor: str, differs: str = "", current_values: list[str] | None = None) -> ProposalRow:
     kind = KINDS.get(r.kind)
+    shown = with_phrases(r.shown)
     return ProposalRow(
         id=r.pk,
         kind=r.kind,
         label=kind.label if kind else r.kind,
         target=r.target,
         arguments=r.arguments,
-        shown=r.shown,
+        shown=shown,
         shown_hash=r.shown_hash,
         state=r.state,
         proposed_by=r.proposed_by,
@@ -129,5 +131,5 @@ def _shape(r: Proposal, actor: str, differs: str = "", current_values: list[str]
         finished_at=r.finished_at,
         may_not=proposals.may_decide(r, actor),
         differs=differs,
-        current_values=r.shown.get("current_values", []) if current_values is None else current_values,
+        current_values=shown.get("current_values", []) if current_values is None else current_values,
     )

@@ -19,6 +19,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from controlplane.domain.phrases import sentence
 from controlplane.models import Proposal
 from controlplane.models.change import Outcome
 from controlplane.models.proposal import ProposalState
@@ -37,8 +38,10 @@ CARRY_OUT_SECONDS = 60
 
 def kind_of(name: str) -> ProposalHandler:
     if name not in KINDS:
-        text = f"Unknown kind of proposal {name!r}" if name else "The kind of proposal is missing"
-        raise Rejected(f"{text}; use {', '.join(KINDS)}.", "kind")
+        kinds = ", ".join(KINDS)
+        if not name:
+            raise Rejected(sentence("The kind of proposal is missing; use {kinds}.", kinds=kinds), "kind")
+        raise Rejected(sentence("Unknown kind of proposal {kind}; use {kinds}.", kind=repr(name), kinds=kinds), "kind")
     return KINDS[name]
 
 
@@ -76,6 +79,7 @@ def propose(
     needs_reason(comment)
     now, now_hash = render_target(kind, target, arguments)
     plain = _plain(now) | {"current_values": list(now.current_values)}
+    stored = plain | {"phrases": now.phrases()}
     if shown_hash and shown_hash != now_hash:
         raise Rejected("The shown facts have changed; reload and request the approval again.")
     try:
@@ -84,7 +88,7 @@ def propose(
                 kind=kind,
                 target=target,
                 arguments=arguments,
-                shown=plain,
+                shown=stored,
                 shown_hash=now_hash,
                 proposed_by=actor,
                 comment=comment,
@@ -94,8 +98,11 @@ def propose(
             return row
     except IntegrityError:
         other = Proposal.objects.filter(kind=kind, target=target, state__in=["open", "approved"]).first()
-        number = f" as proposal {other.pk}" if other is not None else ""
-        raise Rejected(f"This is already proposed{number}; decide that proposal first.") from None
+        if other is None:
+            raise Rejected("This is already proposed; decide that proposal first.") from None
+        raise Rejected(
+            sentence("This is already proposed as proposal {id}; decide that proposal first.", id=other.pk)
+        ) from None
 
 
 def approve(proposal_id: int, *, actor: str, comment: str = "") -> Proposal:
@@ -107,7 +114,9 @@ def approve(proposal_id: int, *, actor: str, comment: str = "") -> Proposal:
         _open(row)
         _require_second_person(row, actor)
         if differs := difference(row):
-            raise Rejected(f"The facts have changed since the proposal: {differs} Propose it again.")
+            raise Rejected(
+                sentence("The facts have changed since the proposal: {differs} Propose it again.", differs=differs)
+            )
         with transaction.atomic():
             _decide(row, ProposalState.APPROVED, actor, comment)
             alone = "" if actor != row.proposed_by else "Approved by its author: WEIR_SECOND_PERSON is off."
@@ -192,15 +201,26 @@ def may_decide(row: Proposal, actor: str) -> str:
 def _require_second_person(row: Proposal, actor: str) -> None:
     if actor == row.proposed_by and settings.WEIR.second_person:
         raise Rejected(
-            f"{actor} made this proposal, so another operator must approve it. Set WEIR_SECOND_PERSON=off if there is one operator only."
+            sentence(
+                "{actor} made this proposal, so another operator must approve it. Set WEIR_SECOND_PERSON=off if there is one operator only.",
+                actor=actor,
+            )
         )
 
 
 def _open(row: Proposal) -> None:
     if row.state != ProposalState.OPEN:
-        raise Rejected(f"Proposal {row.pk} is {row.state}; only an open proposal can be decided.")
+        raise Rejected(
+            sentence("Proposal {id} is {state}; only an open proposal can be decided.", id=row.pk, state=row.state)
+        )
     if row.expires_at < timezone.now():
-        raise Rejected(f"Proposal {row.pk} has expired at {row.expires_at:%Y-%m-%d %H:%M} UTC; propose it again.")
+        raise Rejected(
+            sentence(
+                "Proposal {id} has expired at {expires_at} UTC; propose it again.",
+                id=row.pk,
+                expires_at=f"{row.expires_at:%Y-%m-%d %H:%M}",
+            )
+        )
 
 
 def _decide(row: Proposal, state: ProposalState, actor: str, comment: str) -> None:
@@ -208,13 +228,13 @@ def _decide(row: Proposal, state: ProposalState, actor: str, comment: str) -> No
         state=state, decided_by=actor, decided_comment=comment, decided_at=timezone.now(), version=F("version") + 1
     )
     if not changed:
-        raise Rejected(f"Proposal {row.pk} was decided concurrently; reload it.")
+        raise Rejected(sentence("Proposal {id} was decided concurrently; reload it.", id=row.pk))
 
 
 def _get(proposal_id: int) -> Proposal:
     row = Proposal.objects.filter(pk=proposal_id).first()
     if row is None:
-        raise Rejected(f"Proposal {proposal_id} does not exist.")
+        raise Rejected(sentence("Proposal {proposal_id} does not exist.", proposal_id=proposal_id))
     return row
 
 

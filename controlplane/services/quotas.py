@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 
 from brokerd.cluster.quota_entities import entity_key, entity_problem, value_problem
 from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.phrases import sentence
 from controlplane.domain.quota import Entity, entity_text
 from controlplane.models import AccessEntry
 from controlplane.services import access
@@ -22,10 +23,10 @@ def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str,
     """Set these limits of an entity, per broker: bytes/s, per cent of one event loop, partitions/s, connections/s. None removes a limit.
     Raises Rejected."""
     if (problem := entity_problem(entity)) is not None:
-        raise Rejected(f"Invalid quota entity: {problem}.", "entity")
+        raise Rejected(sentence("Invalid quota entity: {problem}.", problem=problem), "entity")
     for quota, value in limits.items():
         if (problem := value_problem(entity, quota, value)) is not None:
-            raise Rejected(f"{problem}.", f"limits.{quota}")
+            raise Rejected(sentence("{problem}.", problem=problem), f"limits.{quota}")
     access.require_imported()
     key = entity_key(entity)
     try:
@@ -35,7 +36,10 @@ def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str,
             desired = {q: v for q, v in {**before, **limits}.items() if v is not None}
             if desired == before:
                 raise Rejected(
-                    "The entity has these limits already." if desired else "Give at least one limit.", "limits"
+                    sentence("The entity has these limits already.")
+                    if desired
+                    else sentence("Give at least one limit."),
+                    "limits",
                 )
             verb = "quota.set" if desired else "quota.delete"
             return access.put(AccessRecordKind.QUOTA, key, desired or None, actor=actor, comment=comment, verb=verb)
@@ -49,5 +53,7 @@ def delete_quota(quota_id: int, *, actor: str, comment: str = "") -> None:
     with transaction.atomic():
         row = AccessEntry.objects.filter(pk=quota_id, kind=AccessRecordKind.QUOTA, value__isnull=False).first()
         if row is None:
-            raise Rejected(f"There is no quota {quota_id}; it may have been deleted already.")
+            raise Rejected(
+                sentence("There is no quota {quota_id}; it may have been deleted already.", quota_id=quota_id)
+            )
         access.put(AccessRecordKind.QUOTA, row.key, None, actor=actor, comment=comment, verb="quota.delete")

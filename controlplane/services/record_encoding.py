@@ -12,6 +12,7 @@ from enum import StrEnum
 from controlplane.clients.json_schema_checks import encode_limited
 from controlplane.clients.schema_registry import registry
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import SCHEMA_FORMAT, InputFormat, decode_input
 from controlplane.domain.protobuf_encoding import UnknownMessage
 from controlplane.domain.schema_encoding import encode_with_schema
@@ -89,6 +90,6 @@ def _schema(topic: str, part: RecordPart, choice: SchemaChoice) -> tuple[str, Sc
     try:
         return subject, schemas.registered(subject, choice.version)
     except RegistryUnreachable as error:
-        raise Rejected(f"{error} {UNREACHABLE_ADVICE}") from None
+        raise Rejected(sentence("{detail} {advice}", detail=error, advice=UNREACHABLE_ADVICE)) from None
     except SchemaUnavailable as error:
         raise Rejected(str(error), f"{part}_subject") from None

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 
+from controlplane.domain.phrases import sentence
 from controlplane.domain.record_expression import EvaluationError
 from controlplane.domain.record_query import RecordQuery
 from controlplane.domain.record_tail import TailCounts, TailEnd
@@ -64,9 +65,14 @@ class TailLimits:
         per_user, most = settings.WEIR.tails_per_user, settings.WEIR.tails_max
         with self._lock:
             if self._running[user] >= per_user:
-                raise Rejected(f"You have {per_user} live tails already (WEIR_TAILS_PER_USER). Stop one of them.")
+                raise Rejected(
+                    sentence(
+                        "You have {per_user} live tails already (WEIR_TAILS_PER_USER). Stop one of them.",
+                        per_user=per_user,
+                    )
+                )
             if self._running.total() >= most:
-                raise Rejected(f"{most} live tails are running (WEIR_TAILS_MAX). Try again later.")
+                raise Rejected(sentence("{max} live tails are running (WEIR_TAILS_MAX). Try again later.", max=most))
             self._running[user] += 1
 
     def release(self, user: str) -> None:

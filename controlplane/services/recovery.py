@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, Change, Cluster, ObservedPartition, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind, RecoveryState
@@ -39,22 +40,40 @@ def recover_replica(topic: str, partition: int, broker_id: int, *, actor: str, c
     with transaction.atomic():
         row = ObservedPartition.objects.filter(topic__name=topic, index=partition).select_related("topic").first()
         if row is None:
-            raise Rejected(f"Partition {topic}-{partition} does not exist.", "partition")
+            raise Rejected(
+                sentence("Partition {topic}-{partition} does not exist.", topic=topic, partition=partition), "partition"
+            )
         if broker_id not in row.replicas:
             raise Rejected(
-                f"Broker {broker_id} has no replica of the partition; its replicas are {row.replicas}.", "broker_id"
+                sentence(
+                    "Broker {broker_id} has no replica of the partition; its replicas are {replicas}.",
+                    broker_id=broker_id,
+                    replicas=row.replicas,
+                ),
+                "broker_id",
             )
         alive = set(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
         if broker_id not in alive:
-            raise Rejected(f"Broker {broker_id} is not alive; start it first.", "broker_id")
+            raise Rejected(
+                sentence("Broker {broker_id} is not alive; start it first.", broker_id=broker_id), "broker_id"
+            )
         others = [b for b in row.isr if b != broker_id and b in alive]
         if not others:
             raise Rejected(
-                f"No other replica of {topic}-{partition} is alive and in sync; deleting this replica would lose records. "
-                "Wait until another replica has caught up."
+                sentence(
+                    "No other replica of {topic}-{partition} is alive and in sync; deleting this replica would lose records. Wait until another replica has caught up.",
+                    topic=topic,
+                    partition=partition,
+                )
             )
         if row.adding or row.removing:
-            raise Rejected(f"{topic}-{partition} is being moved; wait until the move ends, or cancel it.")
+            raise Rejected(
+                sentence(
+                    "{topic}-{partition} is being moved; wait until the move ends, or cancel it.",
+                    topic=topic,
+                    partition=partition,
+                )
+            )
         before = {"replicas": row.replicas, "isr": row.isr, "leader": row.leader}
         try:
             with transaction.atomic():

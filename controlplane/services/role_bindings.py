@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group, PermissionsMixin
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 
+from controlplane.domain.phrases import sentence
 from controlplane.domain.roles import check_grant
 from controlplane.models import RoleBinding
 from controlplane.models.change import Outcome
@@ -46,7 +47,9 @@ def create_binding(
     grant = check_grant(role, resource_type, pattern_type, resource_name.strip())
     holder = check_holder(user, group)
     if RoleBinding.objects.count() >= BINDINGS_MAX:
-        raise Rejected(f"There are {BINDINGS_MAX:,} role bindings already. Use prefixes and groups.")
+        raise Rejected(
+            sentence("There are {max} role bindings already. Use prefixes and groups.", max=f"{BINDINGS_MAX:,}")
+        )
     values = {
         "role": grant.role.value,
         "resource_type": grant.resource_type.value,
@@ -78,12 +81,15 @@ def check_holder(user: str, group: str) -> dict[str, int]:
     if user:
         found = get_user_model().objects.filter(username=user).values_list("pk", flat=True).first()
         if found is None:
-            raise Rejected(f"There is no user {user!r} of the console.", "user")
+            raise Rejected(sentence("There is no user {user} of the console.", user=repr(user)), "user")
         return {"user_id": found}
     row = Group.objects.filter(name=group).first()
     if row is None:
         raise Rejected(
-            f"There is no group {group!r} of console users. A login through a directory creates the groups of WEIR_LOGIN_GROUPS.",
+            sentence(
+                "There is no group {group} of console users. A login through a directory creates the groups of WEIR_LOGIN_GROUPS.",
+                group=repr(group),
+            ),
             "group",
         )
     return {"group_id": row.pk}
@@ -95,7 +101,11 @@ def delete_binding(binding_id: int, *, actor: str, comment: str = "") -> None:
     with transaction.atomic():
         row = RoleBinding.objects.select_related("user", "group").filter(pk=binding_id).first()
         if row is None or not RoleBinding.objects.filter(pk=binding_id).delete()[0]:
-            raise Rejected(f"Role binding {binding_id} does not exist; it may have been deleted already.")
+            raise Rejected(
+                sentence(
+                    "Role binding {binding_id} does not exist; it may have been deleted already.", binding_id=binding_id
+                )
+            )
         user = row.user.get_username() if row.user is not None else ""
         group = row.group.name if row.group is not None else ""
         before = {f: getattr(row, f) for f in ("role", "resource_type", "pattern_type", "resource_name")}

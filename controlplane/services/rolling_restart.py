@@ -16,6 +16,7 @@ from django.utils import timezone
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor as supervisor_client
 from controlplane.domain import restart as core
+from controlplane.domain.phrases import phrase_to_json, sentence, with_phrase
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import Broker, Change, Cluster, RestartStep, RollingRestart
 from controlplane.models.change import Outcome
@@ -53,7 +54,9 @@ def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, commen
                 return row
         except IntegrityError:
             other = RollingRestart.objects.filter(state__in=WORKING).values_list("pk", flat=True).first()
-            raise Rejected(f"Rolling restart {other} is in progress; cancel it, or wait until it ends.") from None
+            raise Rejected(
+                sentence("Rolling restart {other} is in progress; cancel it, or wait until it ends.", other=other)
+            ) from None
 
 
 def pause_restart(restart_id: int, *, actor: str, comment: str = "") -> RollingRestart:
@@ -77,16 +80,26 @@ def _turn(
     with recorded_refusals(actor, verb, "restart", str(restart_id), comment=comment), transaction.atomic():
         row = RollingRestart.objects.filter(pk=restart_id).first()
         if row is None:
-            raise Rejected(f"Rolling restart {restart_id} does not exist.")
+            raise Rejected(sentence("Rolling restart {restart_id} does not exist.", restart_id=restart_id))
         if row.state not in allowed:
             raise Rejected(
-                f"Rolling restart {restart_id} is {row.state}; this needs it to be {' or '.join(s.value for s in allowed)}."
+                sentence(
+                    "Rolling restart {id} is {state}; this needs it to be in one of these states: {allowed}.",
+                    id=restart_id,
+                    state=row.state,
+                    allowed=[s.value for s in allowed],
+                )
             )
         changed = RollingRestart.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
             state=to, version=F("version") + 1
         )
         if not changed:
-            raise Rejected(f"Rolling restart {restart_id} was changed concurrently; reload and try again.")
+            raise Rejected(
+                sentence(
+                    "Rolling restart {restart_id} was changed concurrently; reload and try again.",
+                    restart_id=restart_id,
+                )
+            )
         record(
             actor,
             verb,
@@ -118,6 +131,7 @@ def advance_restart(restart_id: int) -> str | None:
             values |= {
                 "state": decision.state,
                 "note": decision.note or "",
+                "note_phrase": phrase_to_json(decision.note or ""),
                 "finished_at": timezone.now(),
                 "turn": None,
             }
@@ -158,7 +172,7 @@ def _apply(row: RollingRestart, change: core.RestartChange) -> RestartStep | Non
             setattr(step, name, value)
     if change.back is not None:
         step.back_at = now if change.back else None
-    step.state, step.note = change.state, change.note
+    step.state, step.note, step.note_phrase = change.state, change.note, phrase_to_json(change.note)
     step.save()
     if change.demote is not None:
         act = brokers.demote if change.demote else brokers.restore_leadership
@@ -180,7 +194,7 @@ def view_of(row: RollingRestart) -> core.RestartSnapshot:
                 s.asked_at.timestamp() if s.asked_at else None,
                 s.back_at.timestamp() if s.back_at else None,
                 s.leads_before,
-                s.note,
+                with_phrase(s.note, s.note_phrase),
             )
             for s in row.steps.all()
         ),

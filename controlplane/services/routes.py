@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 from brokerd.cluster.configs import HALF_TOPIC
 from brokerd.cluster.routes import COMMENT_LENGTH_MAX, InvalidRoute, Route, route_of
 from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.phrases import sentence
 from controlplane.domain.route_graph import find_loop
 from controlplane.models import AccessEntry, Topic
 from controlplane.services import access
@@ -36,9 +37,12 @@ def create_route(name: str, definition: Mapping[str, object], *, actor: str, com
         with transaction.atomic():
             row = _row(name)
             if row is not None and row.value is not None:
-                raise AlreadyExists(f"There is a route {name!r} already.", "name")
+                raise AlreadyExists(sentence("There is a route {name} already.", name=repr(name)), "name")
             if _rows().count() >= ROUTES_MAX:
-                raise Rejected(f"There are {ROUTES_MAX} routes, the maximum of a cluster; delete one first.", "name")
+                raise Rejected(
+                    sentence("There are {max} routes, the maximum of a cluster; delete one first.", max=ROUTES_MAX),
+                    "name",
+                )
             _check(name, value)
             return access.put(AccessRecordKind.ROUTE, name, value, actor=actor, comment=comment, verb="route.create")
     except IntegrityError:
@@ -54,7 +58,14 @@ def change_route(
     with transaction.atomic():
         row = _existing(name)
         if if_generation is not None and row.generation != if_generation:
-            raise Rejected(f"Route {name!r} was changed: it has generation {row.generation}, not {if_generation}.")
+            raise Rejected(
+                sentence(
+                    "Route {name} was changed: it has generation {generation}, not {if_generation}.",
+                    name=repr(name),
+                    generation=row.generation,
+                    if_generation=if_generation,
+                )
+            )
         value = {**(row.value or {}), **{k: v for k, v in changes.items() if k in CHANGEABLE}}
         if value == row.value:
             raise Rejected("The route has this definition already.", "bindings")
@@ -73,14 +84,17 @@ def delete_route(name: str, *, actor: str, comment: str = "") -> None:
 def _check(name: str, value: Mapping[str, object]) -> None:
     for field in ("owner", "description"):
         if len(str(value.get(field, ""))) > COMMENT_LENGTH_MAX:
-            raise Rejected(f"At most {COMMENT_LENGTH_MAX} characters.", field)
+            raise Rejected(sentence("At most {max} characters.", max=COMMENT_LENGTH_MAX), field)
     try:
         route = route_of(name, 0, value)
     except InvalidRoute as e:
-        raise Rejected(f"Invalid route: {e}.", e.field) from None
+        raise Rejected(sentence("Invalid route: {detail}.", detail=e), e.field) from None
     half = sorted(_half_fronts() & set(route.targets))
     if half:
-        raise Rejected(f"{half[0]!r} has half messages, which only producers write; route to its topic.", "bindings")
+        raise Rejected(
+            sentence("{half} has half messages, which only producers write; route to its topic.", half=repr(half[0])),
+            "bindings",
+        )
     if not route.enabled:
         return
     edges: dict[str, set[str]] = {}
@@ -90,7 +104,11 @@ def _check(name: str, value: Mapping[str, object]) -> None:
     loop = find_loop(edges, route.source, route.targets)
     if loop is not None:
         raise Rejected(
-            f"A record could return to topic {route.source!r}: {' → '.join(loop)}. Remove a binding, or disable a route of the loop.",
+            sentence(
+                "A record could return to topic {source}: {loop}. Remove a binding, or disable a route of the loop.",
+                source=repr(route.source),
+                loop=" → ".join(loop),
+            ),
             "bindings",
         )
 
@@ -115,9 +133,9 @@ def _half_fronts() -> set[str]:
 def _source(name: str) -> Topic:
     topic = Topic.objects.filter(name=name, deleted_at__isnull=True).first()
     if topic is None:
-        raise Rejected(f"There is no topic {name!r}; create the source topic first.", "source")
+        raise Rejected(sentence("There is no topic {name}; create the source topic first.", name=repr(name)), "source")
     if any(config.startswith("weir.") and config.endswith(".topic") for config in topic.configs):
-        raise Rejected(f"{name!r} is a front topic; route its topic instead.", "source")
+        raise Rejected(sentence("{name} is a front topic; route its topic instead.", name=repr(name)), "source")
     return topic
 
 
@@ -132,5 +150,5 @@ def _row(name: str) -> AccessEntry | None:
 def _existing(name: str) -> AccessEntry:
     row = _row(name)
     if row is None or row.value is None:
-        raise Rejected(f"There is no route {name!r}; it may have been deleted already.")
+        raise Rejected(sentence("There is no route {name}; it may have been deleted already.", name=repr(name)))
     return row

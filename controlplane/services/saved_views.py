@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
+from controlplane.domain.phrases import sentence
 from controlplane.models import HiddenColumns, SavedView
 from controlplane.services.common import Rejected
 
@@ -26,18 +27,21 @@ def save_view(user_id: int, name: str, address: str) -> int:
     """Save a page under a name; a view of this name is replaced. Returns its id. Raises Rejected."""
     name = " ".join(name.split())
     if not name or len(name) > NAME_CHARS_MAX:
-        raise Rejected(f"A name has 1 to {NAME_CHARS_MAX} characters.", "name")
+        raise Rejected(sentence("A name has 1 to {max} characters.", max=NAME_CHARS_MAX), "name")
     parts = urlsplit(address)
     if parts.scheme or parts.netloc or not address.startswith("/") or address.startswith("//") or "\\" in address:
         raise Rejected("A saved view is a page of this console: a path that begins with one slash.", "address")
     if len(address) > ADDRESS_CHARS_MAX:
         raise Rejected(
-            f"The address of the page has more than {ADDRESS_CHARS_MAX} characters; use fewer filters.", "address"
+            sentence(
+                "The address of the page has more than {max} characters; use fewer filters.", max=ADDRESS_CHARS_MAX
+            ),
+            "address",
         )
     with transaction.atomic():
         mine = SavedView.objects.filter(user_id=user_id)
         if mine.exclude(name=name).count() >= VIEWS_MAX:
-            raise Rejected(f"You have {VIEWS_MAX} saved views. Delete one first.")
+            raise Rejected(sentence("You have {max} saved views. Delete one first.", max=VIEWS_MAX))
         row, _ = SavedView.objects.update_or_create(user_id=user_id, name=name, defaults={"address": address})
         return row.pk
 
@@ -45,7 +49,7 @@ def save_view(user_id: int, name: str, address: str) -> int:
 def delete_view(user_id: int, view_id: int) -> None:
     """Raises Rejected if the user has no such view."""
     if not SavedView.objects.filter(user_id=user_id, pk=view_id).delete()[0]:
-        raise Rejected(f"You have no saved view {view_id}; it may have been deleted already.")
+        raise Rejected(sentence("You have no saved view {view_id}; it may have been deleted already.", view_id=view_id))
 
 
 def hide_columns(user_id: int, table: str, columns: Collection[str]) -> None:

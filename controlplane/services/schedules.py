@@ -14,6 +14,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane.domain import window as windows
+from controlplane.domain.phrases import sentence
 from controlplane.domain.window import Window
 from controlplane.models import Move
 from controlplane.models.change import Outcome
@@ -34,9 +35,15 @@ def schedule_move(move_id: int, requested: Mapping[str, Json] | None, *, actor: 
     with recorded_refusals(actor, "move.schedule", "move", str(move_id), comment=comment):
         move = Move.objects.filter(pk=move_id).first()
         if move is None:
-            raise Rejected(f"Move {move_id} does not exist.")
+            raise Rejected(sentence("Move {move_id} does not exist.", move_id=move_id))
         if move.state not in SCHEDULED:
-            raise Rejected(f"Move {move_id} is {move.state}; only a move with queued copies can have a window.")
+            raise Rejected(
+                sentence(
+                    "Move {move_id} is {state}; only a move with queued copies can have a window.",
+                    move_id=move_id,
+                    state=move.state,
+                )
+            )
         window = parse_window(requested)
         until = check(window)
         values: dict[str, object] = {"window": window}
@@ -47,7 +54,7 @@ def schedule_move(move_id: int, requested: Mapping[str, Json] | None, *, actor: 
             if not Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
                 version=F("version") + 1, **values
             ):
-                raise Rejected(f"Move {move.pk} was changed concurrently; reload and try again.")
+                raise Rejected(sentence("Move {id} was changed concurrently; reload and try again.", id=move.pk))
             record(
                 actor,
                 "move.schedule",

@@ -15,6 +15,7 @@ from controlplane.clients import schema_subjects as subjects
 from controlplane.clients.schema_subjects import NewSchema as NewSchema
 from controlplane.clients.schema_subjects import SchemaReference as SchemaReference
 from controlplane.domain.errors import Rejected
+from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.selectors.schema_subjects import required_registry
 from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
@@ -57,7 +58,10 @@ def new_schema(kind: str, definition: str, references: str) -> NewSchema:
     for line in filter(str.strip, references.splitlines()):
         parts = line.split()
         if len(parts) != 3 or not parts[2].isdecimal() or len(parts[2]) > VERSION_DIGITS_MAX:
-            raise Rejected(f"{line.strip()[:100]!r} is not a reference. Give name, subject and version.", "references")
+            raise Rejected(
+                sentence("{line} is not a reference. Give name, subject and version.", line=repr(line.strip()[:100])),
+                "references",
+            )
         found.append(SchemaReference(parts[0], parts[1], int(parts[2])))
     return NewSchema(SchemaType(kind), definition, tuple(found))
 
@@ -112,9 +116,11 @@ def delete_version(subject: str, version: int, *, actor: str, comment: str) -> N
 
 def _check_input(subject: str, schema: NewSchema) -> None:
     if not subject.strip() or len(subject) > SUBJECT_CHARS_MAX:
-        raise Rejected(f"A subject has 1 to {SUBJECT_CHARS_MAX:,} characters.", "subject")
+        raise Rejected(sentence("A subject has 1 to {max} characters.", max=f"{SUBJECT_CHARS_MAX:,}"), "subject")
     if not schema.definition.strip() or len(schema.definition) > DEFINITION_CHARS_MAX:
-        raise Rejected(f"A definition has 1 to {DEFINITION_CHARS_MAX:,} characters.", "definition")
+        raise Rejected(
+            sentence("A definition has 1 to {max} characters.", max=f"{DEFINITION_CHARS_MAX:,}"), "definition"
+        )
 
 
 def _send_audited(
@@ -129,7 +135,7 @@ def _send_audited(
         raise Rejected(str(error), field) from None
     except RegistryUnreachable as error:
         finish_changes(object_id, None, Outcome.UNKNOWN, f"{error} {UNKNOWN_OUTCOME}")
-        raise Rejected(f"{error} {UNKNOWN_OUTCOME}") from None
+        raise Rejected(sentence("{detail} {advice}", detail=error, advice=UNKNOWN_OUTCOME)) from None
     except SchemaUnavailable as error:
         finish_changes(object_id, None, Outcome.UNKNOWN, str(error))
         raise Rejected(str(error)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.selectors import share_groups as selectors
 from controlplane.services.common import Rejected, record, recorded_refusals
@@ -20,10 +21,16 @@ def delete_share_group(group_id: str, *, actor: str, comment: str = "") -> Outco
         if found.row is None:
             silent = ", ".join(str(s.broker_id) for s in found.brokers_silent)
             reason = f"brokers {silent} did not answer" if silent else "no broker coordinates it"
-            raise Rejected(f"Share group {group_id!r} was not found: {reason}.")
+            raise Rejected(
+                sentence("Share group {group_id} was not found: {reason}.", group_id=repr(group_id), reason=reason)
+            )
         if found.members:
             raise Rejected(
-                f"Share group {group_id!r} has {len(found.members)} members. Stop its consumers first: they would start at other records."
+                sentence(
+                    "Share group {group_id} has {count} members. Stop its consumers first: they would start at other records.",
+                    group_id=repr(group_id),
+                    count=len(found.members),
+                )
             )
         offsets = {f"{p.topic}-{p.index}": p.start_offset for p in found.partitions if p.start_offset is not None}
         before = {"state": found.row.state, "start_offsets": offsets}
@@ -33,6 +40,8 @@ def delete_share_group(group_id: str, *, actor: str, comment: str = "") -> Outco
         except NoAnswer as e:
             outcome, detail = Outcome.UNKNOWN, str(e)
         except Declined as e:
-            raise Rejected(f"Share group {group_id!r} was not deleted: {e}") from e
+            raise Rejected(
+                sentence("Share group {group_id} was not deleted: {detail}", group_id=repr(group_id), detail=e)
+            ) from e
     record(actor, VERB, "share_group", group_id, comment=comment, before=before, outcome=outcome, detail=detail)
     return outcome

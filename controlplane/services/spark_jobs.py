@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from controlplane.domain import cron
 from controlplane.domain.cron import CronError
+from controlplane.domain.phrases import sentence
 from controlplane.models import ObservedTopic, SparkJob, SparkRun
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
 from controlplane.services.common import AlreadyExists, Rejected, audited, record
@@ -40,14 +41,19 @@ def create_spark_job(
 ) -> SparkJob:
     """Create a job. `start`: also request its first run. Raises Rejected, whose field is the parameter."""
     if kind not in KINDS:
-        raise Rejected(f"There is no job kind {kind!r}; the kinds are {', '.join(KINDS)}.", "kind")
+        raise Rejected(
+            sentence(
+                "There is no job kind {kind}; the kinds are {allowed}.", kind=repr(kind), allowed=", ".join(KINDS)
+            ),
+            "kind",
+        )
     if not name.strip() or len(name) > NAME_LENGTH_MAX:
-        raise Rejected(f"The name must have 1 to {NAME_LENGTH_MAX} characters.", "name")
+        raise Rejected(sentence("The name must have 1 to {max} characters.", max=NAME_LENGTH_MAX), "name")
     values = validate_parameters(KINDS[kind], parameters)
     next_run_at = first_run(KINDS[kind], schedule)
     with transaction.atomic():
         if SparkJob.objects.filter(deleted_at__isnull=True).count() >= JOBS_MAX:
-            raise Rejected(f"There are {JOBS_MAX} jobs, which is the maximum; delete one first.")
+            raise Rejected(sentence("There are {max} jobs, which is the maximum; delete one first.", max=JOBS_MAX))
         if kind == "archive":
             refuse_archived_topics(values["topics"])
         try:
@@ -62,7 +68,7 @@ def create_spark_job(
                     comment=comment,
                 )
         except IntegrityError:
-            raise AlreadyExists(f"A job {name.strip()!r} exists already.", "name") from None
+            raise AlreadyExists(sentence("A job {name} exists already.", name=repr(name.strip())), "name") from None
         record(
             actor,
             "spark_job.create",
@@ -89,7 +95,9 @@ def validate_parameters(kind: JobKind, parameters: Mapping[str, Any]) -> dict[st
             continue
         known = set(ObservedTopic.objects.filter(name__in=names).values_list("name", flat=True))
         if missing := [n for n in names if n not in known]:
-            raise Rejected(f"Topic {missing[0]!r} does not exist.", f"parameters.{parameter.name}")
+            raise Rejected(
+                sentence("Topic {missing} does not exist.", missing=repr(missing[0])), f"parameters.{parameter.name}"
+            )
     return values
 
 
@@ -98,7 +106,10 @@ def first_run(kind: JobKind, schedule: str) -> Any:
     if not schedule:
         return None
     if kind.is_continuous:
-        raise Rejected(f"A job of the kind {kind.name} runs until it is stopped; it has no schedule.", "schedule")
+        raise Rejected(
+            sentence("A job of the kind {name} runs until it is stopped; it has no schedule.", name=kind.name),
+            "schedule",
+        )
     try:
         found = cron.parse(schedule).next_after(timezone.now())
     except CronError as e:
@@ -112,7 +123,12 @@ def refuse_archived_topics(topics: list[str]) -> None:
     """Two archives of a topic would stop each other. Raises Rejected."""
     for job in SparkJob.objects.filter(kind="archive", deleted_at__isnull=True):
         if both := set(job.parameters["topics"]) & set(topics):
-            raise Rejected(f"Topic {min(both)!r} is archived by the job {job.name!r} already.", "parameters.topics")
+            raise Rejected(
+                sentence(
+                    "Topic {both} is archived by the job {name} already.", both=repr(min(both)), name=repr(job.name)
+                ),
+                "parameters.topics",
+            )
 
 
 @audited("spark_job.run", "{job_id}")
@@ -130,12 +146,12 @@ def request_run(job: SparkJob, actor: str) -> SparkRun:
     try:
         find_java()
     except JavaMissing as e:
-        raise Rejected(f"Spark needs Java. {e}") from e
+        raise Rejected(sentence("Spark needs Java. {detail}", detail=e)) from e
     try:
         with transaction.atomic():
             return SparkRun.objects.create(job=job, parameters=job.parameters, actor=actor)
     except IntegrityError:
-        raise Rejected(f"The job {job.name!r} has an active run; stop it first.") from None
+        raise Rejected(sentence("The job {name} has an active run; stop it first.", name=repr(job.name))) from None
 
 
 @audited("spark_job.stop", "{job_id}")
@@ -147,7 +163,7 @@ def stop_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
             state=SparkRunState.STOPPING, version=F("version") + 1
         )
         if not changed:
-            raise Rejected(f"The job {job.name!r} has no active run.")
+            raise Rejected(sentence("The job {name} has no active run.", name=repr(job.name)))
         record(actor, "spark_job.stop", "spark_job", job.name, comment=comment, object_id=f"spark-job-{job.pk}")
         return job
 
@@ -179,7 +195,7 @@ def delete_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
     with transaction.atomic():
         job = _job(job_id)
         if SparkRun.objects.filter(job=job, state__in=ACTIVE_STATES).exists():
-            raise Rejected(f"The job {job.name!r} has an active run; stop it first.")
+            raise Rejected(sentence("The job {name} has an active run; stop it first.", name=repr(job.name)))
         job.deleted_at, job.next_run_at = timezone.now(), None
         job.save(update_fields=["deleted_at", "next_run_at"])
         record(actor, "spark_job.delete", "spark_job", job.name, comment=comment, object_id=f"spark-job-{job.pk}")
@@ -189,5 +205,5 @@ def delete_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
 def _job(job_id: int) -> SparkJob:
     job = SparkJob.objects.select_for_update().filter(pk=job_id, deleted_at__isnull=True).first()
     if job is None:
-        raise Rejected(f"Spark job {job_id} does not exist.")
+        raise Rejected(sentence("Spark job {job_id} does not exist.", job_id=job_id))
     return job

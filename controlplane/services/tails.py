@@ -19,12 +19,16 @@ from brokerd.cluster.configs import ALL_BROKERS
 from controlplane.domain import planner as planning
 from controlplane.domain import tail as core
 from controlplane.domain.move_types import MoveMode, PartView
+from controlplane.domain.phrases import sentence
 from controlplane.models import GroupPartition, Move, MovePartition, ObservedTopic, RemoteSize
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState, PartState
 from controlplane.selectors.broker_configs import desired_configs
 from controlplane.services.common import Rejected, audited, record
 from controlplane.services.move_worker import apply_steps, views_of
+
+NOT_READ = "Group {group} has not read {records} records of {partition}: it has no committed offset."
+NOT_READ_FROM = "Group {group} has not read {records} records of {partition}: its committed offset is {offset}."
 
 
 class TailWait(StrEnum):
@@ -86,15 +90,22 @@ class DeletionPreview:
         """The number of records that would be deleted now, and those that each group would lose."""
         return [
             *(
-                f"{p.topic}-{p.partition}: {p.records:,} records, offsets {p.start} to {p.end - 1}, are deleted for all consumers, as by DeleteRecords."
+                sentence(
+                    "{partition}: {records} records, offsets {first} to {last}, are deleted for all consumers, as by DeleteRecords.",
+                    partition=f"{p.topic}-{p.partition}",
+                    records=f"{p.records:,}",
+                    first=p.start,
+                    last=p.end - 1,
+                )
                 for p in self.parts
             ),
             *(
-                f"Group {g.group_id} has not read {g.records:,} records of {g.topic}-{g.partition}"
-                + (
-                    ": it has no committed offset."
-                    if g.committed is None
-                    else f": its committed offset is {g.committed}."
+                sentence(
+                    NOT_READ if g.committed is None else NOT_READ_FROM,
+                    group=g.group_id,
+                    records=f"{g.records:,}",
+                    partition=f"{g.topic}-{g.partition}",
+                    offset=g.committed,
                 )
                 for g in self.groups
             ),
@@ -225,7 +236,7 @@ def delete_old_records(move_id: int, *, below: Mapping[str, int], actor: str, co
             raise Rejected("The start offset of the new replicas has changed since it was shown; reload and try again.")
         # The version of the move is the only lock, as for the steps of the worker.
         if not Move.objects.filter(pk=move.pk, version=move.version).update(version=F("version") + 1):
-            raise Rejected(f"Move {move.pk} was changed concurrently; reload and try again.")
+            raise Rejected(sentence("Move {id} was changed concurrently; reload and try again.", id=move.pk))
         ready = views_of(list(move.parts.filter(state=PartState.READY)))
         steps = core.deletion_steps([v for v in ready if _as_shown(v, below)])
         apply_steps(move, steps)
@@ -266,5 +277,5 @@ def _state_problem(move: Move) -> str | None:
 def _get(move_id: int) -> Move:
     move = Move.objects.filter(pk=move_id).first()
     if move is None:
-        raise Rejected(f"Move {move_id} does not exist.")
+        raise Rejected(sentence("Move {move_id} does not exist.", move_id=move_id))
     return move

@@ -21,6 +21,7 @@ from brokerd.cluster.metadata import BROKER
 from controlplane.domain.config_overlay import LISTS, RATES, apply_overlay
 from controlplane.domain.config_overlay import join_replica_lists as _joined
 from controlplane.domain.move_types import UNDER_WAY
+from controlplane.domain.phrases import sentence
 from controlplane.domain.throttle import ThrottlesBefore
 from controlplane.models import AccessEntry, Broker, Move, MovePartition, ObservedTopic, Topic
 from controlplane.services.common import Rejected
@@ -120,6 +121,10 @@ def check(bytes_per_s: int | None) -> None:
     """Raises Rejected for a rate outside the sensible range."""
     if bytes_per_s is not None and bytes_per_s < LEAST_BYTES_PER_S:
         raise Rejected(
-            f"A throttle of {bytes_per_s} bytes/s is too low; give at least {LEAST_BYTES_PER_S}, or none. To stop the copies, pause the move.",
+            sentence(
+                "A throttle of {bytes_per_s} bytes/s is too low; give at least {least}, or none. To stop the copies, pause the move.",
+                bytes_per_s=bytes_per_s,
+                least=LEAST_BYTES_PER_S,
+            ),
             "throttle_bytes_per_s",
         )

@@ -11,6 +11,7 @@ from brokerd.cluster.configs import contradiction, topic_config_problem
 from brokerd.cluster.cordons import is_cordoned
 from brokerd.cluster.model import topic_name_problem, topic_names_collide
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
+from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, ObservedTopic, Topic
 from controlplane.services.common import AlreadyExists, Rejected
 
@@ -28,12 +29,18 @@ def check_topic(
     if (problem := topic_name_problem(name)) is not None:
         raise Rejected(problem, "name")
     if Topic.objects.filter(name=name, deleted_at__isnull=True).exists():
-        raise AlreadyExists(f"Topic {name!r} already exists; choose another name or alter the topic.", "name")
+        raise AlreadyExists(
+            sentence("Topic {name} already exists; choose another name or alter the topic.", name=repr(name)), "name"
+        )
     if not checked and (seen := ObservedTopic.objects.filter(name=name).first()) is not None:
         if Topic.objects.filter(id=seen.id, deleted_at__isnull=False).exists():
-            raise Rejected(f"Topic {name!r} is being deleted; try again in a few seconds.", "name")
+            raise Rejected(
+                sentence("Topic {name} is being deleted; try again in a few seconds.", name=repr(name)), "name"
+            )
         raise Rejected(
-            f"Topic {name!r} exists in the cluster but not in the database (drift); adopt it instead.",
+            sentence(
+                "Topic {name} exists in the cluster but not in the database (drift); adopt it instead.", name=repr(name)
+            ),
             "name",
         )
     if "." in name or "_" in name:
@@ -41,8 +48,11 @@ def check_topic(
         for other in Topic.objects.filter(deleted_at__isnull=True, name__regex=pattern).values_list("name", flat=True):
             if topic_names_collide(name, other):
                 raise Rejected(
-                    f"Topic {name!r} differs from {other!r} only in '.' and '_', and Kafka's metric names would be the same; "
-                    "choose another name.",
+                    sentence(
+                        "Topic {name} differs from {other} only in '.' and '_', and Kafka's metric names would be the same; choose another name.",
+                        name=repr(name),
+                        other=repr(other),
+                    ),
                     "name",
                 )
     check_counts(partitions, replication_factor, against_brokers=not checked)
@@ -55,16 +65,35 @@ def check_topic(
 def check_counts(partitions: int, replication_factor: int, *, against_brokers: bool = True) -> None:
     """Raises Rejected for a number of partitions or replicas that no topic can have."""
     if partitions < 1:
-        raise Rejected(f"{partitions} partitions are too few; the minimum is 1.", "partitions")
+        raise Rejected(
+            sentence("{partitions} partitions are too few; the minimum is 1.", partitions=partitions), "partitions"
+        )
     if partitions > TOPIC_PARTITIONS_MAX:
-        raise Rejected(f"{partitions} partitions are too many; the maximum is {TOPIC_PARTITIONS_MAX}.", "partitions")
+        raise Rejected(
+            sentence(
+                "{partitions} partitions are too many; the maximum is {max}.",
+                partitions=partitions,
+                max=TOPIC_PARTITIONS_MAX,
+            ),
+            "partitions",
+        )
     if replication_factor < 1:
-        raise Rejected(f"Replication factor {replication_factor} is too small; the minimum is 1.", "replication_factor")
+        raise Rejected(
+            sentence(
+                "Replication factor {replication_factor} is too small; the minimum is 1.",
+                replication_factor=replication_factor,
+            ),
+            "replication_factor",
+        )
     known = Broker.objects.count() if against_brokers else 0
     # Without any broker row the monitor has not polled yet: the controller will check.
     if known and replication_factor > known:
         raise Rejected(
-            f"Replication factor {replication_factor} is larger than the number of brokers ({known}); lower it, or add brokers.",
+            sentence(
+                "Replication factor {replication_factor} is larger than the number of brokers ({known}); lower it, or add brokers.",
+                replication_factor=replication_factor,
+                known=known,
+            ),
             "replication_factor",
         )
     aside = sorted(b.broker_id for b in Broker.objects.all() if is_cordoned(b.configs)) if against_brokers else []
@@ -80,8 +109,12 @@ def check_drift(row: Topic) -> None:
     seen = ObservedTopic.objects.filter(id=row.id).only("generation").first()
     if seen is not None and seen.generation > row.generation:
         raise Rejected(
-            f"The database has generation {row.generation} of {row.name!r}, the cluster has {seen.generation} (drift, for example after a "
-            "restore); adopt the cluster's state first.",
+            sentence(
+                "The database has generation {generation} of {name}, the cluster has {generation_2} (drift, for example after a restore); adopt the cluster's state first.",
+                generation=row.generation,
+                name=repr(row.name),
+                generation_2=seen.generation,
+            ),
             "name",
         )
 
@@ -100,7 +133,12 @@ def check_configs(configs: Mapping[str, str]) -> None:
 def check_assignment(assignment: Mapping[int, Sequence[int]], expected: range, *, against_brokers: bool = True) -> None:
     if sorted(assignment) != list(expected):
         raise Rejected(
-            f"The assignment has partitions {sorted(assignment)}; it must have {expected.start} to {expected.stop - 1}, each once.",
+            sentence(
+                "The assignment has partitions {assignment}; it must have {start} to {stop}, each once.",
+                assignment=sorted(assignment),
+                start=expected.start,
+                stop=expected.stop - 1,
+            ),
             "assignment",
         )
     known = set(Broker.objects.values_list("broker_id", flat=True)) if against_brokers else set()
@@ -109,9 +147,21 @@ def check_assignment(assignment: Mapping[int, Sequence[int]], expected: range, *
         raise Rejected("All partitions of an assignment need the same number of replicas.", "assignment")
     for partition, replicas in assignment.items():
         if not replicas or len(set(replicas)) != len(replicas):
-            raise Rejected(f"Partition {partition} has no replica or a duplicate: {list(replicas)}.", "assignment")
+            raise Rejected(
+                sentence(
+                    "Partition {partition} has no replica or a duplicate: {replicas}.",
+                    partition=partition,
+                    replicas=list(replicas),
+                ),
+                "assignment",
+            )
         if known and (strange := [b for b in replicas if b not in known]):
             raise Rejected(
-                f"Partition {partition} has broker {strange[0]}, which has never registered; known brokers: {sorted(known)}.",
+                sentence(
+                    "Partition {partition} has broker {strange}, which has never registered; known brokers: {known}.",
+                    partition=partition,
+                    strange=strange[0],
+                    known=sorted(known),
+                ),
                 "assignment",
             )

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import transition_problem
 from brokerd.cluster.model import INTERNAL_TOPICS
+from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, MovePartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
 from controlplane.services import front_topics, topic_checks
@@ -65,7 +66,9 @@ def create_topic(
             return row
     except IntegrityError:
         # Two concurrent requests for the same name: the unique constraint decided.
-        raise AlreadyExists(f"Topic {name!r} already exists; choose another name or alter the topic.", "name") from None
+        raise AlreadyExists(
+            sentence("Topic {name} already exists; choose another name or alter the topic.", name=repr(name)), "name"
+        ) from None
 
 
 def _create(
@@ -150,8 +153,12 @@ def _follow(row: Topic, actor: str, *, checked: bool) -> None:
             continue
         if front.configs.get(desired.marker) != row.name:
             raise Rejected(
-                f"Topic {desired.name!r} exists and is not a front topic of {row.name!r}; delete it, or do not set "
-                f"{front_topics.ENABLED_BY[desired.marker]}.",
+                sentence(
+                    "Topic {name} exists and is not a front topic of {name_2}; delete it, or do not set {enabled_by}.",
+                    name=repr(desired.name),
+                    name_2=repr(row.name),
+                    enabled_by=front_topics.ENABLED_BY[desired.marker],
+                ),
                 "configs",
             )
         removed = [k for k in front_topics.FOLLOWED if k in front.configs and k not in desired.configs]
@@ -175,7 +182,12 @@ def _alter(
     row = get_topic(name)
     if if_generation is not None and row.generation != if_generation:
         raise Rejected(
-            f"Topic {name!r} changed since you read it (generation {if_generation}, now {row.generation}); reload it."
+            sentence(
+                "Topic {name} changed since you read it (generation {if_generation}, now {generation}); reload it.",
+                name=repr(name),
+                if_generation=if_generation,
+                generation=row.generation,
+            )
         )
     topic_checks.check_drift(row)
     before = {"partitions": row.partitions, "configs": row.configs}
@@ -192,13 +204,20 @@ def _alter(
     if count != row.partitions:
         if row.name in INTERNAL_TOPICS or row.internal:
             raise Rejected(
-                f"The partition count of internal topic {name!r} is fixed: it assigns groups and transactions to partitions.",
+                sentence(
+                    "The partition count of internal topic {name} is fixed: it assigns groups and transactions to partitions.",
+                    name=repr(name),
+                ),
                 "partitions",
             )
         if count < row.partitions:
             raise Rejected(
-                f"Topic {name!r} has {row.partitions} partitions and cannot be reduced to {count}: records would be lost. "
-                "Create a new topic and copy the records instead.",
+                sentence(
+                    "Topic {name} has {partitions} partitions and cannot be reduced to {count}: records would be lost. Create a new topic and copy the records instead.",
+                    name=repr(name),
+                    partitions=row.partitions,
+                    count=count,
+                ),
                 "partitions",
             )
         topic_checks.check_counts(count, row.replication_factor)
@@ -231,7 +250,7 @@ def _alter(
         updated_at=timezone.now(),
     )
     if not changed:
-        raise Rejected(f"Topic {name!r} was changed concurrently; reload and try again.")
+        raise Rejected(sentence("Topic {name} was changed concurrently; reload and try again.", name=repr(name)))
     record(
         actor,
         "topic.alter",
@@ -253,23 +272,40 @@ def delete_topic(
     """Mark the row as deleted. Brokers delete the records as soon as they read the tombstone in the metadata log. Raises Rejected."""
     with transaction.atomic():
         if confirm_name is not None and confirm_name != name:
-            raise Rejected(f"Type {name!r} to confirm; {confirm_name!r} does not match.", "confirm_name")
+            raise Rejected(
+                sentence(
+                    "Type {name} to confirm; {confirm_name} does not match.",
+                    name=repr(name),
+                    confirm_name=repr(confirm_name),
+                ),
+                "confirm_name",
+            )
         row = get_topic(name)
         if row.internal or name in INTERNAL_TOPICS:
             raise Rejected(
-                f"{name!r} is internal: it stores groups or transactions, and its deletion would lose them.",
+                sentence(
+                    "{name} is internal: it stores groups or transactions, and its deletion would lose them.",
+                    name=repr(name),
+                ),
                 "name",
             )
         topic_checks.check_drift(row)
         moving = MovePartition.objects.filter(topic_id=row.id, active=True).values_list("move_id", flat=True).first()
         if moving is not None:
-            raise Rejected(f"Topic {name!r} is part of move {moving}; cancel the move, or wait until it ends.", "name")
+            raise Rejected(
+                sentence(
+                    "Topic {name} is part of move {moving}; cancel the move, or wait until it ends.",
+                    name=repr(name),
+                    moving=moving,
+                ),
+                "name",
+            )
         generation = row.generation + 1
         changed = Topic.objects.filter(id=row.id, generation=row.generation, deleted_at__isnull=True).update(
             deleted_at=timezone.now(), generation=generation, request_id=request_id, updated_at=timezone.now()
         )
         if not changed:
-            raise Rejected(f"Topic {name!r} was changed concurrently; reload and try again.")
+            raise Rejected(sentence("Topic {name} was changed concurrently; reload and try again.", name=repr(name)))
         before = {
             "partitions": row.partitions,
             "replication_factor": row.replication_factor,
@@ -297,11 +333,18 @@ def adopt_topic(topic_id: uuid.UUID, *, actor: str, comment: str = "") -> Topic:
     with transaction.atomic():
         observed = ObservedTopic.objects.filter(id=topic_id).first()
         if observed is None:
-            raise Rejected(f"The cluster has no topic with id {topic_id}; there is nothing to adopt.", "topic_id")
+            raise Rejected(
+                sentence("The cluster has no topic with id {topic_id}; there is nothing to adopt.", topic_id=topic_id),
+                "topic_id",
+            )
         row = Topic.objects.filter(id=topic_id).first()
         if row is not None and row.generation >= observed.generation and row.deleted_at is None:
             raise Rejected(
-                f"Topic {observed.name!r} is already in the database in generation {row.generation}; there is nothing to adopt."
+                sentence(
+                    "Topic {name} is already in the database in generation {generation}; there is nothing to adopt.",
+                    name=repr(observed.name),
+                    generation=row.generation,
+                )
             )
         values: dict[str, object] = {
             "name": observed.name,
@@ -323,7 +366,10 @@ def adopt_topic(topic_id: uuid.UUID, *, actor: str, comment: str = "") -> Topic:
                 adopted, _ = Topic.objects.update_or_create(id=topic_id, defaults=values)
         except IntegrityError:
             raise Rejected(
-                f"The database has another topic named {observed.name!r}, which was never created in the cluster; delete that row first.",
+                sentence(
+                    "The database has another topic named {name}, which was never created in the cluster; delete that row first.",
+                    name=repr(observed.name),
+                ),
                 "name",
             ) from None
         record(
@@ -347,5 +393,10 @@ def get_topic(name: str) -> Topic:
     if row is not None:
         return row
     if ObservedTopic.objects.filter(name=name).exists():
-        raise Rejected(f"Topic {name!r} exists in the cluster but not in the database (drift); adopt it first.", "name")
-    raise Rejected(f"Topic {name!r} does not exist.", "name")
+        raise Rejected(
+            sentence(
+                "Topic {name} exists in the cluster but not in the database (drift); adopt it first.", name=repr(name)
+            ),
+            "name",
+        )
+    raise Rejected(sentence("Topic {name} does not exist.", name=repr(name)), "name")

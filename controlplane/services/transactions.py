@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from controlplane.clients import transactions as client
 from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.domain.phrases import sentence
 from controlplane.domain.text import duration_text
 from controlplane.domain.transactions import CoordinatorState, TransactionVerdict, parse_target
 from controlplane.models.change import Outcome
@@ -31,7 +32,10 @@ VERDICT_TEXTS = {
 def _target(target: str) -> tuple[str, int, int]:
     found = parse_target(target)
     if found is None:
-        raise Rejected(f"{target!r} is not topic-partition@start offset, for example orders-3@1234.", "target")
+        raise Rejected(
+            sentence("{target} is not topic-partition@start offset, for example orders-3@1234.", target=repr(target)),
+            "target",
+        )
     return found
 
 
@@ -41,22 +45,39 @@ def _hanging(target: str) -> hanging_transactions.HangingRow:
     scan = hanging_transactions.search(topic, index, offset)
     if not scan.rows:
         if scan.partitions == 0:
-            raise Rejected(f"Partition {topic}-{index} does not exist.", "target")
+            raise Rejected(sentence("Partition {topic}-{index} does not exist.", topic=topic, index=index), "target")
         if scan.partitions_described == 0:
             raise Rejected(
-                f"The leader of {topic}-{index} does not answer, so its open transactions are unknown. Try again when it answers."
+                sentence(
+                    "The leader of {topic}-{index} does not answer, so its open transactions are unknown. Try again when it answers.",
+                    topic=topic,
+                    index=index,
+                )
             )
-        raise Rejected(f"No open transaction of {topic}-{index} begins at offset {offset}; it has ended.")
+        raise Rejected(
+            sentence(
+                "No open transaction of {topic}-{index} begins at offset {offset}; it has ended.",
+                topic=topic,
+                index=index,
+                offset=offset,
+            )
+        )
     row = scan.rows[0]
     if row.verdict == TransactionVerdict.UNDETERMINED:
         silent = ", ".join(str(s.broker_id) for s in scan.brokers_silent) or "none"
         raise Rejected(
-            f"It is unknown whether the transaction hangs: not every transaction coordinator answered (silent brokers: {silent}; partitions of "
-            f"__transaction_state without a leader: {scan.offline_partitions})."
+            sentence(
+                "It is unknown whether the transaction hangs: not every transaction coordinator answered (silent brokers: {silent}; partitions of __transaction_state without a leader: {offline_partitions}).",
+                silent=silent,
+                offline_partitions=scan.offline_partitions,
+            )
         )
     if row.verdict == TransactionVerdict.ACTIVE:
         raise Rejected(
-            f"The transaction does not hang: its coordinator ends it at its time-out. To end it now, fence {row.transactional_id!r}."
+            sentence(
+                "The transaction does not hang: its coordinator ends it at its time-out. To end it now, fence {transactional_id}.",
+                transactional_id=repr(row.transactional_id),
+            )
         )
     return row
 
@@ -66,9 +87,18 @@ def show_abort(target: str, arguments: Mapping[str, object]) -> Shown:
     name = f"{row.topic}-{row.index}"
     verdict = TransactionVerdict(row.verdict)
     lines = (
-        f"Producer {row.producer_id} (epoch {row.producer_epoch}): its transaction from offset {row.start_offset} of {name} gets an abort marker.",
-        VERDICT_TEXTS[verdict],
-        f"read_committed consumers of {name} continue, and never receive the records of this transaction. This cannot be undone.",
+        sentence(
+            "Producer {producer} (epoch {epoch}): its transaction from offset {offset} of {partition} gets an abort marker.",
+            producer=row.producer_id,
+            epoch=row.producer_epoch,
+            offset=row.start_offset,
+            partition=name,
+        ),
+        sentence(VERDICT_TEXTS[verdict]),
+        sentence(
+            "read_committed consumers of {partition} continue, and never receive the records of this transaction. This cannot be undone.",
+            partition=name,
+        ),
     )
     facts = {
         "topic": row.topic,
@@ -80,8 +110,11 @@ def show_abort(target: str, arguments: Mapping[str, object]) -> Shown:
         "transactional_id": row.transactional_id,
         "verdict": verdict.value,
     }
-    last = "unknown" if row.last_timestamp is None else f"{row.last_timestamp:%Y-%m-%d %H:%M:%S} UTC"
-    return Shown(f"Abort the hanging transaction of {name}", lines, facts, (f"Last record of the producer: {last}.",))
+    if row.last_timestamp is None:
+        last = sentence("Last record of the producer: unknown.")
+    else:
+        last = sentence("Last record of the producer: {time} UTC.", time=f"{row.last_timestamp:%Y-%m-%d %H:%M:%S}")
+    return Shown(sentence("Abort the hanging transaction of {partition}", partition=name), lines, facts, (last,))
 
 
 def abort(act: Act) -> tuple[Outcome, str]:
@@ -131,14 +164,23 @@ def _abort(topic: str, index: int, offset: int, facts: Mapping[str, object]) -> 
 def _open_transaction(transactional_id: str) -> selectors.TransactionDetail:
     """The transactional id, which has an open transaction. Raises Rejected."""
     if not transactional_id or len(transactional_id) > TARGET_CHARS_MAX:
-        raise Rejected(f"Name a transactional id of at most {TARGET_CHARS_MAX} characters.", "target")
+        raise Rejected(sentence("Name a transactional id of at most {max} characters.", max=TARGET_CHARS_MAX), "target")
     found = selectors.transaction(transactional_id)
     if found.row is None:
         if found.brokers_silent or found.offline_partitions:
             raise Rejected("The coordinator of this transactional id does not answer. Try again when it answers.")
-        raise Rejected(f"There is no transactional id {transactional_id!r}.", "target")
+        raise Rejected(
+            sentence("There is no transactional id {transactional_id}.", transactional_id=repr(transactional_id)),
+            "target",
+        )
     if found.row.state != CoordinatorState.ONGOING:
-        raise Rejected(f"{transactional_id!r} is in state {found.row.state}; only an ongoing transaction is fenced.")
+        raise Rejected(
+            sentence(
+                "{transactional_id} is in state {state}; only an ongoing transaction is fenced.",
+                transactional_id=repr(transactional_id),
+                state=found.row.state,
+            )
+        )
     return found
 
 
@@ -147,9 +189,18 @@ def show_fence(target: str, arguments: Mapping[str, object]) -> Shown:
     row = found.row
     assert row is not None
     lines = (
-        f"The open transaction of {target!r} is aborted in all its partitions. read_committed consumers never receive its records.",
-        f"Its producer {row.producer_id} (epoch {row.producer_epoch}) is fenced: its further requests fail, and its application must be restarted.",
-        "This cannot be undone. A producer that is started again with this transactional id continues normally.",
+        sentence(
+            "The open transaction of {target} is aborted in all its partitions. read_committed consumers never receive its records.",
+            target=repr(target),
+        ),
+        sentence(
+            "Its producer {producer} (epoch {epoch}) is fenced: its further requests fail, and its application must be restarted.",
+            producer=row.producer_id,
+            epoch=row.producer_epoch,
+        ),
+        sentence(
+            "This cannot be undone. A producer that is started again with this transactional id continues normally."
+        ),
     )
     facts = {
         "transactional_id": target,
@@ -157,10 +208,10 @@ def show_fence(target: str, arguments: Mapping[str, object]) -> Shown:
         "producer_epoch": row.producer_epoch,
         "started_at": None if found.started_at is None else found.started_at.isoformat(),
     }
-    current_values = [f"Partitions in the transaction: {found.partition_count}."]
+    current_values = [sentence("Partitions in the transaction: {count}.", count=found.partition_count)]
     if row.open_s is not None:
-        current_values.append(f"Open for {duration_text(row.open_s)}.")
-    return Shown(f"Fence the producer of {target}", lines, facts, tuple(current_values))
+        current_values.append(sentence("Open for {time}.", time=duration_text(row.open_s)))
+    return Shown(sentence("Fence the producer of {target}", target=target), lines, facts, tuple(current_values))
 
 
 def fence(act: Act) -> tuple[Outcome, str]:

@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 
 from controlplane.domain import scram_users as rules
 from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry
 from controlplane.services import access
 from controlplane.services.common import AlreadyExists, Rejected, audited
@@ -46,7 +47,9 @@ def create_user(
     try:
         with transaction.atomic():
             if credentials(name):
-                raise AlreadyExists(f"User {name!r} exists already. Change its password instead.", "name")
+                raise AlreadyExists(
+                    sentence("User {name} exists already. Change its password instead.", name=repr(name)), "name"
+                )
             for mechanism in dict.fromkeys(mechanisms):
                 access.set_password(
                     name,
@@ -58,7 +61,7 @@ def create_user(
                     verb="scram.create",
                 )
     except IntegrityError:
-        raise AlreadyExists(f"User {name!r} was created at the same time.", "name") from None
+        raise AlreadyExists(sentence("User {name} was created at the same time.", name=repr(name)), "name") from None
     return chosen if password is None else None
 
 
@@ -103,5 +106,5 @@ def credentials(name: str) -> list[AccessEntry]:
 def _credentials_of(name: str) -> list[AccessEntry]:
     rows = credentials(name)
     if not rows:
-        raise Rejected(f"There is no SCRAM user {name!r}; it may have been deleted already.")
+        raise Rejected(sentence("There is no SCRAM user {name}; it may have been deleted already.", name=repr(name)))
     return rows

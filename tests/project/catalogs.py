@@ -38,6 +38,15 @@ PYTHON_KEYWORDS = {
     "pgettext": ((1, "c"), 2),
     "pgettext_lazy": ((1, "c"), 2),
 }
+SENTENCE_CALLS = {
+    "sentence": (0,),
+    "counted": (1, 2),
+    "number_of": (1, 2),
+    "Rejected": (0,),
+    "AlreadyExists": (0,),
+    "PermissionDenied": (0,),
+}
+"""Calls of the control plane whose literals the console translates, with the positions of the text and its plural (`controlplane.domain.phrases`)."""
 SCRIPT_KEYWORDS = {"gettext": None, "ngettext": (1, 2)}
 MO_MAGIC, MO_HEAD_BYTES = 0x950412DE, 28
 TEMPLATE_CALL = re.compile(r"(?<![\w.])(n?p?gettext|_)\(\s*(?=['\"u])")
@@ -82,6 +91,17 @@ def _code_texts(path: Path, method: str, keywords: Mapping[str, object]) -> Iter
                 yield CatalogText(message, context=context or "")
 
 
+def _sentences(path: Path) -> Iterator[CatalogText]:
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        places = SENTENCE_CALLS.get(node.func.id, ())
+        found = [node.args[place] for place in places if place < len(node.args)]
+        literals = [a.value for a in found if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if places and len(literals) == len(places):
+            yield CatalogText(*literals)
+
+
 def texts(domain: str) -> dict[CatalogText, set[str]]:
     """The texts of the code, with the files that have them."""
     found: dict[CatalogText, set[str]] = {}
@@ -102,6 +122,9 @@ def texts(domain: str) -> dict[CatalogText, set[str]]:
         for path in sorted((ROOT / package).rglob("*.py")):
             if b"gettext" in path.read_bytes():
                 add(path, _code_texts(path, "python", PYTHON_KEYWORDS))
+    for path in sorted((ROOT / "controlplane").rglob("*.py")):
+        if not path.is_relative_to(ROOT / "controlplane" / "management"):
+            add(path, _sentences(path))
     for text in [
         t for t in found if t.plural
     ]:  # gettext has one entry for a singular: that with the plural is the translation of both

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from controlplane.domain.phrases import Phrase, TranslatableText, Value, english, from_json, number_of, render, to_json
+from controlplane.domain.phrases import (
+    Phrase,
+    TranslatableText,
+    Value,
+    counted,
+    english,
+    from_json,
+    joined,
+    number_of,
+    phrase_to_json,
+    render,
+    sentence,
+    texts_from_json,
+    texts_to_json,
+    to_json,
+    with_phrase,
+)
 
 NAMES = Phrase("{what} ({names})", {"what": number_of(2, "{count} group", "{count} groups"), "names": ["a", "{b}"]})
 
@@ -40,3 +57,39 @@ def test_a_text_without_its_values_is_an_error() -> None:
 def test_a_translatable_text_is_its_english_text() -> None:
     text = TranslatableText.of("2 groups", NAMES)
     assert text == "2 groups" and json.dumps(text) == '"2 groups"' and text.phrase is NAMES
+
+
+def test_a_sentence_in_a_sentence_is_a_part_of_its_phrase() -> None:
+    inner = counted(2, "{count} group", "{count} groups")
+    text = sentence("{what} of {names}: {state}", what=inner, names=["a", "b"], state=7)
+    assert text == "2 groups of a, b: 7"
+    assert render(text.phrase, lambda one, many, count: many or "{state}/{what}") == "7/2 groups"
+
+
+def test_sentences_are_joined_and_translated_one_by_one() -> None:
+    text = joined([sentence("One {n}.", n=1), "Data {x}"])
+    assert text == "One 1. Data {x}"
+    assert render(text.phrase, lambda one, many, count: one.replace("One", "Eins")) == "Eins 1. Data {x}"
+    assert joined([]) == ""
+
+
+@pytest.mark.parametrize("text", ["plain", sentence("Broker {id} left.", id=3), counted(2, "{count} a", "{count} b")])
+def test_a_text_is_stored_with_its_phrase(text: str) -> None:
+    stored = json.loads(json.dumps(texts_to_json([text])))
+    (found,) = texts_from_json(stored)
+    assert found == text and isinstance(found, TranslatableText) == isinstance(text, TranslatableText)
+    beside = json.loads(json.dumps(phrase_to_json(text)))
+    again = with_phrase(str(text), beside)
+    assert again == text and getattr(again, "phrase", None) == getattr(text, "phrase", None)
+
+
+@pytest.mark.parametrize("stored", [{"text": "x"}, "x", [["x"]], [7], None])
+def test_another_value_than_a_list_of_texts_is_an_error(stored: Any) -> None:
+    with pytest.raises(TypeError):
+        texts_from_json(stored)
+
+
+@pytest.mark.parametrize("texts", ["x", {"x": 1}, 7, [7]])
+def test_only_a_list_of_texts_is_stored(texts: object) -> None:
+    with pytest.raises(TypeError):
+        texts_to_json(texts)

@@ -1,0 +1,107 @@
+"""Sentences that are stored or raised are shown in the language of the page, with their names and values. REST and the audit log have the English text."""
+
+from __future__ import annotations
+
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+from rest_framework.authtoken.models import Token
+from rest_framework.test import APIClient
+
+from controlplane.models import Alert, AlertEntry, Change, ClusterEvent, Move, Plan, Proposal, RestartStep
+from controlplane.services import alerts
+from tests.unit.controlplane.world import World
+
+CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN"}
+
+
+def page(client: Client, address: str) -> str:
+    return " ".join(client.get(address, **CHINESE).content.decode().split())
+
+
+def test_the_timeline_and_the_events_before_an_alert_are_translated(world: World, operator: Client) -> None:
+    world.topic("orders", (1, 2))
+    world.down(1)
+    alerts.evaluate()
+    found = Alert.objects.get(kind="broker_down")
+    assert "Broker 1 已离开。" in page(operator, f"/alerts/{found.pk}/")
+    row = AlertEntry.objects.get(alert=found, kind="opened")
+    assert row.text.startswith("Broker 1 is down") and row.phrase["values"]["id"] == "1"
+    timeline = page(operator, f"/alerts/{found.pk}/").partition("时间线")[2]
+    assert "Broker 1 已宕机" in timeline and "Broker 1 is down" not in timeline
+    assert ClusterEvent.objects.get(kind="broker_down").text == "Broker 1 left."
+
+
+def test_a_row_of_an_earlier_version_has_its_english_text(world: World, operator: Client) -> None:
+    world.topic("orders", (1, 2))
+    world.down(1)
+    alerts.evaluate()
+    found = Alert.objects.get(kind="broker_down")
+    AlertEntry.objects.update(phrase={})
+    assert "Broker 1 is down" in page(operator, f"/alerts/{found.pk}/").partition("时间线")[2]
+
+
+def test_a_lifted_safety_check_keeps_its_values_in_move_and_proposal(
+    seeded: dict[str, Any], operator: Client, django_user_model: Any
+) -> None:
+    english = "ledger-0 would have 1 replica, fewer than its min.insync.replicas 2; acks=all would be acknowledged by 1 replica."
+    chinese = "ledger-0 将有 1 个副本，少于其 min.insync.replicas 2；acks=all 将由 1 个副本确认。"
+    move = Move.objects.exclude(overrides=[]).get()
+    assert move.overrides == (english,)
+    assert chinese in page(operator, f"/moves/{move.pk}/")
+    proposal = Proposal.objects.get()
+    shown = page(operator, f"/proposals/{proposal.pk}/")
+    assert (
+        chinese in shown and f"迁移 {move.pk}，覆盖安全检查" in shown and "该迁移更改 1 个分区。迁移立即启动。" in shown
+    )
+    user = django_user_model.objects.create_user("cleo", is_staff=True)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user).key}")
+    answer = client.get(f"/api/v1/proposals/{proposal.pk}").json()["shown"]
+    assert answer["lines"][0] == english and "phrases" not in answer
+
+
+def test_a_stored_text_without_a_phrase_is_shown_as_it_is(seeded: dict[str, Any], operator: Client) -> None:
+    move = Move.objects.exclude(overrides=[]).get()
+    Move.objects.filter(pk=move.pk).update(overrides=("an English sentence",))
+    assert "an English sentence" in page(operator, f"/moves/{move.pk}/")
+    proposal = Proposal.objects.get()
+    Proposal.objects.update(shown={k: v for k, v in proposal.shown.items() if k != "phrases"})
+    assert "ledger-0 would have 1 replica" in page(operator, f"/proposals/{proposal.pk}/")
+
+
+def test_the_note_of_a_restart_is_translated(seeded: dict[str, Any], operator: Client) -> None:
+    step = RestartStep.objects.exclude(note="").get()
+    assert step.note.startswith("Not safe to restart yet: ledger-0: without this broker 1 replica is in sync")
+    assert "尚不能安全重启：ledger-0：没有该 Broker 时有 1 个同步副本" in page(
+        operator, f"/brokers/restarts/{step.restart_id}/"
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "form", "chinese"),
+    [
+        ("/new/topic/", {"name": "orders", "partitions": 1, "replication_factor": 1}, "Topic 'orders' 已存在"),
+        ("/moves/1/approve/", {}, "迁移 1 的状态为 running；此操作要求状态为以下之一：planned。"),
+    ],
+)
+def test_a_refusal_is_shown_in_the_language_of_the_page_and_recorded_in_english(
+    seeded: dict[str, Any], operator: Client, address: str, form: dict[str, Any], chinese: str
+) -> None:
+    assert chinese in unescape(operator.post(address, form, **CHINESE).content.decode())
+    newest = Change.objects.filter(outcome="refused").first()
+    assert newest is None or newest.detail.isascii()
+
+
+def test_a_missing_permission_is_explained_in_the_language_of_the_page(seeded: dict[str, Any], viewer: Client) -> None:
+    assert "读取消息需要 read_records 权限" in page(viewer, "/messages/?topic=orders")
+
+
+def test_a_plan_that_cannot_be_made_has_its_reason_in_the_language_of_the_page(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    shown = page(operator, "/moves/new/?kind=drain&broker=1&step=review")
+    assert "flights-0 有 4 个副本，没有其他存活且未停止分配的 Broker 可以接收 Broker 1 上的副本" in shown
+    assert not Plan.objects.filter(warnings__contains="⟦").exists()
