@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controlplane.domain.phrases import texts_in
+
 ONLY_IN_SYNC = "{partition}: no other replica is in sync."
 TOO_FEW_IN_SYNC = (
     "{partition}: without this broker {count} replica is in sync, but min.insync.replicas is {least}.",
@@ -73,6 +75,4 @@ STATE_CHANGE = "{before} → {after}: {text}"
 
 def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "")."""
-    for name, value in globals().items():
-        if name.isupper():
-            yield value if isinstance(value, tuple) else (value, "")
+    return texts_in(globals())

@@ -6,7 +6,7 @@ these. Invariant: the stored form has the texts and the values, so a translation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, Union
 
@@ -62,6 +62,17 @@ def joined(texts: Iterable[str], between: str = " ") -> TranslatableText:
     parts = [_value(text) for text in texts]
     form = between.join(f"{{part_{n}}}" for n in range(len(parts)))
     return _text_of(Phrase(form, {f"part_{n}": part for n, part in enumerate(parts)}))
+
+
+def texts_in(constants: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """(text, its plural or "") of each constant, by its name: a text, or a pair of a text and its plural."""
+    for name, value in constants.items():
+        if name.isupper():
+            match value:
+                case str():
+                    yield value, ""
+                case (str(text), str(plural)):
+                    yield text, plural
 
 
 def _text_of(phrase: Phrase) -> TranslatableText:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controlplane.domain.phrases import texts_in
+
 ALREADY_REASSIGNED = "{partition} is already being reassigned; wait until it is complete, or cancel that move."
 NO_REPLICA = "{partition} would have no replica."
 DUPLICATE_BROKER = "{partition} has a duplicate broker: {brokers}."
@@ -52,6 +54,4 @@ AND_MORE_SENTENCES = "And {count} more."
 
 def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "")."""
-    for name, value in globals().items():
-        if name.isupper():
-            yield value if isinstance(value, tuple) else (value, "")
+    return texts_in(globals())

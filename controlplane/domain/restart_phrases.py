@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controlplane.domain.phrases import texts_in
+
 BROKER_UNKNOWN = "Broker {broker} is no longer known."
 NOT_RESTARTED = "{count} of {all} brokers were not restarted."
 LEADERSHIP_MOVES = "Leadership moves to other brokers."
@@ -38,6 +40,4 @@ BROKER_TWICE = "A broker is listed twice."
 
 def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "")."""
-    for name, value in globals().items():
-        if name.isupper():
-            yield value if isinstance(value, tuple) else (value, "")
+    return texts_in(globals())

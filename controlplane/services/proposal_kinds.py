@@ -18,7 +18,7 @@ class Shown:
 
     title: str
     lines: tuple[str, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
     current_values: tuple[str, ...] = ()
 
     def phrases(self) -> JsonObject:

@@ -20,6 +20,7 @@ from controlplane.domain.phrases import (
     render,
     sentence,
     texts_from_json,
+    texts_in,
     texts_to_json,
     to_json,
     with_phrase,
@@ -93,3 +94,8 @@ def test_another_value_than_a_list_of_texts_is_an_error(stored: Any) -> None:
 def test_only_a_list_of_texts_is_stored(texts: object) -> None:
     with pytest.raises(TypeError):
         texts_to_json(texts)
+
+
+def test_the_texts_of_a_module_are_its_constants() -> None:
+    constants = {"ONE": "one", "PAIR": ("{count} item", "{count} items"), "lower": "no", "LIMIT": 3}
+    assert list(texts_in(constants)) == [("one", ""), ("{count} item", "{count} items")]
