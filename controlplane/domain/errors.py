@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+
+from controlplane.domain.phrases import sentence
 
 
 class Rejected(Exception):
@@ -28,3 +31,13 @@ class MisfitValue(Rejected):
     @property
     def sentences(self) -> list[str]:
         return [text for _, text in self.faults]
+
+
+def not_json(error: json.JSONDecodeError, field: str) -> Rejected:
+    """The refusal of an input that is not JSON."""
+    return Rejected(
+        sentence(
+            "Not JSON: {msg} (line {lineno}, column {colno}).", msg=error.msg, lineno=error.lineno, colno=error.colno
+        ),
+        field,
+    )

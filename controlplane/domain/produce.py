@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from controlplane.domain.errors import Rejected
+from controlplane.domain.errors import Rejected, not_json
 from controlplane.domain.phrases import sentence
 from weir_common.schema_formats import SchemaUnavailable, load_library
 
@@ -116,15 +116,7 @@ def decode_input(text: str, input_format: InputFormat, name: str) -> bytes:
             json.loads(text)
         return text.encode()
     except json.JSONDecodeError as error:
-        raise Rejected(
-            sentence(
-                "Not JSON: {msg} (line {lineno}, column {colno}).",
-                msg=error.msg,
-                lineno=error.lineno,
-                colno=error.colno,
-            ),
-            name,
-        ) from None
+        raise not_json(error, name) from None
     except binascii.Error:
         raise Rejected("Not Base64. Use A-Z, a-z, 0-9, + and /, padded with =.", name) from None
     except SchemaUnavailable as error:

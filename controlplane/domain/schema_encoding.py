@@ -10,9 +10,8 @@ import struct
 from collections.abc import Callable
 
 from controlplane.domain.avro_encoding import encode_avro
-from controlplane.domain.errors import MisfitValue, Rejected
+from controlplane.domain.errors import MisfitValue, Rejected, not_json
 from controlplane.domain.json_schema_encoding import encode_json
-from controlplane.domain.phrases import sentence
 from controlplane.domain.protobuf_encoding import UnknownMessage, encode_protobuf
 from controlplane.domain.value_faults import ValueMisfit
 from weir_common.schema_formats import MAGIC, Schema, SchemaType
@@ -30,15 +29,7 @@ def encode_with_schema(
     try:
         return header(schema.id) + _payload(schema, text, message_name, json_encoder)
     except json.JSONDecodeError as error:
-        raise Rejected(
-            sentence(
-                "Not JSON: {msg} (line {lineno}, column {colno}).",
-                msg=error.msg,
-                lineno=error.lineno,
-                colno=error.colno,
-            ),
-            field,
-        ) from None
+        raise not_json(error, field) from None
     except ValueMisfit as error:
         raise MisfitValue(field, [(f.path, f.sentence) for f in error.faults]) from None
     except UnknownMessage as error:
