@@ -140,16 +140,16 @@ class DelayedFront(FrontPartition):
     def _read_taken(self, now: Now) -> None:
         taken, generation = self._taken[0], self._generation
 
-        def done(found: bytes | int | None) -> None:
+        def done(result: bytes | int | None) -> None:
             if self.closed or generation != self._generation:
                 return
-            if not isinstance(found, bytes):
-                if found is not None:
-                    self._log.discard_index(found)
+            if not isinstance(result, bytes):
+                if result is not None:
+                    self._log.discard_index(result)
                 self._begin()
                 return
             self._taken.popleft()
-            self._on_bucket_loaded(taken, found, now)
+            self._on_bucket_loaded(taken, result, now)
             if self._taken:
                 self._read_taken(now)
             else:

@@ -48,7 +48,7 @@ cdef long long _number(Bytes data, Py_ssize_t at, Py_ssize_t size) except? -1
 
 cdef long long _far_timestamp(object base, object delta, Py_ssize_t i) except? -1
 
-cdef list _named(list records, Py_ssize_t first, Py_ssize_t count)
+cdef list _add_record_numbers(list records, Py_ssize_t first, Py_ssize_t count)
 
 
 @cython.locals(count="long long", n="long long", _=Py_ssize_t)

@@ -155,7 +155,7 @@ def walk(
             if not k & 1:
                 value += k >> 1
             elif keyed:
-                progress.unkeyed = _named(progress.unkeyed, i, 1)
+                progress.unkeyed = _add_record_numbers(progress.unkeyed, i, 1)
             n = data[value]
             if n < 0x80:
                 after = value + 1
@@ -177,7 +177,7 @@ def walk(
             else:
                 alike = not untimely
             if untimely:
-                progress.untimely = _named(progress.untimely, i, 1)
+                progress.untimely = _add_record_numbers(progress.untimely, i, 1)
             start = p
             p = end
             i += 1
@@ -195,7 +195,7 @@ def walk(
                 try_at = i + RUN_PAUSE
                 continue
             if keyed and k & 1:
-                progress.unkeyed = _named(progress.unkeyed, i, found)
+                progress.unkeyed = _add_record_numbers(progress.unkeyed, i, found)
             if newest_found > newest:
                 newest = newest_found
             last_t = NO_DELTA
@@ -255,7 +255,7 @@ def _far_timestamp(base: int, delta: int, i: int) -> int:
     return timestamp
 
 
-def _named(records: list[int] | None, first: int, count: int) -> list[int]:
+def _add_record_numbers(records: list[int] | None, first: int, count: int) -> list[int]:
     """`records` extended by the `count` record numbers from `first` on, up to RECORD_ERRORS_MAX numbers."""
     if records is None:
         records = []

@@ -217,7 +217,7 @@ def stop(request: HttpRequest) -> HttpResponse:
         ],
         button=_("Stop the connector"),
         message=_("Connector {name} stopped.").format(name=name),
-        rest="connectors/stop",
+        operation="connectors/stop",
     )
 
 
@@ -238,7 +238,7 @@ def restart(request: HttpRequest) -> HttpResponse:
         ],
         button=_("Restart"),
         message=_("Connector {name} restarts.").format(name=name),
-        rest="connectors/restart",
+        operation="connectors/restart",
         body={"include_tasks": True, "only_failed": True},
     )
 
@@ -261,7 +261,7 @@ def delete(request: HttpRequest) -> HttpResponse:
         ],
         button=_("Delete the connector"),
         message=_("Connector {name} deleted.").format(name=name),
-        rest="connectors/delete",
+        operation="connectors/delete",
         type_name=name,
     )
 
@@ -277,7 +277,7 @@ def _confirm(
     lines: list[str],
     button: str,
     message: str,
-    rest: str,
+    operation: str,
     type_name: str = "",
     body: dict[str, Any] | None = None,
 ) -> HttpResponse:
@@ -300,7 +300,7 @@ def _confirm(
         "cluster": cluster,
         "name": name,
         "back": _page(cluster, name),
-        "rest": rest,
+        "rest": operation,
         "body": {"cluster": cluster, "name": name, **(body or {}), "comment": "REASON"},
     }
     status = 400 if form.is_bound and form.errors else 200

@@ -39,10 +39,10 @@ class IncidentNote:
     steps: list[StepButton]
 
 
-def _incident_notes(found: list[incidents.IncidentRow], user: User) -> list[IncidentNote]:
+def _incident_notes(rows: list[incidents.IncidentRow], user: User) -> list[IncidentNote]:
     return [
         IncidentNote(i.cause, i.severity, i.effects, list(islice(buttons(next_steps(i.cause), user), 1)))
-        for i in found[:INCIDENTS_SHOWN]
+        for i in rows[:INCIDENTS_SHOWN]
     ]
 
 

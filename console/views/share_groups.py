@@ -65,6 +65,6 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
     return render_page(request, "console/share_group_delete.html", context, nav="groups", status=status)
 
 
-def _absent(found: selectors.ShareGroupDetail) -> bool:
+def _absent(group: selectors.ShareGroupDetail) -> bool:
     """Return whether every coordinator answered and none of them has the group."""
-    return found.row is None and not found.brokers_silent and not found.offline_partitions
+    return group.row is None and not group.brokers_silent and not group.offline_partitions

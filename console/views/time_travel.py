@@ -101,13 +101,13 @@ def time_travel(request: HttpRequest) -> HttpResponse:
     return render_page(request, "console/time_travel.html", context, nav="time-travel")
 
 
-def _choice(request: HttpRequest, kept: selectors.KeptTime, latest: datetime) -> Choice:
+def _choice(request: HttpRequest, kept_time: selectors.KeptTime, latest: datetime) -> Choice:
     """Return the two times of the page. Without a time in the request: the latest known time, and 15 minutes before or the start of the kept time. Raises
     Rejected."""
     at = time_of(request, "at") or latest
     since = time_of(request, "since")
     if since is None:
-        begin = max((s.since for s in kept.spans if s.since <= at), default=at - BEFORE)
+        begin = max((s.since for s in kept_time.spans if s.since <= at), default=at - BEFORE)
         since = max(at - BEFORE, begin)
     tab = request.GET.get("tab", "")
     broker = request.GET.get("broker", "").strip()

@@ -150,9 +150,9 @@ def query_of(topic: str, requested: dict[str, Any]) -> tuple[RecordQuery, str]:
     return query, requested["resume"]
 
 
-def _or_404(topic: str, found: object) -> object:
-    if found is None:
+def _or_404(topic: str, result: object) -> object:
+    if result is None:
         raise Http404(
             f"Topic {topic!r} has no dead letters; weir.retry.enable=true creates their topic, and errors.deadletterqueue.group.enable=true is for those of share groups."
         )
-    return found
+    return result

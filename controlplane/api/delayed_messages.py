@@ -74,7 +74,7 @@ class DelayedMessageViews(RowViewSet):
         return Response(CANCELLED(_or_404(name, services.cancel(request.user, name, **v))).data)
 
 
-def _or_404(topic: str, found: object) -> object:
-    if found is None:
+def _or_404(topic: str, result: object) -> object:
+    if result is None:
         raise Http404(f"Topic {topic!r} has no delayed messages; weir.delay.enable=true enables them.")
-    return found
+    return result

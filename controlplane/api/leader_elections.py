@@ -50,9 +50,9 @@ class LeaderElectionView(InputMixin):
         return Response(ELECTION(result).data, status=202 if result.outcome == Outcome.UNKNOWN else 200)
 
 
-def _preview(given: dict[str, Any]) -> selectors.ElectionPreview:
-    found = selectors.election_preview(given["topic"], given["partition"])
+def _preview(scope: dict[str, Any]) -> selectors.ElectionPreview:
+    found = selectors.election_preview(scope["topic"], scope["partition"])
     if found is None:
-        name = given["topic"] if given["partition"] is None else f"{given['topic']}-{given['partition']}"
+        name = scope["topic"] if scope["partition"] is None else f"{scope['topic']}-{scope['partition']}"
         raise Http404(f"There is no topic or partition {name!r}.")
     return found

@@ -27,4 +27,5 @@ class TopView(InputMixin):
     def get(self, request: Request) -> Response:
         """The objects with the greatest values of a metric, each with its share of the sum over all objects. `of=clients` and `of=principals` wait for
         brokers, at most two seconds."""
-        return Response(TOP(selectors.top_list(**self.query(TopQuery))).data)
+        query = self.query(TopQuery)
+        return Response(TOP(selectors.top_list(query["of"], query["by"], query["limit"])).data)

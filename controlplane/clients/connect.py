@@ -97,7 +97,7 @@ class ConnectClient:
         self._clock = clock
         self._opener = build_opener(_ConnectRedirectsRefused)
 
-    def request(self, method: str, path: str, what: str, given: object = None) -> Any:
+    def request(self, method: str, path: str, what: str, body: object = None) -> Any:
         """The body of a response, None if it is empty. `what`: the object in errors. Raises ConnectUnavailable."""
         started, reasons = self._clock(), []
         for worker in self.workers:
@@ -107,7 +107,7 @@ class ConnectClient:
             if reasons and self._clock() - started > FAILOVER_SECONDS:
                 break
             try:
-                return self._send(worker, method, path, what, given)
+                return self._send(worker, method, path, what, body)
             except ConnectUnreachable as error:
                 if error.sent and method != "GET":
                     raise

@@ -99,8 +99,8 @@ def read_back(brokers: Sequence[BrokerAddress], expected: Mapping[Spot, int]) ->
     raise NoAnswer(f"{problem}.")
 
 
-def _of_expected(found: Mapping[Spot, int | None], expected: Collection[Spot]) -> dict[Spot, int | None]:
-    return {spot: found.get(spot) for spot in expected}
+def _of_expected(reported: Mapping[Spot, int | None], expected: Collection[Spot]) -> dict[Spot, int | None]:
+    return {spot: reported.get(spot) for spot in expected}
 
 
 def _by_topic(partitions: Iterable[Spot]) -> dict[str, list[int]]:

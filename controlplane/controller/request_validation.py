@@ -100,9 +100,11 @@ def incompatible_brokers(registrations: Iterable[Registration], level: int) -> l
     return [r for r in registrations if level and level_problem(level, r.metadata_levels) is not None]
 
 
-def requested_level(given: int | None, image: Image, registrations: Iterable[Registration]) -> tuple[int, str | None]:
+def requested_level(
+    requested: int | None, image: Image, registrations: Iterable[Registration]
+) -> tuple[int, str | None]:
     """The requested metadata level (None: the highest), and the reason why it is rejected, or None."""
-    level = LEVEL_MAX if given is None else given
+    level = LEVEL_MAX if requested is None else requested
     if level < image.metadata_version:
         return (
             level,

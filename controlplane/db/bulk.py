@@ -104,16 +104,16 @@ def _prepare(
     return (tuple(c(v) for c, v in zip(converters, row, strict=True)) for row in values)
 
 
-def _converter(field: Field[Any, Any], own: BaseDatabaseWrapper) -> Callable[[object], Any]:
-    """The field's conversion for `own`. Each list of numbers (given as a tuple) and each hashable dataclass is encoded once."""
+def _converter(field: Field[Any, Any], database: BaseDatabaseWrapper) -> Callable[[object], Any]:
+    """The field's conversion for `database`. Each list of numbers (given as a tuple) and each hashable dataclass is encoded once."""
     known: dict[Hashable, object] = {}
 
     def convert(value: object) -> object:
         numbers = type(value) is tuple and all(type(v) is int for v in value)  # (1, 0) == (True, False)
         if not numbers and not (is_dataclass(value) and isinstance(value, Hashable)):
-            return field.get_db_prep_save(value, own)
+            return field.get_db_prep_save(value, database)
         if value not in known:
-            known[value] = field.get_db_prep_save(value, own)
+            known[value] = field.get_db_prep_save(value, database)
         return known[value]
 
-    return convert if isinstance(field, JSONField) else lambda value: field.get_db_prep_save(value, own)
+    return convert if isinstance(field, JSONField) else lambda value: field.get_db_prep_save(value, database)

@@ -242,16 +242,16 @@ def _swappable(goal: Goal) -> bool:
     return goal in (Goal.DISK, Goal.TRAFFIC)
 
 
-def _nearest(found: Sequence[tuple[float, int]], weight: float, limit: int) -> Iterator[tuple[float, int]]:
-    """Up to `limit` entries, those nearest to this weight first. `found` is sorted."""
-    right = bisect_left(found, (weight, -1))
+def _nearest(entries: Sequence[tuple[float, int]], weight: float, limit: int) -> Iterator[tuple[float, int]]:
+    """Up to `limit` entries, those nearest to this weight first. `entries` is sorted."""
+    right = bisect_left(entries, (weight, -1))
     left = right - 1
     for _ in range(limit):
-        if right < len(found) and (left < 0 or found[right][0] - weight <= weight - found[left][0]):
-            yield found[right]
+        if right < len(entries) and (left < 0 or entries[right][0] - weight <= weight - entries[left][0]):
+            yield entries[right]
             right += 1
         elif left >= 0:
-            yield found[left]
+            yield entries[left]
             left -= 1
         else:
             return

@@ -80,12 +80,12 @@ def unit_of(name: str) -> BrokerConfigUnit:
 
 
 def compare_configs(
-    own: Mapping[str, ReportedConfig], other: Mapping[str, ReportedConfig] | None
+    configs: Mapping[str, ReportedConfig], other: Mapping[str, ReportedConfig] | None
 ) -> list[BrokerConfigRow]:
     """The settings of a broker by name, with the settings of the second broker. A setting that only one of them has counts as different."""
     rows = []
-    for name in sorted({*own, *(other or {})}):
-        here, there = own.get(name), None if other is None else other.get(name)
+    for name in sorted({*configs, *(other or {})}):
+        here, there = configs.get(name), None if other is None else other.get(name)
         known = here or there
         assert known is not None
         rows.append(

@@ -142,12 +142,12 @@ class _Faults:
     def invalid(self, path: str, detail: str) -> None:
         self.add(path, DocumentFault.INVALID, detail)
 
-    def unknown(self, path: str, value: Mapping[str, object], known: tuple[str, ...]) -> None:
+    def unknown(self, path: str, value: Mapping[str, object], allowed: tuple[str, ...]) -> None:
         for name in value:
-            if name in known:
+            if name in allowed:
                 continue
-            near = get_close_matches(str(name), known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
+            near = get_close_matches(str(name), allowed, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(allowed)}."
             self.add(
                 f"{path}.{name}" if path else str(name),
                 DocumentFault.UNKNOWN_FIELD,

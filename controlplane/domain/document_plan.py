@@ -135,9 +135,9 @@ def _resources_to_delete(owner: str, named: set[ResourceId], present: Present) -
             yield found
 
 
-def _deletion(found: ResourceId, present: Present) -> DocumentStep:
-    before = present.values[found]
-    return DocumentStep(*found, StepAction.DELETE, before, None, _differences(before, None))
+def _deletion(resource_id: ResourceId, present: Present) -> DocumentStep:
+    before = present.values[resource_id]
+    return DocumentStep(*resource_id, StepAction.DELETE, before, None, _differences(before, None))
 
 
 def _step(

@@ -386,7 +386,7 @@ def differences(rows: Iterable[PartitionReset], committed: Mapping[Key, Committe
     ]
 
 
-def report_differences(found: Iterable[OffsetDifference]) -> tuple[ReportedDifference, ...]:
+def report_differences(rows: Iterable[OffsetDifference]) -> tuple[ReportedDifference, ...]:
     return tuple(
         ReportedDifference(
             d.topic,
@@ -394,7 +394,7 @@ def report_differences(found: Iterable[OffsetDifference]) -> tuple[ReportedDiffe
             None if d.expected is None else d.expected.offset,
             None if d.found is None else d.found.offset,
         )
-        for d in found
+        for d in rows
     )
 
 

@@ -35,9 +35,9 @@ REASONS = (*CAUSES.values(), RETENTION, ITS_TURN, IN_SYNC, THROTTLE_GONE)
 SEPARATOR = ", "
 
 
-def waits_for(parts: Iterable[PartView], rest: Mapping[PartState, int]) -> str:
+def waits_for(parts: Iterable[PartView], omitted: Mapping[PartState, int]) -> str:
     """`retention (12), a target that is down (3)`: the most frequent reason first, queued parts last; "" if a part makes progress or all have
-    ended. `rest`: number of parts by state that are not in `parts`."""
+    ended. `omitted`: number of parts by state that are not in `parts`."""
     counts: Counter[str] = Counter()
     for part in parts:
         if part.state in ENDED:
@@ -46,7 +46,7 @@ def waits_for(parts: Iterable[PartView], rest: Mapping[PartState, int]) -> str:
         if not what:
             return ""
         counts[what] += 1
-    if waiting := rest.get(PartState.WAITING, 0):
+    if waiting := omitted.get(PartState.WAITING, 0):
         counts[ITS_TURN] += waiting
     ordered = sorted(counts.items(), key=lambda c: (c[0] == ITS_TURN, -c[1], c[0]))
     return SEPARATOR.join(f"{what} ({n:,})" for what, n in ordered)

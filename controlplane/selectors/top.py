@@ -250,20 +250,21 @@ READS: dict[TopMetric, Read] = {
 METRICS: dict[TopOf, list[TopMetric]] = {of: [f for f in READS if f.of is of] for of in TopOf}
 
 
-def top_list(of: str, by: str = "", limit: int = TOP_DEFAULT) -> TopList:
+def top_list(kind: str, by: str = "", limit: int = TOP_DEFAULT) -> TopList:
     """The objects of a kind with the greatest values of a metric; the first metric of the kind by default. Raises Rejected."""
-    if of not in list(TopOf):
+    if kind not in list(TopOf):
         raise Rejected(
-            sentence("There is no kind {of}. The kinds are: {allowed}.", of=repr(of), allowed=", ".join(TopOf)), "of"
+            sentence("There is no kind {kind}. The kinds are: {allowed}.", kind=repr(kind), allowed=", ".join(TopOf)),
+            "of",
         )
-    metrics = {f.by: f for f in METRICS[TopOf(of)]}
+    metrics = {f.by: f for f in METRICS[TopOf(kind)]}
     metric = metrics.get(by or next(iter(metrics)))
     if metric is None:
         raise Rejected(
             sentence(
-                "There is no metric {by} of {of}. The metrics are: {metrics}.",
+                "There is no metric {by} of {kind}. The metrics are: {metrics}.",
                 by=repr(by),
-                of=of,
+                kind=kind,
                 metrics=", ".join(metrics),
             ),
             "by",
@@ -271,9 +272,9 @@ def top_list(of: str, by: str = "", limit: int = TOP_DEFAULT) -> TopList:
     return _shape(metric, READS[metric](max(1, min(limit, TOP_MAX))))
 
 
-def top_lists(of: TopOf, limit: int = TOP_DEFAULT) -> list[TopList]:
+def top_lists(kind: TopOf, limit: int = TOP_DEFAULT) -> list[TopList]:
     """All metrics of a kind that the database has."""
-    return [_shape(f, READS[f](limit)) for f in METRICS[of]]
+    return [_shape(f, READS[f](limit)) for f in METRICS[kind]]
 
 
 def _shape(metric: TopMetric, objects: _Found) -> TopList:

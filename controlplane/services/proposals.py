@@ -60,8 +60,8 @@ def digest_of(kind: str, target: str, arguments: Mapping[str, Any], view: Mappin
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _plain(shown: Shown) -> dict[str, Any]:
-    return {"title": shown.title, "lines": list(shown.lines), "facts": dict(shown.facts)}
+def _plain(view: Shown) -> dict[str, Any]:
+    return {"title": view.title, "lines": list(view.lines), "facts": dict(view.facts)}
 
 
 @audited("proposal.propose", "{kind} {target}")
@@ -238,10 +238,10 @@ def _get(proposal_id: int) -> Proposal:
     return row
 
 
-def difference(row: Proposal, shown: Shown | None = None) -> str:
-    """The difference of the current view (`shown`, if already computed) from the stored view, as a sentence; "" = none. Raises Rejected when the
+def difference(row: Proposal, view: Shown | None = None) -> str:
+    """The difference of the current view (`view`, if already computed) from the stored view, as a sentence; "" = none. Raises Rejected when the
     operation can no longer be proposed."""
-    now = _plain(shown or shown_now(row.kind, row.target, row.arguments))
+    now = _plain(view or shown_now(row.kind, row.target, row.arguments))
     if digest_of(row.kind, row.target, row.arguments, now) == row.shown_hash:
         return ""
     old, new = row.shown.get("facts") or {}, now["facts"]

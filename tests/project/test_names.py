@@ -19,7 +19,7 @@ PREPOSITION = re.compile(
     r"about|above|after|again|alone|along|at|back|before|behind|below|between|beyond|both|by|each|everywhere|exactly|from|here|in|into|now|of|on|once|one"
     r"|other|out|over|same|since|some|then|there|to|under|until|up|upto|whole|with|within|without"
 )
-BOUNDS = {"callback": 0, "private participle": 2, "private preposition": 0}
+BOUNDS = {"callback": 0, "private participle": 1, "private preposition": 0}
 """Functions with such a name. Lower a bound when functions get a better name; never raise one. `done` is the name of callbacks that end an operation."""
 
 
@@ -85,7 +85,7 @@ class A:
 VAGUE_PARAMETER = re.compile(
     r"_?(?:found|given|said|made|kept|known|seen|told|asked|shown|mine|own|ours|rest|these|those|who|whose|of)"
 )
-PARAMETERS_MAX = 25
+PARAMETERS_MAX = 1
 """Parameters of product functions with a name that does not say what they hold. Lower it when parameters get a better name; never raise it."""
 
 

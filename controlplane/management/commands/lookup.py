@@ -78,20 +78,20 @@ class Command(BaseCommand):
         if not found.complete:
             raise CommandError("More records may match.", returncode=INCOMPLETE_CODE)
 
-    def _write(self, found: KeyLookup) -> None:
-        for row in found.rows:
+    def _write(self, lookup: KeyLookup) -> None:
+        for row in lookup.rows:
             at = "-" if row.timestamp_ms is None else datetime.fromtimestamp(row.timestamp_ms / 1000, UTC).isoformat()
             value = "null" if row.value is None else row.value
-            self.stdout.write(f"{found.topic}-{row.partition}  {row.offset}  {at}  {row.key}  {value}")
-        for p in found.partitions:
+            self.stdout.write(f"{lookup.topic}-{row.partition}  {row.offset}  {at}  {row.key}  {value}")
+        for p in lookup.partitions:
             if p.state == PartitionLookupState.FAILED:
                 self.stderr.write(f"partition {p.partition}: {p.problem}")
         self.stderr.write(
-            f"{len(found.rows)} records, {found.log_bytes} bytes of log and {found.index_bytes} bytes of indexes read in "
-            f"{found.took_ms} ms"
+            f"{len(lookup.rows)} records, {lookup.log_bytes} bytes of log and {lookup.index_bytes} bytes of indexes read in "
+            f"{lookup.took_ms} ms"
         )
-        if found.token:
-            self.stderr.write(f"continue with --token {found.token}")
+        if lookup.token:
+            self.stderr.write(f"continue with --token {lookup.token}")
 
 
 def _ms(text: str | None) -> int | None:

@@ -25,19 +25,19 @@ class Command(BaseCommand):
     requires_migrations_checks = False
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("whose", choices=("own", "open"))
+        parser.add_argument("access", choices=("own", "open"))
         parser.add_argument("--data-dir", help="data directory of the local cluster (default: data)")
         parser.add_argument("--zookeeper", default=settings.WEIR.zookeeper, help="host:port[,host:port..]")
 
-    def handle(self, *_args: str, whose: str, zookeeper: str, **_options: object) -> None:
+    def handle(self, *_args: str, access: str, zookeeper: str, **_options: object) -> None:
         protection = zookeeper_protection()
         if protection.user is None:
             raise CommandError(
                 "WEIR_ZOOKEEPER_CONFIG contains no user (zookeeper.sasl.jaas.config), so the nodes would have no owner."
             )
         try:
-            count = hand_over(zookeeper, protection, ROOTS, owned=whose == "own")
+            count = hand_over(zookeeper, protection, ROOTS, owned=access == "own")
         except PermissionError as e:
             raise CommandError(str(e)) from e
-        access = f"restricted to {protection.user}" if whose == "own" else "open to all clients"
-        self.stdout.write(f"{count} nodes are {access}.")
+        state = f"restricted to {protection.user}" if access == "own" else "open to all clients"
+        self.stdout.write(f"{count} nodes are {state}.")
