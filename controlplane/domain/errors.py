@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from controlplane.domain.phrases import sentence
 
@@ -31,6 +31,11 @@ class MisfitValue(Rejected):
     @property
     def sentences(self) -> list[str]:
         return [text for _, text in self.faults]
+
+
+def not_one_of(text: str, value: str, allowed: Iterable[str], field: str) -> Rejected:
+    """The refusal of an input that is not an allowed one. `text`: a literal with the placeholders {value} and {allowed}."""
+    return Rejected(sentence(text, value=repr(value), allowed=", ".join(allowed)), field)
 
 
 def not_json(error: json.JSONDecodeError, field: str) -> Rejected:

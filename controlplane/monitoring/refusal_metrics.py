@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RefusedClientSample
-from controlplane.monitoring.sample_window import SampleWindow
+from controlplane.monitoring.sample_window import SampleWindow, compare_sample
 
 WINDOW_MS = 10_000
 """Minimum time over which a rate is measured. The maximum is twice as long."""
@@ -44,11 +44,7 @@ class RefusalMetrics:
         """Apply the sample of one broker. A sample without replicas has no numbers of refusals either."""
         if sample.replicas is None:
             return
-        window = self._windows.get(sample.broker_id)
-        if window is None:
-            self._windows[sample.broker_id] = SampleWindow(WINDOW_MS, sample.at_ms, sample.refusals)
-            return
-        earlier = window.take(sample.at_ms, sample.refusals)
+        earlier = compare_sample(self._windows, WINDOW_MS, sample.broker_id, sample.at_ms, sample.refusals)
         if earlier is not None:
             seconds, before = earlier
             found = [RefusalMetric(r, n, _per_s(before.get(r, 0), n, seconds)) for r, n in sample.refusals.items()]

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 
 from brokerd.cluster.request_buckets import percentile
 from controlplane.clients.broker_samples import ApiSample, BrokerSample
-from controlplane.monitoring.sample_window import SampleWindow
+from controlplane.monitoring.sample_window import SampleWindow, compare_sample
 
 WINDOW_MS = 10_000
 """Minimum milliseconds between the two samples. The metrics describe the last 10 to 23 seconds."""
@@ -49,11 +49,7 @@ class RequestStatistics:
         """Apply the sample of one broker. A sample without metrics of requests changes nothing."""
         if not sample.requests:
             return
-        window = self._windows.get(sample.broker_id)
-        if window is None:
-            self._windows[sample.broker_id] = SampleWindow(WINDOW_MS, sample.at_ms, sample.requests)
-            return
-        earlier = window.take(sample.at_ms, sample.requests)
+        earlier = compare_sample(self._windows, WINDOW_MS, sample.broker_id, sample.at_ms, sample.requests)
         if earlier is not None:
             seconds, before = earlier
             self.by_broker[sample.broker_id] = {

@@ -1,4 +1,4 @@
-"""The samples of one broker between which growing counters are compared.
+"""The samples of brokers between which growing counters are compared.
 
 Invariant: `before` is at least one window older than the newest sample, as soon as there is such a sample, and at most two. Does not contain: counters.
 """
@@ -22,3 +22,14 @@ class SampleWindow(Generic[T]):
             self._older, self._newer = self._newer, (at_ms, sample)
         before_ms, before = self._older
         return None if at_ms <= before_ms else ((at_ms - before_ms) / 1000, before)
+
+
+def compare_sample(
+    windows: dict[int, SampleWindow[T]], window_ms: int, broker_id: int, at_ms: int, sample: T
+) -> tuple[float, T] | None:
+    """`SampleWindow.take` of the broker's window. The first sample of a broker opens its window and has no earlier one."""
+    window = windows.get(broker_id)
+    if window is None:
+        windows[broker_id] = SampleWindow(window_ms, at_ms, sample)
+        return None
+    return window.take(at_ms, sample)

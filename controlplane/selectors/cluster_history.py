@@ -23,7 +23,7 @@ from controlplane.domain.cluster_difference import (
     differences,
     record_differences,
 )
-from controlplane.domain.errors import Rejected
+from controlplane.domain.errors import Rejected, not_one_of
 from controlplane.domain.metadata_history import unpack_entries, unpack_image
 from controlplane.domain.phrases import Phrase, sentence
 from controlplane.models import Cluster, MetadataImage, MetadataSegment
@@ -257,12 +257,7 @@ def difference(
     """The differences between two times; with `each` every single change between them, in the order of time. `topic`: a part of the name. `broker`: only
     differences of this broker and of partitions that it leads, follows or has in the ISR before or after. Raises UnknownTime, Rejected."""
     if kind and kind not in list(DifferenceKind):
-        raise Rejected(
-            sentence(
-                "There is no kind {kind}. The kinds are: {allowed}.", kind=repr(kind), allowed=", ".join(DifferenceKind)
-            ),
-            "kind",
-        )
+        raise not_one_of("There is no kind {value}. The kinds are: {allowed}.", kind, DifferenceKind, "kind")
     if since >= until:
         raise Rejected("The first time must be before the second.", "since")
     before, more = moment(since), False

@@ -15,7 +15,7 @@ from typing import Any
 from django.db.models import Avg, Count, ExpressionWrapper, F, FloatField, QuerySet, Sum
 from django.utils import timezone
 
-from controlplane.domain.errors import Rejected
+from controlplane.domain.errors import Rejected, not_one_of
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, ConsumerGroup, HistorySeries, ObservedPartition, ObservedTopic
@@ -253,10 +253,7 @@ METRICS: dict[TopOf, list[TopMetric]] = {of: [f for f in READS if f.of is of] fo
 def top_list(kind: str, by: str = "", limit: int = TOP_DEFAULT) -> TopList:
     """The objects of a kind with the greatest values of a metric; the first metric of the kind by default. Raises Rejected."""
     if kind not in list(TopOf):
-        raise Rejected(
-            sentence("There is no kind {kind}. The kinds are: {allowed}.", kind=repr(kind), allowed=", ".join(TopOf)),
-            "of",
-        )
+        raise not_one_of("There is no kind {value}. The kinds are: {allowed}.", kind, TopOf, "of")
     metrics = {f.by: f for f in METRICS[TopOf(kind)]}
     metric = metrics.get(by or next(iter(metrics)))
     if metric is None:

@@ -17,6 +17,7 @@ from brokerd.security import scram
 from controlplane.domain.access import ACL_FIELDS as ACL_FIELDS
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.access import acl_key as acl_key
+from controlplane.domain.errors import not_one_of
 from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry, Acl, Cluster
 from controlplane.models.change import Outcome
@@ -185,13 +186,8 @@ def set_password(
 ) -> AccessEntry:
     """Store the SCRAM keys of a password. The password itself is not stored. Raises Rejected."""
     if mechanism not in scram.ALGORITHMS:
-        raise Rejected(
-            sentence(
-                "Unknown SCRAM mechanism {mechanism}; use one of {algorithms}.",
-                mechanism=repr(mechanism),
-                algorithms=", ".join(scram.ALGORITHMS),
-            ),
-            "mechanism",
+        raise not_one_of(
+            "Unknown SCRAM mechanism {value}; use one of {allowed}.", mechanism, scram.ALGORITHMS, "mechanism"
         )
     if not user or not password:
         raise Rejected("A user and a password are needed.", "user" if not user else "password")

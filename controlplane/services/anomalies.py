@@ -25,12 +25,12 @@ from controlplane.domain.anomaly import (
     WatchedMetric,
     judge,
 )
+from controlplane.domain.errors import not_one_of
 from controlplane.domain.history import HistorySubject
-from controlplane.domain.phrases import sentence
 from controlplane.models import Anomaly, AnomalySwitch, Broker, ConsumerGroup, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds, anomalies, history
-from controlplane.services.common import Rejected, audited, record
+from controlplane.services.common import audited, record
 
 SeriesKey = tuple[str, str]
 
@@ -133,14 +133,7 @@ def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
 def switch_alerts(name: str, alerts: bool, *, actor: str, comment: str = "") -> None:
     """Turn the alerts about anomalies of a metric on or off. Raises Rejected."""
     if name not in WATCHED_OF:
-        raise Rejected(
-            sentence(
-                "There is no watched metric {name}. The metrics are: {allowed}.",
-                name=repr(name),
-                allowed=", ".join(WATCHED_OF),
-            ),
-            "name",
-        )
+        raise not_one_of("There is no watched metric {value}. The metrics are: {allowed}.", name, WATCHED_OF, "name")
     with transaction.atomic():
         before = anomalies.alerting()
         if alerts == WATCHED_OF[name].alerts:

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from brokerd.cluster.cordons import leadership_disabled
+from controlplane.domain.errors import not_one_of
 from controlplane.domain.healing import (
     HOUR_S,
     RULES,
@@ -25,7 +26,6 @@ from controlplane.domain.healing import (
     verdict,
 )
 from controlplane.domain.health import CheckName, CheckState
-from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, HealingRun, HealingSetting, HealthResult, ReplicaDamageReport
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind
@@ -167,21 +167,9 @@ def alter_action(
     """Set mode and limits of an action; None keeps a limit. Raises Rejected."""
     row = selectors.healing_action(action)
     if row is None:
-        raise Rejected(
-            sentence(
-                "There is no action {action}. The actions are: {allowed}.",
-                action=repr(action),
-                allowed=", ".join(RULES),
-            ),
-            "action",
-        )
+        raise not_one_of("There is no action {value}. The actions are: {allowed}.", action, RULES, "action")
     if mode not in list(HealingMode):
-        raise Rejected(
-            sentence(
-                "There is no mode {mode}. The modes are: {allowed}.", mode=repr(mode), allowed=", ".join(HealingMode)
-            ),
-            "mode",
-        )
+        raise not_one_of("There is no mode {value}. The modes are: {allowed}.", mode, HealingMode, "mode")
     wait, most = row.cool_down_s if cool_down_s is None else cool_down_s, row.per_hour if per_hour is None else per_hour
     if (problem := limits_problem(wait, most)) is not None:
         raise Rejected(problem[1], problem[0])

@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 
 from controlplane.clients.notifications import is_web_address
 from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.errors import not_one_of
 from controlplane.domain.notification import ChannelKind
 from controlplane.domain.phrases import sentence
 from controlplane.models import NotificationChannel, NotificationDelivery
@@ -82,12 +83,7 @@ def create_channel(
 ) -> NotificationChannel:
     """Store a channel. Incidents that are open are sent to it. Raises Rejected."""
     if kind not in tuple(ChannelKind):
-        raise Rejected(
-            sentence(
-                "{kind} is not a kind of channel; use {allowed}.", kind=repr(kind), allowed=", ".join(ChannelKind)
-            ),
-            "kind",
-        )
+        raise not_one_of("{value} is not a kind of channel; use {allowed}.", kind, ChannelKind, "kind")
     row = NotificationChannel(
         name=name.strip(),
         kind=kind,
@@ -230,24 +226,10 @@ def _check(row: NotificationChannel) -> None:
     if not row.name or len(row.name) > NAME_CHARS_MAX:
         raise Rejected(sentence("Enter a name of at most {max} characters.", max=NAME_CHARS_MAX), "name")
     if row.severity_min not in tuple(Severity):
-        raise Rejected(
-            sentence(
-                "{severity_min} is not a severity; use {allowed}.",
-                severity_min=repr(row.severity_min),
-                allowed=", ".join(Severity),
-            ),
-            "severity_min",
-        )
+        raise not_one_of("{value} is not a severity; use {allowed}.", row.severity_min, Severity, "severity_min")
     unknown = [k for k in row.alert_kinds if k not in tuple(AlertKind)]
     if unknown:
-        raise Rejected(
-            sentence(
-                "{unknown} is not a kind of alert; use {allowed}.",
-                unknown=repr(unknown[0]),
-                allowed=", ".join(AlertKind),
-            ),
-            "alert_kinds",
-        )
+        raise not_one_of("{value} is not a kind of alert; use {allowed}.", unknown[0], AlertKind, "alert_kinds")
     kind = ChannelKind(row.kind)
     for field in ("url", "secret", "recipients"):
         if getattr(row, field) and field not in USES[kind]:

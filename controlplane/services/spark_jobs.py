@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from controlplane.domain import cron
 from controlplane.domain.cron import CronError
+from controlplane.domain.errors import not_one_of
 from controlplane.domain.phrases import sentence
 from controlplane.models import ObservedTopic, SparkJob, SparkRun
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
@@ -41,12 +42,7 @@ def create_spark_job(
 ) -> SparkJob:
     """Create a job. `start`: also request its first run. Raises Rejected, whose field is the parameter."""
     if kind not in KINDS:
-        raise Rejected(
-            sentence(
-                "There is no job kind {kind}; the kinds are {allowed}.", kind=repr(kind), allowed=", ".join(KINDS)
-            ),
-            "kind",
-        )
+        raise not_one_of("There is no job kind {value}. The kinds are: {allowed}.", kind, KINDS, "kind")
     if not name.strip() or len(name) > NAME_LENGTH_MAX:
         raise Rejected(sentence("The name must have 1 to {max} characters.", max=NAME_LENGTH_MAX), "name")
     values = validate_parameters(KINDS[kind], parameters)

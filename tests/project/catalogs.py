@@ -45,6 +45,7 @@ SENTENCE_CALLS = {
     "Rejected": (0,),
     "AlreadyExists": (0,),
     "PermissionDenied": (0,),
+    "not_one_of": (0,),
 }
 """Calls of the control plane whose literals the console translates, with the positions of the text and its plural (`controlplane.domain.phrases`)."""
 SCRIPT_KEYWORDS = {"gettext": None, "ngettext": (1, 2)}

@@ -15,13 +15,12 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.messages import AlterShareGroupOffsetsRequest, DeleteRecordsRequest, FindCoordinatorRequest
 from tests.simulation import exactly_once
 from tests.simulation.archive import Archive
-from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
+from tests.simulation.checkers import History, Violation, logs_agree
 from tests.simulation.clients import Client, Producer
-from tests.simulation.cluster import COLD, Cluster
+from tests.simulation.cluster import Cluster
 from tests.simulation.decided_records import Content, DecidedRecords
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.metrics import letters_counted
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import AFTERMATH_S, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
 from tests.simulation.shares import (
@@ -35,9 +34,10 @@ from tests.simulation.shares import (
     TOPIC,
     WITH_LETTERS,
     configure,
+    end_deliveries,
     ends,
     judge_letters,
-    short_times,
+    share_cluster,
     stored_start,
     want_dead_topic,
 )
@@ -193,16 +193,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     world.deliver(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
     with_letters = world.seed % 2 == 1
     checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
-    with short_times(), letters_counted() as counted:
-        settings = {**SETTINGS, **exactly_once.SETTINGS}
-        cluster = Cluster(
-            world,
-            settings=settings,
-            probes=PROBES[world.seed % 2],
-            cold=COLD[world.seed % 3],
-            share_observer=checker,
-        )
-        InvariantChecker(cluster)
+    with share_cluster(world, checker, {**SETTINGS, **exactly_once.SETTINGS}) as (cluster, counted):
         cluster.archive = Archive(cluster, (TOPIC,))
         checker.decided = DecidedRecords(cluster.archive)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
@@ -237,11 +228,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
             exactly_once.DECIDED_S,
             "every transaction to be decided",
         )
-        finished = lambda: all(stored_start(cluster, p) == end for p, end in ends(cluster).items())  # noqa: E731
-        cluster.until(finished, RECOVERY_S_MAX, "the end of all deliveries")
-        for member in members:
-            member.stopped = True
-        cluster.until(cluster.level, 20, "equal high watermarks")
+        end_deliveries(cluster, members)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC))
         cluster.archive.agrees()
         starts = {p: led(cluster, TOPIC, p).start_offset for p in range(PARTITIONS)}

@@ -8,7 +8,7 @@ Does not check transactions, deleted records and changed offsets (`share_changes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -65,6 +65,23 @@ def short_times() -> Iterator[None]:
         yield
     finally:
         coordinator.PRUNE_INTERVAL_MS, share_partitions.IDLE_MS = before
+
+
+@contextmanager
+def share_cluster(
+    world: World, checker: ShareChecker, settings: dict[str, str]
+) -> Iterator[tuple[Cluster, list[ShareDeadLetters]]]:
+    """A cluster whose share partitions `checker` observes, with short times, and every object that counts its dead letters."""
+    with short_times(), letters_counted() as counted:
+        cluster = Cluster(
+            world,
+            settings=settings,
+            probes=PROBES[world.seed % 2],
+            cold=COLD[world.seed % 3],
+            share_observer=checker,
+        )
+        InvariantChecker(cluster)
+        yield cluster, counted
 
 
 def want_dead_topic(cluster: Cluster, **configs: str) -> None:
@@ -143,21 +160,22 @@ def judge_letters(cluster: Cluster, checker: ShareChecker, counted: list[ShareDe
     check_letters(counted, found.every, checker.letters.ended.total())
 
 
+def end_deliveries(cluster: Cluster, members: Iterable[ShareMember]) -> None:
+    """Run until the delivery of every record has ended and the replicas are equal. The members stop."""
+    finished = lambda: all(stored_start(cluster, p) == end for p, end in ends(cluster).items())  # noqa: E731
+    cluster.until(finished, RECOVERY_S_MAX, "the end of all deliveries")
+    for member in members:
+        member.stopped = True
+    cluster.until(cluster.level, 20, "equal high watermarks")
+
+
 def live(
     world: World, history: History, faults_s: float, faults_max: int | None, *, with_letters: bool = False
 ) -> None:
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
     checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
-    with short_times(), letters_counted() as counted:
-        cluster = Cluster(
-            world,
-            settings=SETTINGS,
-            probes=PROBES[world.seed % 2],
-            cold=COLD[world.seed % 3],
-            share_observer=checker,
-        )
-        InvariantChecker(cluster)
+    with share_cluster(world, checker, SETTINGS) as (cluster, counted):
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
         cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1", **small)
@@ -180,11 +198,7 @@ def live(
         for member in members:
             member.calm = True
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
-        finished = lambda: all(stored_start(cluster, p) == end for p, end in ends(cluster).items())  # noqa: E731
-        cluster.until(finished, RECOVERY_S_MAX, "the end of all deliveries")
-        for member in members:
-            member.stopped = True
-        cluster.until(cluster.level, 20, "equal high watermarks")
+        end_deliveries(cluster, members)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
         checker.judge(ends(cluster), dict.fromkeys(range(PARTITIONS), 0))
         if with_letters:
