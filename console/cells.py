@@ -19,6 +19,8 @@ from django.utils.translation import get_language
 from console import cluster_cells, message_cells, record_links
 from console import fragments as f
 from console.texts import gettext_lazy
+from console.vocabulary import translated
+from controlplane.domain.phrases import with_phrase
 from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.monitoring.live_events import LiveUpdate
@@ -334,7 +336,7 @@ def move(m: shapes.MoveShape) -> dict[str, str]:
         "ends": f.ends(m["state"], m["waits_for"], m["eta_s"], m["needs_bytes_per_s"], in_words=True),
         "throttle": f.throttle(m["throttle_bytes_per_s"]),
         "p99": f.number(m["producers_p99_ms"], NO_PRODUCE_LATENCY),
-        "note": format_html("{}", m["note"]),
+        "note": format_html("{}", translated(with_phrase(m["note"], m["note_phrase"]))),
     }
 
 

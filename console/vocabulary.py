@@ -1,8 +1,7 @@
 """Texts of the domain that pages show in the language of the user: health checks, titles and next steps of alerts, labels of values, states.
 
 The domain knows no languages. Its constant texts are English, and they are the keys of the catalogues. Invariant: `texts` lists each text that
-`translated` is called with; tests/unit/console/test_catalogues.py compares the list with the catalogues. Does not contain: texts that are stored with their
-values, for example the notes of a move, which stay English.
+`translated` is called with; tests/unit/console/test_catalogues.py compares the list with the catalogues.
 """
 
 from __future__ import annotations
@@ -18,12 +17,14 @@ from controlplane.domain import (
     alert_thresholds,
     anomaly,
     balance_types,
+    cluster_document,
     delayed_messages,
     external_login,
     healing,
     health,
     history,
     leader_election,
+    move_phrases,
     page_phrases,
     planner_phrases,
     restart_phrases,
@@ -192,6 +193,7 @@ REFUSALS = (
     connect.CHANGED_MEANWHILE,
     connect_selectors.NO_CLUSTER,
     dead_letters.TIME_OVER,
+    half_messages.GONE,
     masking.NEEDS_ADMINISTRATOR,
     notification_channels.NEEDS_ADMINISTRATOR,
     record_encoding.NO_REGISTRY,
@@ -225,13 +227,19 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((short, "") for short in alert.BRIEFS.values())
     yield from ((text, "") for r in alert.RULES for text in (r.text, r.do))
     yield from alert_phrases.texts()
+    yield from move_phrases.texts()
+    yield from ((text, "") for text in (cluster_document.TOO_MANY, *cluster_document.SAME_RESOURCE.values()))
     yield from page_phrases.texts()
     yield from ((text, "") for text in PROBLEM_TEXTS.values())
     yield from planner_phrases.texts()
     yield from restart_phrases.texts()
     yield from ((text, "") for text in REFUSALS)
     yield from overrides.texts()
-    yield from ((text, "") for table in (half_messages.EFFECTS, half_messages.TITLES) for text in table.values())
+    yield from (
+        (text, "")
+        for table in (half_messages.DONE, half_messages.EFFECTS, half_messages.TITLES)
+        for text in table.values()
+    )
     yield from ((text, "") for text in transactions.VERDICT_TEXTS.values())
     yield from ((text, "") for text in leader_election.VERDICT_TEXTS.values())
     yield from ((word_text(cause), "") for cause in StallCause)
@@ -319,6 +327,11 @@ def translated(text: object) -> str:
     if isinstance(text, TranslatableText):
         return _phrase_of(text) or text
     return gettext(str(text)) if text else ""
+
+
+def sentence_text(text: str) -> str:
+    """A sentence with values in the language of the request. Another text, which is of a user, does not change."""
+    return _phrase_of(text) or text
 
 
 def refusal_text(error: Exception) -> str:

@@ -38,6 +38,7 @@ register = template.Library()
 
 register.filter("translated", vocabulary.translated)
 register.filter("phrase", vocabulary.phrase_text)
+register.filter("sentence", vocabulary.sentence_text)
 register.filter("number", fragments.number)
 register.filter("past_url", time_links.at_url)
 register.filter("before_url", time_links.before_url)

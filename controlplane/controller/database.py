@@ -50,6 +50,7 @@ from controlplane.controller.events import (
     SubjectKind,
 )
 from controlplane.db.sqlite import drop_if_replaced
+from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.selectors.common import cluster_row
 from controlplane.services import Rejected, move_worker, recovery, topic_results
@@ -420,6 +421,8 @@ class DatabaseThread:
             case Subject(SubjectKind.MOVE, move_id, topic, int(partition)) if move_id.isdigit():
                 move_worker.order_refused(int(move_id), topic, partition, report.text)
             case Subject(SubjectKind.RECOVERY, reset_id):
-                recovery.mark_reset_refused(UUID(reset_id), f"The controller rejected the request: {report.text}.")
+                recovery.mark_reset_refused(
+                    UUID(reset_id), sentence("The controller rejected the request: {reason}.", reason=report.text)
+                )
             case Subject(SubjectKind.TOPIC, topic=name):
                 topic_results.mark_refused(name, report.text, self._epoch)

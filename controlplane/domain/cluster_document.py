@@ -23,6 +23,7 @@ from controlplane.domain import scram_users
 from controlplane.domain.access import ACL_FIELDS, AclOperation, AclPattern, AclPermission, AclResource, acl_key
 from controlplane.domain.errors import Rejected
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
+from controlplane.domain.phrases import sentence
 from controlplane.domain.roles import check_grant
 
 VERSION = 1
@@ -30,6 +31,7 @@ OWNER_LENGTH_MAX = 100
 """Maximum number of characters of an owner, which is a column of the table of managed resources."""
 RESOURCES_MAX = 10_000
 """Maximum number of resources of one document. All of them are compared in one request."""
+TOO_MANY = "At most {most} resources; divide the document."
 REPLICAS_MAX = 100
 """Maximum number of replicas of a partition in a document."""
 
@@ -130,6 +132,21 @@ SECRETS = ("password", "salt", "salted_password", "stored_key", "server_key", "i
 ROUTE_FIELDS = ("name", "source", "start", "enabled", "owner", "description", "bindings")
 
 
+SAME_RESOURCE = {
+    ResourceKind.TOPIC: "{path} is the same topic.",
+    ResourceKind.ACL: "{path} is the same acl.",
+    ResourceKind.QUOTA: "{path} is the same quota.",
+    ResourceKind.ROUTE: "{path} is the same route.",
+    ResourceKind.USER: "{path} is the same user.",
+    ResourceKind.BROKER_CONFIG: "{path} is the same broker_config.",
+    ResourceKind.ROLE_BINDING: "{path} is the same role_binding.",
+}
+
+
+def _did_you_mean(name: str) -> str:
+    return sentence("Did you mean {name}?", name=name)
+
+
 class _Faults:
     """Collects the faults of one document."""
 
@@ -147,21 +164,24 @@ class _Faults:
             if name in allowed:
                 continue
             near = get_close_matches(str(name), allowed, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(allowed)}."
+            hint = _did_you_mean(near[0]) if near else sentence("Known are: {names}.", names=allowed)
             self.add(
                 f"{path}.{name}" if path else str(name),
                 DocumentFault.UNKNOWN_FIELD,
-                f"There is no such field. {hint}",
+                sentence("There is no such field. {hint}", hint=hint),
             )
 
     def text(self, path: str, value: Mapping[str, Any], name: str) -> str | None:
         """A required text; None with a fault."""
         given = value.get(name)
         if given is None or given == "":
-            self.add(f"{path}.{name}", DocumentFault.REQUIRED, "This field is required.")
+            self.add(f"{path}.{name}", DocumentFault.REQUIRED, sentence("This field is required."))
             return None
         if not isinstance(given, str):
-            self.invalid(f"{path}.{name}", f"A text is needed, not {given!r}; in YAML put it in quotation marks.")
+            self.invalid(
+                f"{path}.{name}",
+                sentence("A text is needed, not {given}; in YAML put it in quotation marks.", given=repr(given)),
+            )
             return None
         return given
 
@@ -170,7 +190,10 @@ class _Faults:
         if given is None:
             return None
         if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
-            self.invalid(f"{path}.{name}", f"A whole number from 1 to {most} is needed, not {given!r}.")
+            self.invalid(
+                f"{path}.{name}",
+                sentence("A whole number from 1 to {most} is needed, not {given}.", most=most, given=repr(given)),
+            )
             return None
         return given
 
@@ -184,13 +207,13 @@ def parse(value: object) -> ClusterDocument:
     """The document in this JSON value. Raises InvalidDocument with every fault."""
     faults = _Faults()
     if not isinstance(value, Mapping):
-        raise InvalidDocument([DocumentProblem("", DocumentFault.INVALID, "A document is an object.")])
+        raise InvalidDocument([DocumentProblem("", DocumentFault.INVALID, sentence("A document is an object."))])
     faults.unknown("", value, FIELDS)
     if value.get("version", VERSION) != VERSION:
-        faults.invalid("version", f"This server reads version {VERSION}.")
+        faults.invalid("version", sentence("This server reads version {version}.", version=VERSION))
     owner = value.get("owner", "")
     if not isinstance(owner, str) or len(owner) > OWNER_LENGTH_MAX:
-        faults.invalid("owner", f"A text of at most {OWNER_LENGTH_MAX} characters is needed.")
+        faults.invalid("owner", sentence("A text of at most {most} characters is needed.", most=OWNER_LENGTH_MAX))
         owner = ""
     resources: list[DocumentResource] = []
     for section, kind in SECTIONS.items():
@@ -198,19 +221,19 @@ def parse(value: object) -> ClusterDocument:
         if given is None:
             continue
         if not isinstance(given, list):
-            faults.invalid(section, "A list is needed.")
+            faults.invalid(section, sentence("A list is needed."))
             continue
         if len(given) > RESOURCES_MAX:
-            faults.invalid(section, f"At most {RESOURCES_MAX} resources; divide the document.")
+            faults.invalid(section, sentence(TOO_MANY, most=RESOURCES_MAX))
             continue
         for i, item in enumerate(given):
             path = f"{section}.{i}"
             if not isinstance(item, Mapping):
-                faults.invalid(path, "An object is needed.")
+                faults.invalid(path, sentence("An object is needed."))
             elif (resource := _READERS[kind](item, path, faults)) is not None:
                 resources.append(resource)
     if len(resources) > RESOURCES_MAX:
-        faults.invalid("", f"At most {RESOURCES_MAX} resources; divide the document.")
+        faults.invalid("", sentence(TOO_MANY, most=RESOURCES_MAX))
     _check_repeated(resources, faults)
     if faults.found:
         raise InvalidDocument(faults.found)
@@ -221,7 +244,8 @@ def _check_repeated(resources: list[DocumentResource], faults: _Faults) -> None:
     first: dict[ResourceId, str] = {}
     for resource in resources:
         if (earlier := first.setdefault(resource.id, resource.path)) != resource.path:
-            faults.add(resource.path, DocumentFault.REPEATED, f"{earlier} is the same {resource.kind}.")
+            detail = sentence(SAME_RESOURCE[resource.kind], path=earlier)
+            faults.add(resource.path, DocumentFault.REPEATED, detail)
 
 
 def _topic(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
@@ -230,7 +254,9 @@ def _topic(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
     if name is not None and (problem := topic_name_problem(name)) is not None:
         faults.invalid(f"{path}.name", problem)
     if name in INTERNAL_TOPICS:
-        faults.invalid(f"{path}.name", f"{name} is internal; documents have topics of clients only.")
+        faults.invalid(
+            f"{path}.name", sentence("{topic} is internal; documents have topics of clients only.", topic=name)
+        )
     desired: dict[str, Any] = {
         "partitions": faults.number(path, value, "partitions", TOPIC_PARTITIONS_MAX),
         "replication_factor": faults.number(path, value, "replication_factor", REPLICAS_MAX),
@@ -246,7 +272,7 @@ def _configs(value: Mapping[str, object], path: str, faults: _Faults) -> dict[st
     """The configs of a topic or broker by name. None removes the config."""
     configs = value.get("configs") or {}
     if not isinstance(configs, Mapping):
-        faults.invalid(f"{path}.configs", "An object of names and values is needed.")
+        faults.invalid(f"{path}.configs", sentence("An object of names and values is needed."))
         return {}
     return {str(k): None if v is None else config_text(v) for k, v in configs.items()}
 
@@ -262,10 +288,13 @@ def _acl(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentRes
     for name, words in _ACL_WORDS.items():
         if name in fields and fields[name] not in set(words):
             near = get_close_matches(fields[name], list(words), n=1)
-            faults.invalid(f"{path}.{name}", f"Did you mean {near[0]}?" if near else f"Use one of {', '.join(words)}.")
+            faults.invalid(
+                f"{path}.{name}",
+                _did_you_mean(near[0]) if near else sentence("Use one of {words}.", words=[w.value for w in words]),
+            )
     kind, colon, rest = fields.get("principal", "User:x").partition(":")
     if not (kind and colon and rest):
-        faults.invalid(f"{path}.principal", "A principal has a type; use the format User:alice.")
+        faults.invalid(f"{path}.principal", sentence("A principal has a type; use the format User:alice."))
     return DocumentResource(ResourceKind.ACL, acl_key(fields), fields, path) if len(fields) == len(ACL_FIELDS) else None
 
 
@@ -274,18 +303,21 @@ def _quota(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentR
     entity, limits = value.get("entity"), value.get("limits")
     if not isinstance(entity, Mapping) or not all(isinstance(n, str | None) for n in entity.values()):
         faults.invalid(
-            f"{path}.entity", 'An object is needed, for example {"user": "alice"}; null is the default entity.'
+            f"{path}.entity",
+            sentence(
+                "An object is needed, for example {example}; null is the default entity.", example='{"user": "alice"}'
+            ),
         )
         return None
     if (problem := entity_problem(entity)) is not None:
-        faults.invalid(f"{path}.entity", f"Invalid quota entity: {problem}.")
+        faults.invalid(f"{path}.entity", sentence("Invalid quota entity: {problem}.", problem=problem))
         return None
     if not isinstance(limits, Mapping) or not limits:
-        faults.add(f"{path}.limits", DocumentFault.REQUIRED, "Give at least one limit.")
+        faults.add(f"{path}.limits", DocumentFault.REQUIRED, sentence("Give at least one limit."))
         return None
     for quota, limit in limits.items():
         if limit is not None and (not isinstance(limit, int | float) or isinstance(limit, bool)):
-            faults.invalid(f"{path}.limits.{quota}", f"A number is needed, not {limit!r}.")
+            faults.invalid(f"{path}.limits.{quota}", sentence("A number is needed, not {given}.", given=repr(limit)))
         elif (problem := value_problem(entity, str(quota), limit)) is not None:
             faults.invalid(f"{path}.limits.{quota}", f"{problem}.")
     desired = {"entity": dict(entity), "limits": dict(limits)}
@@ -306,10 +338,10 @@ def _route(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentR
         "bindings": value.get("bindings"),
     }
     if not isinstance(desired["enabled"], bool):
-        faults.invalid(f"{path}.enabled", "true or false is needed.")
+        faults.invalid(f"{path}.enabled", sentence("true or false is needed."))
     for field in ("owner", "description"):
         if not isinstance(desired[field], str):
-            faults.invalid(f"{path}.{field}", "A text is needed.")
+            faults.invalid(f"{path}.{field}", sentence("A text is needed."))
     try:
         route_of(name, 0, desired)
     except InvalidRoute as e:
@@ -322,8 +354,10 @@ def _user(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentRe
         if secret in value:
             faults.invalid(
                 f"{path}.{secret}",
-                "A document has no secrets: of a user it has the name and the mechanisms only. Remove this field, and create the user or change its "
-                "password with `weir users create`, `weir users update` or in the console.",
+                sentence(
+                    "A document has no secrets: of a user it has the name and the mechanisms only. Remove this field, and create the user or change its "
+                    "password with `weir users create`, `weir users update` or in the console."
+                ),
             )
     faults.unknown(path, {n: v for n, v in value.items() if n not in SECRETS}, USER_FIELDS)
     name = faults.text(path, value, "name")
@@ -335,7 +369,9 @@ def _user(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentRe
         or not all(isinstance(m, str) for m in mechanisms)
         or scram_users.mechanisms_problem(mechanisms) is not None
     ):
-        faults.invalid(f"{path}.mechanisms", f"A list of mechanisms is needed: {', '.join(scram_users.MECHANISMS)}.")
+        faults.invalid(
+            f"{path}.mechanisms", sentence("A list of mechanisms is needed: {names}.", names=scram_users.MECHANISMS)
+        )
         return None
     desired = {"mechanisms": None if mechanisms is None else sorted(set(mechanisms))}
     return None if name is None else DocumentResource(ResourceKind.USER, name, desired, path)
@@ -345,11 +381,14 @@ def _broker_config(value: Mapping[str, object], path: str, faults: _Faults) -> D
     faults.unknown(path, value, BROKER_FIELDS)
     broker = value.get("broker")
     if broker is None:
-        detail = f"This field is required: the ID of a broker, or {ALL_BROKERS}."
+        detail = sentence("This field is required: the ID of a broker, or {all}.", all=ALL_BROKERS)
         faults.add(f"{path}.broker", DocumentFault.REQUIRED, detail)
         return None
     if broker != ALL_BROKERS and (not isinstance(broker, int) or isinstance(broker, bool) or broker < 0):
-        faults.invalid(f"{path}.broker", f"The ID of a broker or {ALL_BROKERS} is needed, not {broker!r}.")
+        faults.invalid(
+            f"{path}.broker",
+            sentence("The ID of a broker or {all} is needed, not {given}.", all=ALL_BROKERS, given=repr(broker)),
+        )
         return None
     return DocumentResource(ResourceKind.BROKER_CONFIG, str(broker), {"configs": _configs(value, path, faults)}, path)
 
@@ -361,10 +400,10 @@ def _role_binding(value: Mapping[str, Any], path: str, faults: _Faults) -> Docum
     texts = {f: faults.text(path, fields, f) for f in BINDING_FIELDS if f not in ("user", "group")}
     for holder in ("user", "group"):
         if not isinstance(fields[holder], str):
-            faults.invalid(f"{path}.{holder}", "A text is needed.")
+            faults.invalid(f"{path}.{holder}", sentence("A text is needed."))
             return None
     if bool(fields["user"]) == bool(fields["group"]):
-        faults.add(f"{path}.user", DocumentFault.REQUIRED, "Name a user or a group of users, and not both.")
+        faults.add(f"{path}.user", DocumentFault.REQUIRED, sentence("Name a user or a group of users, and not both."))
     if None in texts.values():
         return None
     try:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from brokerd.wire.records import batches
+from controlplane.domain import move_phrases as texts
+from controlplane.domain.phrases import counted, sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +66,26 @@ def compare_responses(
     whole = copies[leader]
     for b, copy in sorted(copies.items()):
         if copy.start > max(whole.start, offset):
-            return Comparison(
-                False, f"The log of broker {b} starts at offset {copy.start}, that of leader {leader} at {whole.start}."
-            )
+            starts = {"broker": b, "start": copy.start, "leader": leader, "leader_start": whole.start}
+            return Comparison(False, sentence(texts.START_DIFFERS, **starts))
     known = min(upto, *(c.high_watermark for c in copies.values()))
     size, after = _whole_batches(whole.data, known)
     if upto <= offset:
-        return Comparison(
-            True, f"The partition is empty on all {len(copies)} replicas.", offset, offset, crc=crc, upto=upto
-        )
+        return Comparison(True, sentence(texts.EMPTY, count=len(copies)), offset, offset, crc=crc, upto=upto)
     if not size:
-        return Comparison(None, f"Broker {leader} returned no records of offsets {offset} to {upto}.")
+        return Comparison(None, sentence(texts.NO_RECORDS_RETURNED, broker=leader, first=offset, after=upto))
     for b, copy in sorted(copies.items()):
         common = min(size, len(copy.data))
         if copy.data[:common] != whole.data[:common]:
-            return Comparison(
-                False, f"Broker {b} and the leader {leader} have different records in offsets {offset} to {after}."
-            )
+            return Comparison(False, sentence(texts.RECORDS_DIFFER, broker=b, leader=leader, first=offset, after=after))
         if common < size:
-            return Comparison(None, f"Broker {b} has not returned all of offsets {offset} to {after} yet.")
+            return Comparison(None, sentence(texts.NOT_ALL_RETURNED, broker=b, first=offset, after=after))
     crc = crc32c(whole.data[:size], crc)
-    return Comparison(
-        True, f"Offsets {offset} to {after} are equal on {len(copies)} replicas.", offset, after, size, crc, upto
-    )
+    return Comparison(True, equal_text(offset, after, len(copies)), offset, after, size, crc, upto)
+
+
+def equal_text(first: int, after: int, replicas: int) -> str:
+    return counted(replicas, *texts.EQUAL, first=first, after=after)
 
 
 def _whole_batches(data: bytes, upto: int) -> tuple[int, int]:

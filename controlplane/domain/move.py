@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from controlplane.domain import move_phrases as texts
 from controlplane.domain import progress, tail, wait_reason
 from controlplane.domain.move_part import advance, was_compared
 from controlplane.domain.move_types import (
@@ -34,6 +35,7 @@ from controlplane.domain.move_types import (
     Steps,
     difference,
 )
+from controlplane.domain.phrases import counted, sentence
 
 COPIED_AHEAD = 4
 """Limit of parts in progress, as a multiple of `parts_in_flight_max`. Small parts are copied faster than they are compared."""
@@ -60,7 +62,7 @@ def next_steps(move: MoveSnapshot, now: float) -> Steps:
         waiting = MoveState.VERIFYING if state == MoveState.DONE else None
         state, note = (
             (None if waiting == move.state else waiting),
-            f"Waiting for the removal of its throttle: {move.throttle_left}.",
+            sentence(texts.THROTTLE_LEFT, throttles=move.throttle_left),
         )
         return Steps(tuple(steps), state, note, needs, wait_reason.THROTTLE_GONE)
     standing = "" if move.state == MoveState.PAUSED else wait_reason.waits_for(seen.values(), move.omitted)
@@ -109,14 +111,9 @@ def _cannot_finish(move: MoveSnapshot, now: float) -> tuple[dict[int, str], int 
     if not out:
         return {}, None
     needs = progress.required_throttle(growths.values())
-    advice = (
-        "raise the throttle"
-        if move.throttle is not None
-        else "slow the producers, or copy fewer partitions concurrently"
-    )
+    text = texts.WILL_NOT_FINISH if move.throttle is None else texts.WILL_NOT_FINISH_THROTTLE
     return {
-        i: f"Will not finish: {progress.amount(growths.get(i, ((), 0.0))[1])} arrive; the move needs more than {progress.amount(needs)} per broker. "
-        f"{advice[0].upper()}{advice[1:]}."
+        i: sentence(text, arrive=progress.amount(growths.get(i, ((), 0.0))[1]), needs=progress.amount(needs))
         for i in out
     }, int(needs)
 
@@ -152,21 +149,13 @@ def _move_state(state: MoveState, parts: Mapping[PartState, int]) -> tuple[MoveS
     if parts.get(PartState.VERIFYING) or parts.get(PartState.COMPARING):
         return (MoveState.VERIFYING, None) if state == MoveState.RUNNING else (None, None)
     if rejected := parts.get(PartState.REJECTED, 0):
-        return (
-            MoveState.FAILED,
-            f"{rejected} of {sum(parts.values())} partitions were rejected; their notes have the reasons. Roll back, or plan the rest again.",
-        )
+        return MoveState.FAILED, counted(rejected, *texts.REJECTED_PARTS, all=f"{sum(parts.values()):,}")
     if state == MoveState.ROLLING_BACK:
         return MoveState.ROLLED_BACK, ""
     kept, back = parts.get(PartState.DONE, 0), parts.get(PartState.REVERTED, 0) + parts.get(PartState.SKIPPED, 0)
     if state == MoveState.CANCELLING or not kept:
-        return (
-            MoveState.CANCELLED,
-            f"{kept} partitions had finished and keep the new assignment; roll back to revert them too."
-            if kept
-            else "",
-        )
-    return MoveState.DONE, f"{back} partitions were cancelled by a client and keep the old assignment." if back else ""
+        return MoveState.CANCELLED, counted(kept, *texts.KEPT_PARTS) if kept else ""
+    return MoveState.DONE, counted(back, *texts.CANCELLED_BY_CLIENT) if back else ""
 
 
 def apply_step(part: PartView, step: PartStep, now: float) -> PartView:

@@ -6,6 +6,7 @@ replicas are removed only after a comparison of all replicas in the ISR. Does no
 
 from __future__ import annotations
 
+from controlplane.domain import move_phrases as texts
 from controlplane.domain import progress, tail
 from controlplane.domain.move_types import (
     GONE,
@@ -25,6 +26,7 @@ from controlplane.domain.move_types import (
     step_for_unapplied_order,
     with_old_replicas,
 )
+from controlplane.domain.phrases import sentence
 from controlplane.domain.text import size_text
 
 
@@ -76,7 +78,7 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
         final = PartState.REVERTED if part.going_back else PartState.DONE
         return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="", cause="")
     missing = sorted(set(part.desired_replicas) - set(observed.isr))
-    note = f"Waiting for broker {', '.join(map(str, missing))} to be in sync." if missing else "Waiting for a leader."
+    note = sentence(texts.WAITS_FOR_BROKERS, brokers=missing) if missing else sentence(texts.WAITS_FOR_LEADER)
     step = PartStep(part.id, PartState.VERIFYING, bytes_total=total, bytes_done=copied, note=note, cause="")
     return step if _is_change(part, step) else None
 
@@ -101,15 +103,11 @@ def was_compared(part: PartView, observed: ObservedPart) -> bool:
 def _compare(part: PartView, observed: ObservedPart, total: int | None) -> PartStep | None:
     """The old replicas are removed only after all replicas in the ISR were compared and are equal."""
     if part.compared is None:
-        note = (
-            part.note
-            if part.state == PartState.COMPARING
-            else "Comparing the replicas before the old ones are removed."
-        )
+        note = part.note if part.state == PartState.COMPARING else sentence(texts.COMPARING)
         step = PartStep(part.id, PartState.COMPARING, bytes_total=total, bytes_done=total, note=note, cause="")
         return step if _is_change(part, step) else None
     if not part.compared.equal:
-        note = f"Rejected: the replicas differ, so none was removed. {part.compared.text}"
+        note = sentence(texts.REPLICAS_DIFFER, comparison=part.compared.text)
         return PartStep(part.id, PartState.REJECTED, note=note)
     return PartStep(
         part.id,
@@ -129,8 +127,7 @@ def _advance_submitted(part: PartView, observed: ObservedPart, alive: frozenset[
         return PartStep(part.id, PartState.COPYING, read_generation=observed.generation, note="", cause="")
     if observed.generation == part.read_generation:
         if _start_changed(part, observed):
-            note = "Leadership was not handed over: the log start offset of the new replicas has changed since the request."
-            return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
+            return PartStep(part.id, PartState.CATCHING_UP, note=sentence(texts.START_CHANGED), cause="")
         return step_for_unapplied_order(part, observed, alive, now)
     if was_compared(part, observed):
         return PartStep(part.id, PartState.SUBMITTED, read_generation=observed.generation, submits=True)
@@ -177,10 +174,7 @@ def _stall(part: PartView, observed: ObservedPart, move: MoveSnapshot, progresse
     if observed.leader is None:
         return progress.StallCause.SOURCE_DOWN, no_leader(observed)
     if down := [b for b in observed.adding if b not in move.alive]:
-        return (
-            progress.StallCause.TARGET_DOWN,
-            f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
-        )
+        return progress.StallCause.TARGET_DOWN, sentence(texts.TARGET_DOWN, broker=down[0])
     since = part.submitted_at if part.progress_at is None else part.progress_at
     if progressed or since is None or now - since < NO_PROGRESS_SECONDS:
         return "", ""
@@ -188,29 +182,21 @@ def _stall(part: PartView, observed: ObservedPart, move: MoveSnapshot, progresse
     for b in observed.adding:
         missing_bytes = max(0, leader_bytes - observed.sizes.get(b, 0))
         if missing_bytes and (free := move.free.get(b)) is not None and free < max(missing_bytes, NO_SPACE_BYTES):
-            return (
-                progress.StallCause.NO_SPACE,
-                f"No space: broker {b} has {size_text(free)} free, {size_text(missing_bytes)} are left to copy. Free disk space, or cancel the move.",
+            return progress.StallCause.NO_SPACE, sentence(
+                texts.NO_SPACE, broker=b, free=size_text(free), missing=size_text(missing_bytes)
             )
     if blind := [b for b in observed.adding if b not in observed.sizes]:
-        return (
-            progress.StallCause.FETCH_ERROR,
-            f"Fetch error: broker {blind[0]} reports no size of this replica. See its log.",
-        )
+        return progress.StallCause.FETCH_ERROR, sentence(texts.NO_SIZE, broker=blind[0])
     lacking = [b for b in observed.adding if observed.sizes[b] < leader_bytes]
     if not lacking:
-        return (
-            progress.StallCause.CONTROLLER,
-            "All bytes are copied, but no controller has completed the reassignment yet. Check the controllers.",
-        )
+        return progress.StallCause.CONTROLLER, sentence(texts.NOT_COMPLETED)
     if (move.throttle is None and observed.throttled) or (
         move.throttle or HELD_BACK_BYTES_PER_S
     ) < HELD_BACK_BYTES_PER_S:
-        return progress.StallCause.THROTTLE, "Throttle: no bytes copied for a minute. Raise the throttle."
+        return progress.StallCause.THROTTLE, sentence(texts.THROTTLED)
     minutes = int((now - since) // 60)
-    return progress.StallCause.FETCH_ERROR, (
-        f"Fetch error: broker {lacking[0]} has copied nothing from broker {observed.leader} for more than {minutes} min. See its log, and "
-        f"the damaged replicas of broker {observed.leader}."
+    return progress.StallCause.FETCH_ERROR, sentence(
+        texts.NOTHING_COPIED, broker=lacking[0], leader=observed.leader, minutes=minutes
     )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from controlplane.domain import move_phrases as texts
 from controlplane.domain import progress
 from controlplane.domain.compare import StoredComparison
+from controlplane.domain.phrases import sentence
 
 ORDER_UNTAKEN_SECONDS = 10.0
 """Seconds until an order without a controller's reaction is reported. A controller failover takes about 3."""
@@ -89,7 +91,7 @@ UNDER_WAY = (*IN_FLIGHT, *TAIL)
 """States in which the cluster may have been changed for the partition."""
 ENDED = (PartState.DONE, PartState.SKIPPED, PartState.REVERTED, PartState.REJECTED)
 FINAL = (MoveState.DONE, MoveState.CANCELLED, MoveState.ROLLED_BACK, MoveState.FAILED)
-GONE = "The partition no longer exists in the cluster."
+GONE = sentence(texts.GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,15 +254,23 @@ def with_old_replicas(replicas_from: Sequence[int], replicas_to: Sequence[int]) 
 
 
 def difference(part: PartView, observed: ObservedPart) -> str:
-    return (
-        f"Rejected: the assignment changed since it was read (generation {part.read_generation}, now {observed.generation}; "
-        f"replicas now {list(observed.replicas)}, adding {list(observed.adding)}, removing {list(observed.removing)}). Plan it again."
+    return sentence(
+        texts.DIFFERENCE,
+        read=part.read_generation,
+        now=observed.generation,
+        replicas=str(list(observed.replicas)),
+        adding=str(list(observed.adding)),
+        removing=str(list(observed.removing)),
     )
 
 
 def no_leader(observed: ObservedPart) -> str:
-    last = f": broker {' or '.join(map(str, observed.isr))}" if observed.isr else ""
-    return f"Source down: the partition has no leader. Start one of its in-sync replicas{last}."
+    if not observed.isr:
+        return sentence(texts.NO_LEADER)
+    brokers = str(observed.isr[0])
+    for broker in observed.isr[1:]:
+        brokers = sentence(texts.BROKER_OR, first=brokers, second=broker)
+    return sentence(texts.NO_LEADER_OF, brokers=brokers)
 
 
 def step_for_unapplied_order(
@@ -269,11 +279,11 @@ def step_for_unapplied_order(
     """Return the reason why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
     if part.submitted_at is None or now - part.submitted_at <= ORDER_UNTAKEN_SECONDS:
         return None
-    cause, text = progress.StallCause.CONTROLLER, "No controller has read the reassignment yet. Check the controllers."
+    cause, text = progress.StallCause.CONTROLLER, sentence(texts.NOT_TAKEN)
     if down := [b for b in part.copies_to if b not in alive and b not in observed.replicas]:
         cause, text = (
             progress.StallCause.TARGET_DOWN,
-            f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
+            sentence(texts.TARGET_DOWN, broker=down[0]),
         )
     elif part.cause == progress.StallCause.REFUSED:
         return None

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from controlplane.domain import page_phrases as texts
+from controlplane.domain import move_phrases, page_phrases
 from controlplane.domain import progress as pace
 from controlplane.domain.move_types import (
     MoveSnapshot,
@@ -32,7 +32,7 @@ from controlplane.domain.move_types import (
     step_for_unapplied_order,
     with_old_replicas,
 )
-from controlplane.domain.phrases import sentence
+from controlplane.domain.phrases import counted, sentence
 
 IN_STEP_RECORDS = 5_000
 """A new replica that reports at most this many missing records is in step, because under load every replica misses some. The join itself
@@ -64,15 +64,15 @@ def tail_move_problem(topic: str, configs: Mapping[str, str], *, internal: bool,
     which a deletion is requested), or they are still needed (internal and compacted topics)."""
     policy = configs.get("cleanup.policy", "delete")
     if internal:
-        return sentence(texts.INTERNAL_TOPIC, topic=topic)
+        return sentence(page_phrases.INTERNAL_TOPIC, topic=topic)
     if "compact" in policy:
-        return sentence(texts.COMPACTED_TOPIC, topic=topic, policy=policy)
+        return sentence(page_phrases.COMPACTED_TOPIC, topic=topic, policy=policy)
     if is_tiered(configs):
         if configs.get("remote.log.copy.disable", "false").lower() == "true":
-            return sentence(texts.NO_REMOTE_COPY, topic=topic)
+            return sentence(page_phrases.NO_REMOTE_COPY, topic=topic)
         return ""
     if not deadline and int(configs.get("retention.ms", "0")) < 0 and int(configs.get("retention.bytes", "-1")) < 0:
-        return sentence(texts.UNLIMITED_RETENTION, topic=topic)
+        return sentence(page_phrases.UNLIMITED_RETENTION, topic=topic)
     return ""
 
 
@@ -88,7 +88,7 @@ def begin(part: PartView, observed: ObservedPart) -> PartStep:
     if observed.unfit:
         return PartStep(part.id, PartState.REJECTED, active=False, note=observed.unfit)
     if observed.archive_start is not None:
-        note = f"Rejected: records below offset {observed.archive_start} are still on the replicas of an earlier hand-over. Wait for retention, or use mode copy."
+        note = sentence(move_phrases.ARCHIVED_BELOW, offset=observed.archive_start)
         return PartStep(part.id, PartState.REJECTED, active=False, note=note)
     return PartStep(part.id, PartState.BOOTSTRAPPING, submits=True, note="", cause="")
 
@@ -107,7 +107,9 @@ def advance(part: PartView, observed: ObservedPart, move: MoveSnapshot, now: flo
         if observed.generation == part.read_generation and observed.tail_start == part.delete_below:
             return step_for_unapplied_order(part, observed, move.alive, now)
         if taken and observed.generation == part.read_generation:
-            note = f"Nothing was deleted: the new replicas now start at {_offset(observed.tail_start)}, not at {part.delete_below}. Request the deletion again."
+            note = sentence(
+                move_phrases.NOTHING_DELETED, start=_offset(observed.tail_start), requested=part.delete_below
+            )
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
     elif taken and observed.generation == part.read_generation:
         return _follow_step(part, observed, move)
@@ -180,7 +182,7 @@ def _waits_for(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> Wa
         return Wait(
             PartState.CATCHING_UP,
             pace.StallCause.UNFIT,
-            f"{observed.unfit} The new replicas do not join the ISR until then. Or cancel the move.",
+            sentence(move_phrases.UNFIT, reason=observed.unfit),
         )
     if observed.leader is None:
         return Wait(PartState.CATCHING_UP, pace.StallCause.SOURCE_DOWN, no_leader(observed))
@@ -188,42 +190,46 @@ def _waits_for(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> Wa
         return Wait(
             PartState.CATCHING_UP,
             pace.StallCause.TARGET_DOWN,
-            f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
+            sentence(move_phrases.TARGET_DOWN, broker=down[0]),
         )
     if tail_start is None:
         return Wait(
             PartState.CATCHING_UP,
             "",
-            "Catching up: the leader has not reported the start offset of the new replicas yet.",
+            sentence(move_phrases.START_NOT_REPORTED),
         )
     behind = [b for b in copies if observed.lags.get(b, IN_STEP_RECORDS + 1) > IN_STEP_RECORDS]
     if behind:
         lag = observed.lags.get(behind[0])
-        progress = "has not started" if lag is None else f"lacks {lag} records"
-        return Wait(PartState.CATCHING_UP, "", f"Catching up from offset {tail_start}: broker {behind[0]} {progress}.")
-    start = _offset(observed.log_start)
+        note = (
+            sentence(move_phrases.CATCHING_UP_NOT_STARTED, start=tail_start, broker=behind[0])
+            if lag is None
+            else counted(lag, *move_phrases.CATCHING_UP, start=tail_start, broker=behind[0])
+        )
+        return Wait(PartState.CATCHING_UP, "", note)
+    offsets = {"start": tail_start, "log_start": _offset(observed.log_start)}
     if _is_deleted(observed):
         return Wait(
             PartState.READY,
             "",
-            f"In sync from offset {tail_start}. The old records were deleted; the leader last reported log start offset {start}.",
+            sentence(move_phrases.OLD_RECORDS_DELETED, **offsets),
         )
     if observed.tiered:
         return Wait(
             PartState.READY,
             "",
-            f"In sync from offset {tail_start}. Waiting for copies to the remote store: the leader's local log still starts at {start}. The new replicas join the ISR automatically when the local log starts at {tail_start}.",
+            sentence(move_phrases.WAITS_FOR_COPIES, **offsets),
         )
     if move.overdue:
         return Wait(
             PartState.READY,
             pace.StallCause.DEADLINE_PASSED,
-            f"In sync from offset {tail_start}. The deadline of the move has passed, and the log start offset is still {start}. Delete the old records, or cancel the move.",
+            sentence(move_phrases.DEADLINE_PASSED, **offsets),
         )
     return Wait(
         PartState.READY,
         "",
-        f"In sync from offset {tail_start}. Waiting for retention: the log start offset is still {start}. The new replicas join the ISR automatically after that. Or delete the old records.",
+        sentence(move_phrases.WAITS_FOR_RETENTION, **offsets),
     )
 
 
@@ -301,4 +307,4 @@ def first_placement(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
 
 
 def _offset(offset: int | None) -> str:
-    return "an unknown offset" if offset is None else str(offset)
+    return sentence(move_phrases.UNKNOWN_OFFSET) if offset is None else str(offset)

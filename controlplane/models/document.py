@@ -22,7 +22,7 @@ class DocumentPlan(models.Model):
         null=True, help_text="What the plan was made from; null: not kept. The drift of an applied document needs it."
     )
     steps = models.JSONField(default=list)
-    results = models.JSONField(default=dict, help_text="{number of the step: [result, detail]}")
+    results = models.JSONField(default=dict, help_text="{number of the step: [result, detail, phrase of the detail]}")
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="", blank=True)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)

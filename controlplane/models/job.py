@@ -36,6 +36,9 @@ class ReplicaRecovery(models.Model):
     bytes_total = models.BigIntegerField(null=True, help_text="Bytes to copy; null: unknown.")
     bytes_done = models.BigIntegerField(null=True, help_text="Bytes copied; null: unknown.")
     note = models.TextField(default="")
+    note_phrase = models.JSONField(
+        default=dict, help_text="Text and values of the note (domain.phrases), for other languages."
+    )
     version = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)

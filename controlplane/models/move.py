@@ -4,10 +4,12 @@ written before the first effect. A constraint allows one active move per partiti
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import models
 
+from controlplane.db import codec
 from controlplane.db.typed_json import TypedJSONField
 from controlplane.domain import scope as scopes
 from controlplane.domain import window as windows
@@ -22,12 +24,13 @@ from controlplane.domain.move_types import (
     PartState,
     PlacementBefore,
 )
-from controlplane.domain.phrases import texts_from_json, texts_to_json
+from controlplane.domain.phrases import phrase_to_json, texts_from_json, texts_to_json, with_phrase
 from controlplane.domain.progress import MoveTotals, Samples, StallCause, from_json, to_json
 from controlplane.domain.scope import Scope
 from controlplane.domain.throttle import Adaptive, ProducerLatency, ThrottlesBefore
 from controlplane.domain.window import Window
 from controlplane.models.choices import choices
+from weir_common.json_values import JsonObject
 
 __all__ = [
     "FINISHED_STATES",
@@ -42,6 +45,7 @@ __all__ = [
 
 
 FINISHED_STATES = FINAL
+PHRASE_OF_NOTE = "Text and values of the note (domain.phrases), for other languages."
 WORKING_STATES = (
     MoveState.RUNNING,
     MoveState.PAUSED,
@@ -99,6 +103,7 @@ class Move(models.Model):
     step = models.PositiveIntegerField(default=0, help_text="Number of steps of the worker.")
     version = models.PositiveIntegerField(default=0, help_text="Number of writes, for compare-and-set.")
     note = models.TextField(default="")
+    note_phrase = models.JSONField(default=dict, help_text=PHRASE_OF_NOTE)
     overrides: models.Field[tuple[str, ...], tuple[str, ...]] = TypedJSONField(
         load=texts_from_json,
         dump=texts_to_json,
@@ -135,6 +140,21 @@ class Move(models.Model):
         if self.started_at is None or self.deadline_hours is None:
             return None
         return self.started_at + timedelta(hours=self.deadline_hours)
+
+
+def _read_comparison(stored: JsonObject) -> StoredComparison:
+    phrase = stored.get("phrase", {})
+    found = codec.decode(StoredComparison, {name: value for name, value in stored.items() if name != "phrase"})
+    assert isinstance(found, StoredComparison) and isinstance(phrase, dict)
+    return replace(found, text=with_phrase(found.text, phrase))
+
+
+def _comparison_json(value: StoredComparison) -> JsonObject:
+    """With the phrase of the text, for other languages."""
+    stored = codec.encode(value)
+    assert isinstance(stored, dict)
+    phrase = phrase_to_json(value.text)
+    return stored | ({"phrase": phrase} if phrase else {})
 
 
 class MovePartition(models.Model):
@@ -177,8 +197,9 @@ class MovePartition(models.Model):
     submitted_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     note = models.TextField(default="")
+    note_phrase = models.JSONField(default=dict, help_text=PHRASE_OF_NOTE)
     compared: models.Field[StoredComparison | None, StoredComparison | None] = TypedJSONField(
-        StoredComparison, null=True
+        load=_read_comparison, dump=_comparison_json, null=True
     )
     version = models.PositiveIntegerField(default=0)
 
@@ -229,6 +250,9 @@ class MoveTransition(models.Model):
     state_to = models.CharField(max_length=20, choices=choices(MoveState))
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="")
+    comment_phrase = models.JSONField(
+        default=dict, help_text="Text and values of a comment of the worker (domain.phrases), for other languages."
+    )
 
     class Meta:
         ordering = ["id"]

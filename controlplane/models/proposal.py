@@ -48,6 +48,9 @@ class Proposal(models.Model):
     decided_comment = models.TextField(default="")
     decided_at = models.DateTimeField(null=True)
     detail = models.TextField(default="", help_text="Result of the operation.")
+    detail_phrase = models.JSONField(
+        default=dict, help_text="Text and values of the result (domain.phrases), for other languages."
+    )
     finished_at = models.DateTimeField(null=True)
     version = models.PositiveIntegerField(default=0)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from weir_common.json_values import JsonObject
+
 
 class ByteRates(TypedDict, total=False):
     """Bytes per second. A rate is absent or null while it is unknown."""
@@ -191,7 +193,8 @@ class MessagesUpdate(TypedDict):
 
 
 class MoveShape(TypedDict):
-    """Fields of `selectors.moves.MoveRow` (`live_events.MOVE_KEYS`). `eta_s`: (soonest, latest) in seconds."""
+    """Fields of `selectors.moves.MoveRow` (`live_events.MOVE_KEYS`). `eta_s`: (soonest, latest) in seconds. `note_phrase`: as stored
+    (`domain.phrases`)."""
 
     id: int
     state: str
@@ -208,6 +211,7 @@ class MoveShape(TypedDict):
     throttle_bytes_per_s: int | None
     producers_p99_ms: float | None
     note: str
+    note_phrase: JsonObject
     can: list[str]
 
 

@@ -18,6 +18,7 @@ from controlplane.clients.group_samples import Key
 from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.message_metrics import MessageMetrics, values
+from controlplane.domain.phrases import phrase_to_json
 from controlplane.monitoring import live_events, live_shapes
 from controlplane.monitoring.group_metrics import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
@@ -132,7 +133,10 @@ class LivePublisher:
             rows = moves.move_rows(touched)
             standings = {("standing", r.id): (r.state, r.waits_for) for r in rows}
             listed = any(self._published.get(key) != standing for key, standing in standings.items())
-            shapes = [{k: getattr(r, k) for k in live_events.MOVE_KEYS} for r in rows]
+            shapes = [
+                {k: getattr(r, k) for k in live_events.MOVE_KEYS} | {"note_phrase": phrase_to_json(r.note)}
+                for r in rows
+            ]
             self._hub.publish(live_events.MOVES, {"moves": shapes, "listed": listed})
             self._published |= {("move", pk): versions[pk] for pk in touched} | standings
         self._transition = newest

@@ -41,12 +41,13 @@ from controlplane.domain.document_plan import (
     digest_of,
 )
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
+from controlplane.domain.phrases import sentence, with_phrase
 from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, RoleBinding, Topic
 from controlplane.selectors.broker_configs import desired_configs
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageOptions, PageStart, paginate
 from controlplane.selectors.role_bindings import binding_shape
+from weir_common.json_values import JsonObject
 
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
 """Configs that name the topic which a topic follows."""
@@ -183,9 +184,18 @@ def difference_row(difference: DocumentDifference) -> DocumentDifferenceRow:
     )
 
 
-def _step_row(step: DocumentStep, result: str = StepResult.PENDING, detail: str = "") -> DocumentStepRow:
+def _step_row(
+    step: DocumentStep, result: str = StepResult.PENDING, detail: str = "", phrase: JsonObject | None = None
+) -> DocumentStepRow:
+    """`phrase`: of the detail. Results of an earlier version have none."""
     return DocumentStepRow(
-        step.kind.value, step.key, _name(step.kind, step.key), step.action.value, step.changes, str(result), detail
+        step.kind.value,
+        step.key,
+        _name(step.kind, step.key),
+        step.action.value,
+        step.changes,
+        str(result),
+        with_phrase(detail, phrase or {}),
     )
 
 
@@ -223,7 +233,7 @@ def steps_of(row: DocumentPlan) -> list[DocumentStep]:
 
 
 def _values(row: DocumentPlan) -> dict[str, Any]:
-    results = [result for result, _ in row.results.values()]
+    results = [result for result, *_ in row.results.values()]
     names = ("owner", "prune", "take_over", "digest", "actor", "comment", "created_at", "applied_by", "applied_at")
     return {
         "id": row.pk,

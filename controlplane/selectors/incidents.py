@@ -174,7 +174,7 @@ def changes_before(since: datetime) -> list[ContextRow]:
 
 def _transition(t: MoveTransition) -> str:
     words = {name: Phrase(state.replace("_", " ")) for name, state in (("before", t.state_from), ("after", t.state_to))}
-    return sentence(STATE_CHANGE if t.comment else STATE_ARROW, text=t.comment, **words)
+    return sentence(STATE_CHANGE if t.comment else STATE_ARROW, text=with_phrase(t.comment, t.comment_phrase), **words)
 
 
 def _group(rows: Sequence[AlertRow]) -> list[IncidentRow]:

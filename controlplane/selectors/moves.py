@@ -15,7 +15,7 @@ from controlplane.domain import page_phrases as texts
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_types import MoveMode, PlacementBefore
-from controlplane.domain.phrases import counted, sentence
+from controlplane.domain.phrases import counted, sentence, with_phrase
 from controlplane.domain.progress import MoveTotals
 from controlplane.domain.scope import (
     DrainScope,
@@ -269,7 +269,7 @@ def part_page(
                 tail_start=p.tail_start,
                 delete_below=p.delete_below,
                 cause=p.cause,
-                note=p.note,
+                note=with_phrase(p.note, p.note_phrase),
                 compared=p.compared,
                 submitted_at=p.submitted_at,
                 finished_at=p.finished_at,
@@ -300,7 +300,7 @@ def transition_page(rows: QuerySet[MoveTransition], **options: Unpack[PageOption
 
 
 def _transition_row(t: MoveTransition) -> TransitionRow:
-    return TransitionRow(t.at, t.state_from, t.state_to, t.actor, t.comment)
+    return TransitionRow(t.at, t.state_from, t.state_to, t.actor, with_phrase(t.comment, t.comment_phrase))
 
 
 def move_samples(move_id: int) -> list[SampleRow]:
@@ -371,7 +371,7 @@ def _row(m: Move, s: MoveTotals) -> MoveRow:
         state=m.state,
         actor=m.actor,
         comment=m.comment,
-        note=m.note,
+        note=with_phrase(m.note, m.note_phrase),
         parts=s.parts,
         parts_ended=s.ended,
         parts_rejected=s.rejected,

@@ -13,6 +13,7 @@ from django_filters import rest_framework as filters
 
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.offset_reset import PREVIEW_MINUTES, UNDO_DAYS, Key, PartitionReset, ReportedDifference
+from controlplane.domain.phrases import with_phrase
 from controlplane.models import OffsetReset
 from controlplane.models.offset_reset import ResetState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
@@ -149,7 +150,7 @@ def _row(r: OffsetReset) -> OffsetResetRow:
         spec={"target": r.spec.target.value} if short else r.spec.to_json(),
         state=r.state,
         cause=r.cause,
-        note="" if short else r.note,
+        note="" if short else with_phrase(r.note, r.note_phrase),
         **asdict(r.totals),
         requests=r.requests,
         undo_of=r.undo_of_id,

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
+from controlplane.domain.phrases import with_phrase
 from controlplane.models import ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.job import RecoveryState
 from controlplane.selectors.common import NumberFilter, StateFilter, TimeFilter, in_states
@@ -103,7 +104,7 @@ def recovery_shape(r: ReplicaRecovery) -> RecoveryRow:
         bytes_done=r.bytes_done,
         actor=r.actor,
         comment=r.comment,
-        note=r.note,
+        note=with_phrase(r.note, r.note_phrase),
         created_at=r.created_at,
         finished_at=r.finished_at,
     )

@@ -35,7 +35,7 @@ from controlplane.domain.document_plan import (
     difference,
     digest_of,
 )
-from controlplane.domain.phrases import number_of, sentence
+from controlplane.domain.phrases import joined, number_of, phrase_to_json, sentence
 from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource, Topic
 from controlplane.models.change import Outcome
 from controlplane.selectors import cluster_documents as selectors
@@ -192,7 +192,7 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
         _run_step(plan_id, number, actor, comment)
     with transaction.atomic():
         row = DocumentPlan.objects.select_for_update().get(pk=plan_id)
-        results = [result for result, _ in row.results.values()]
+        results = [result for result, *_ in row.results.values()]
         if results.count(StepResult.DONE) == len(steps):
             row.applied_at = timezone.now()
         row.applied_by = actor
@@ -208,13 +208,14 @@ def _check_unchanged(row: DocumentPlan) -> None:
     now = selectors.present({(s.kind, s.key) for s in remaining})
     changed = [text for step in remaining if (text := _stale(row, step, now))]
     if changed:
-        more = f"; and {len(changed) - CHANGES_NAMED_MAX} more" if len(changed) > CHANGES_NAMED_MAX else ""
+        rest = len(changed) - CHANGES_NAMED_MAX
+        more = sentence("; and {count} more", count=rest) if rest > 0 else ""
         raise Rejected(
             sentence(
                 "{resources} changed since document plan {id} was made: {changed}{more}. Nothing was changed. Plan the document again.",
                 resources=number_of(len(changed), "{count} resource", "{count} resources"),
                 id=row.pk,
-                changed="; ".join(changed[:CHANGES_NAMED_MAX]),
+                changed=joined(changed[:CHANGES_NAMED_MAX], "; "),
                 more=more,
             )
         )
@@ -225,10 +226,20 @@ def _stale(row: DocumentPlan, step: DocumentStep, now: Present) -> str:
     found = (step.kind, step.key)
     owner = now.owners.get(found, row.owner)
     if owner != row.owner and not row.take_over:
-        return f"{step.kind} {step.key} is managed by {owner!r} now"
-    return ", ".join(
-        f"{step.kind} {step.key} {c.field} was {_display(c.before)}, is {_display(c.after)}" for c in _fields(step, now)
-    )
+        return sentence(
+            "{kind} {resource} is managed by {owner} now", kind=step.kind, resource=step.key, owner=repr(owner)
+        )
+    changes = [
+        sentence(
+            "{resource} {field} was {before}, is {after}",
+            resource=f"{step.kind} {step.key}",
+            field=c.field,
+            before=_display(c.before),
+            after=_display(c.after),
+        )
+        for c in _fields(step, now)
+    ]
+    return joined(changes, ", ") if changes else ""
 
 
 def _fields(step: DocumentStep, now: Present) -> list[FieldChange]:
@@ -236,7 +247,7 @@ def _fields(step: DocumentStep, now: Present) -> list[FieldChange]:
 
 
 def _display(value: object) -> str:
-    return "not set" if value is None else str(value)
+    return sentence("not set") if value is None else str(value)
 
 
 def _run_step(plan_id: int, number: int, actor: str, comment: str) -> None:
@@ -246,22 +257,22 @@ def _run_step(plan_id: int, number: int, actor: str, comment: str) -> None:
         step = selectors.steps_of(row)[number]
         if row.results.get(str(number), ("",))[0] == StepResult.DONE:
             return
-        failed = any(result == StepResult.FAILED for n, (result, _) in row.results.items() if int(n) < number)
-        if step.action is StepAction.DELETE and failed:
-            result, detail = (
-                StepResult.SKIPPED,
-                "An earlier step failed. Deletions run after all other steps succeeded.",
-            )
-        else:
-            result, detail = _attempt(row, step, actor, comment)
-        row.results[str(number)] = (result.value, detail)
+        failed = any(result == StepResult.FAILED for n, (result, *_) in row.results.items() if int(n) < number)
+        result, detail = (
+            (StepResult.SKIPPED, sentence("An earlier step failed. Deletions run after all other steps succeeded."))
+            if step.action is StepAction.DELETE and failed
+            else _attempt(row, step, actor, comment)
+        )
+        row.results[str(number)] = (result.value, detail, phrase_to_json(detail))
         row.save(update_fields=["results"])
 
 
 def _attempt(row: DocumentPlan, step: DocumentStep, actor: str, comment: str) -> tuple[StepResult, str]:
     """The services write change rows of rejected operations. These rows stay, because a service rolls back only to its own savepoint."""
     if text := _stale(row, step, selectors.present({(step.kind, step.key)})):
-        return StepResult.FAILED, f"Changed since the plan was made: {text}. Plan the document again."
+        return StepResult.FAILED, sentence(
+            "Changed since the plan was made: {text}. Plan the document again.", text=text
+        )
     try:
         identity = _execute(step, actor, f"{comment} (document plan {row.pk})")
     except Rejected as refused:
@@ -367,7 +378,7 @@ def _get(plan_id: int) -> DocumentPlan:
 
 
 def _record(row: DocumentPlan, verb: str, actor: str, comment: str) -> None:
-    results = [result for result, _ in row.results.values()]
+    results = [result for result, *_ in row.results.values()]
     after = {
         "owner": row.owner,
         "digest": row.digest,

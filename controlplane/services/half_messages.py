@@ -30,7 +30,11 @@ TITLES = {
     HalfDecision.ROLLBACK: "Rollback a half message of {partition}",
 }
 VERBS = {HalfDecision.COMMIT: "half.commit", HalfDecision.ROLLBACK: "half.rollback"}
-DONE = {HalfDecision.COMMIT: "committed", HalfDecision.ROLLBACK: "rolled back"}
+DONE = {
+    HalfDecision.COMMIT: "The message at offset {offset} of {partition} is committed.",
+    HalfDecision.ROLLBACK: "The message at offset {offset} of {partition} is rolled back.",
+}
+GONE = "Nothing was written: the message was decided or has expired."
 
 
 def _find(target: str) -> tuple[str, int, int, selectors.HalfMessageRow | None]:
@@ -104,15 +108,17 @@ def _decide(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
 def _write(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
     topic, index, offset, row = _find(act.target)
     if row is None or row.half_id_hex != act.facts["half_id_hex"]:
-        return Outcome.UNCHANGED, "Nothing was written: the message was decided or has expired."
+        return Outcome.UNCHANGED, sentence(GONE)
     headers = ((HALF_ID, bytes.fromhex(row.half_id_hex)), (DECISION, decision.value.encode()))
     (written,) = producer.produce(half_topic_name(topic), [NewRecord(headers=headers, partition=index)])
     if not written.problem:
-        return Outcome.CONFIRMED, f"The message at offset {offset} of {topic}-{index} is {DONE[decision]}."
+        return Outcome.CONFIRMED, sentence(DONE[decision], offset=offset, partition=f"{topic}-{index}")
     if written.unknown:
-        return Outcome.UNKNOWN, f"{written.problem} Read the undecided messages before you propose the decision again."
+        return Outcome.UNKNOWN, sentence(
+            "{problem} Read the undecided messages before you propose the decision again.", problem=written.problem
+        )
     if _find(act.target)[3] is None:
-        return Outcome.UNCHANGED, "Nothing was written: the message was decided or has expired."
+        return Outcome.UNCHANGED, sentence(GONE)
     return Outcome.REFUSED, written.problem
 
 

@@ -18,7 +18,7 @@ from controlplane.domain import planner as planning
 from controlplane.domain import progress
 from controlplane.domain import scope as scopes
 from controlplane.domain.move_types import Handover, MoveMode, PlacementBefore
-from controlplane.domain.phrases import joined, sentence
+from controlplane.domain.phrases import joined, phrase_to_json, sentence
 from controlplane.domain.planner_phrases import AND_MORE_SENTENCES
 from controlplane.domain.scope import PartitionsScope, Scope, ScopeError
 from controlplane.domain.tail import first_placement
@@ -247,12 +247,14 @@ def _write(
     lifted: Sequence[str],
     compare: bool,
 ) -> Move:
+    note = sentences(plan.warnings) if plan.warnings else ""
     move = Move.objects.create(
         mode=mode,
         scope=scope,
         actor=actor,
         comment=comment,
-        note=sentences(plan.warnings),
+        note=note,
+        note_phrase=phrase_to_json(note),
         overrides=tuple(lifted[:SENTENCES_MAX]),
         throttled=caps["throttle_bytes_per_s"] is not None,
         **caps,

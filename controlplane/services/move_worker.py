@@ -16,10 +16,12 @@ from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
 from brokerd.cluster.configs import FOLLOWER_REPLICAS, throttled_replicas
+from controlplane.domain import move_phrases as texts
 from controlplane.domain import move_types as types
 from controlplane.domain import progress, tail
 from controlplane.domain.move import next_steps
 from controlplane.domain.move_types import Handover, MoveMode
+from controlplane.domain.phrases import phrase_to_json, sentence, with_phrase
 from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STATES, MoveState, PartState
@@ -58,7 +60,7 @@ def advance_move(move_id: int) -> str | None:
         if steps.state is not None:
             changes["state"] = steps.state
         if note is not None:
-            changes["note"] = note
+            changes |= {"note": note, "note_phrase": phrase_to_json(note)}
         if steps.state in FINISHED_STATES:
             changes |= {
                 "finished_at": timezone.now(),
@@ -105,19 +107,27 @@ def ordered_parts() -> list[MovePartition]:
 
 def order_refused(move_id: int, topic: str, partition: int, reason: str) -> None:
     """Store the acting controller's reason not to carry out this order, until the order is carried out. The controller retries automatically."""
-    text = f"The controller rejected the reassignment: {reason}."
+    text = sentence(texts.CONTROLLER_REJECTED, reason=reason)
+    values = {"note": text, "note_phrase": phrase_to_json(text), "cause": progress.StallCause.REFUSED}
     with transaction.atomic():
         parts = MovePartition.objects.filter(
             move_id=move_id, topic_name=topic, partition=partition, active=True, state__in=ORDER_STATES
         )
-        if parts.exclude(note=text).update(note=text, cause=progress.StallCause.REFUSED, version=F("version") + 1):
+        if parts.exclude(note=text).update(**values, version=F("version") + 1):
             # A poll in progress has not read the refusal and must not overwrite it.
             Move.objects.filter(pk=move_id).update(version=F("version") + 1)
 
 
 def transition(move: Move, to: str, actor: str, comment: str = "") -> None:
     """Write the row of a state transition, in the same transaction. `move` is the move before the transition."""
-    MoveTransition.objects.create(move=move, state_from=move.state, state_to=to, actor=actor, comment=comment)
+    MoveTransition.objects.create(
+        move=move,
+        state_from=move.state,
+        state_to=to,
+        actor=actor,
+        comment=comment,
+        comment_phrase=phrase_to_json(comment),
+    )
 
 
 # -- reads of a poll --------------------------------------------------------------------------------------------------------
@@ -169,7 +179,7 @@ def views_of(parts: Sequence[MovePartition], *, deadline: bool = False) -> list[
             bytes_done=p.bytes_done,
             observed=seen.get((p.topic_id, p.partition)),
             bytes_total=p.bytes_total,
-            note=p.note,
+            note=with_phrase(p.note, p.note_phrase),
             cause=p.cause,
             samples=tuple(p.samples),
             compared=p.compared if p.compared is not None and p.compared.equal is not None else None,
@@ -261,6 +271,8 @@ def apply_steps(move: Move, steps: Sequence[types.PartStep]) -> None:
         ):
             if (value := getattr(step, name)) is not None:
                 values[name] = value
+        if step.note is not None:
+            values["note_phrase"] = phrase_to_json(step.note)
         if step.samples is not None:
             values["samples"] = step.samples
             values["bytes_per_s"] = progress.speed(step.samples, now.timestamp())

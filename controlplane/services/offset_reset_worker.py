@@ -17,6 +17,7 @@ from controlplane.clients.group_offsets import DEADLINE_SECONDS
 from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
 from controlplane.domain.offset_reset import UNDO_DAYS
+from controlplane.domain.phrases import sentence
 from controlplane.models import OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause, ResetState
@@ -63,7 +64,7 @@ def advance_reset(reset_id: int) -> str | None:
 
 def _wait_on(row: OffsetReset) -> None:
     if row.wait_until is None or row.wait_until <= timezone.now():
-        _end(row, ResetState.EXPIRED, ResetCause.ACTIVE, "The group was still active at the end of the wait.")
+        _end(row, ResetState.EXPIRED, ResetCause.ACTIVE, sentence("The group was still active at the end of the wait."))
         return
     try:
         with offsets_client(row.group_id) as client:
@@ -78,7 +79,7 @@ def _wait_on(row: OffsetReset) -> None:
         _end(row, ResetState.FAILED, ResetCause.OUT_OF_RANGE, refused.reason)
         return
     if not any(r.changes for r in rows):
-        _end(row, ResetState.CANCELLED, ResetCause.NONE, "The group is empty, and the reset changes nothing.")
+        _end(row, ResetState.CANCELLED, ResetCause.NONE, sentence("The group is empty, and the reset changes nothing."))
         return
     change_state(row, ResetState.WAITING, **stored(rows), computed_at=timezone.now(), differences=())
     try:

@@ -32,14 +32,12 @@ from controlplane.domain.offset_reset import (
     ResetSpec,
     ResetTarget,
 )
-from controlplane.domain.phrases import sentence
+from controlplane.domain.offset_reset_texts import NAMED_MAX, active_reason, difference_text, names_of
+from controlplane.domain.phrases import counted, phrase_to_json, sentence
 from controlplane.models import LogEnds, OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause, ResetState
 from controlplane.services.common import Rejected, finish_changes, record, record_refusal, recorded_refusals
-
-NAMED_MAX = 5
-"""Maximum number of partitions that a message names; the row has all of them."""
 
 VERBS = {ResetTarget.DELETE: "group.delete_offsets", ResetTarget.UNDO: "group.undo_reset"}
 RESET_VERB = "group.reset_offsets"
@@ -238,11 +236,15 @@ def write(row: OffsetReset, actor: str, comment: str) -> OffsetReset:
         _release(row, before, stop)
         raise
     except NoAnswer as e:
-        lost = NotReady(ResetCause.NO_RESPONSE, f"Nothing was written. The cluster did not respond: {e}")
+        lost = NotReady(
+            ResetCause.NO_RESPONSE, sentence("Nothing was written. The cluster did not respond: {error}", error=e)
+        )
         _release(row, before, lost)
         raise lost from e
     except Declined as e:
-        declined = NotReady(ResetCause.DECLINED, f"Nothing was written. The coordinator declined: {e}")
+        declined = NotReady(
+            ResetCause.DECLINED, sentence("Nothing was written. The coordinator declined: {error}", error=e)
+        )
         _release(row, before, declined)
         raise declined from e
 
@@ -257,23 +259,31 @@ def _verify(client: GroupOffsetsClient, row: OffsetReset, rows: Sequence[Partiti
     changed = [r.key for r in rows if r.changes]
     committed, unstable = client.committed(changed)
     if unstable:
-        names = _names(sorted(unstable))
-        raise NotReady(ResetCause.CHANGED, f"An open transaction has written offsets of {names}. Nothing was written.")
+        names = names_of(sorted(unstable))
+        raise NotReady(
+            ResetCause.CHANGED,
+            sentence("An open transaction has written offsets of {names}. Nothing was written.", names=names),
+        )
     if found := core.differences(rows, committed):
         raise NotReady(
             ResetCause.CHANGED,
-            "The committed offsets changed since the preview; nothing was written. Preview the reset again. "
-            + difference_text(found),
+            sentence(
+                "The committed offsets changed since the preview; nothing was written. Preview the reset again. {differences}",
+                differences=difference_text(found),
+            ),
             found,
         )
     if target in (ResetTarget.DELETE, ResetTarget.UNDO):
         return
     leaders = client.leaders({t for t, _ in changed})
     if gone := core.rows_outside_log(rows, client.log_ranges({k: leaders[k] for k in changed if k in leaders})):
-        names = _names([r.key for r in gone])
+        names = names_of([r.key for r in gone])
         raise NotReady(
             ResetCause.OUT_OF_RANGE,
-            f"The new offsets of {names} are no longer in the log. Nothing was written. Preview the reset again.",
+            sentence(
+                "The new offsets of {names} are no longer in the log. Nothing was written. Preview the reset again.",
+                names=names,
+            ),
         )
 
 
@@ -303,7 +313,11 @@ def _all_declined(row: OffsetReset, errors: dict[Key, ErrorCode]) -> NotReady:
     if codes <= {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NON_EMPTY_GROUP}:
         return NotReady(ResetCause.ACTIVE, active_reason(row.group_id, 0), recorded=True)
     names = ", ".join(sorted(c.text for c in codes))
-    return NotReady(ResetCause.DECLINED, f"Nothing was written. The coordinator declined: {names}.", recorded=True)
+    return NotReady(
+        ResetCause.DECLINED,
+        sentence("Nothing was written. The coordinator declined: {names}.", names=names),
+        recorded=True,
+    )
 
 
 def finish(
@@ -314,14 +328,19 @@ def finish(
         state, cause, outcome, note = ResetState.APPLIED, ResetCause.NONE, Outcome.CONFIRMED, ""
     elif unsent:
         state, cause, outcome = ResetState.FAILED, ResetCause.NO_RESPONSE, Outcome.UNCHANGED
-        note = "Nothing was written: the committed offsets are those before the reset."
+        note = sentence("Nothing was written: the committed offsets are those before the reset.")
     elif errors:
         state, cause, outcome = ResetState.FAILED, ResetCause.DECLINED, Outcome.CONFIRMED
         names = ", ".join(sorted({c.text for c in errors.values()}))
-        note = f"Applied in part. The coordinator declined {len(errors)} partitions: {names}."
+        note = counted(
+            len(errors),
+            "Applied in part. The coordinator declined {count} partition: {names}.",
+            "Applied in part. The coordinator declined {count} partitions: {names}.",
+            names=names,
+        )
     else:
         state, cause, outcome = ResetState.FAILED, ResetCause.DIFFERENT, Outcome.UNKNOWN
-        note = "Read back different from what was written. " + difference_text(different)
+        note = sentence("Read back different from what was written. {text}", text=difference_text(different))
     with transaction.atomic():
         change_state(
             row,
@@ -370,6 +389,8 @@ def _release(row: OffsetReset, state: ResetState, stop: NotReady) -> None:
 def change_state(row: OffsetReset, state: ResetState, **values: object) -> None:
     """Compare-and-set. Raises Rejected if the row has changed since it was read."""
     values |= {"state": state}
+    if isinstance(note := values.get("note"), str):
+        values["note_phrase"] = phrase_to_json(note)
     if not OffsetReset.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
         **values, version=F("version") + 1
     ):
@@ -422,22 +443,3 @@ def change_id(row: OffsetReset) -> str:
 
 def spec_of_audit(row: OffsetReset) -> dict[str, object]:
     return {"reset": row.pk, **{k: v for k, v in row.spec.to_json().items() if k != "offsets"}}
-
-
-def active_reason(group_id: str, members: int) -> str:
-    count = f" ({members} member{'' if members == 1 else 's'})" if members else ""
-    return f"Group {group_id!r} is active{count}; nothing was written. Stop its consumers, or wait until the group is empty."
-
-
-def difference_text(differences: list[OffsetDifference]) -> str:
-    parts = [
-        f"{d.topic}-{d.partition}: {d.expected.offset if d.expected else 'none'} -> {d.found.offset if d.found else 'none'}"
-        for d in differences[:NAMED_MAX]
-    ]
-    more = f" and {len(differences) - NAMED_MAX} more" if len(differences) > NAMED_MAX else ""
-    return f"Differences: {'; '.join(parts)}{more}."
-
-
-def _names(keys: list[Key]) -> str:
-    more = f" and {len(keys) - NAMED_MAX} more" if len(keys) > NAMED_MAX else ""
-    return ", ".join(f"{t}-{i}" for t, i in keys[:NAMED_MAX]) + more

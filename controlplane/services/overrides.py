@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from brokerd.cluster.model import REPLACED
 from brokerd.delivery.half_messages import HalfDecision
-from controlplane.domain.phrases import counted, sentence
+from controlplane.domain.phrases import Phrase, counted, sentence
 from controlplane.models import Broker, Change, Move, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
@@ -65,11 +65,13 @@ def _approve_move(act: Act) -> tuple[Outcome, str]:
     if move.state == MoveState.PLANNED:
         move = moves.approve_move(move.pk, actor=act.actor, comment=act.comment, second=True)
     elif move.state != MoveState.APPROVED:
-        return Outcome.UNCHANGED, f"Move {move.pk} is {move.state} already."
+        return Outcome.UNCHANGED, sentence(
+            "Move {move} is {state} already.", move=move.pk, state=Phrase(move.state.replace("_", " "))
+        )
     if act.arguments.get("start"):
         moves.start_move(move.pk, actor=act.actor, comment=act.comment)
-        return Outcome.CONFIRMED, f"Move {move.pk} is approved and has started."
-    return Outcome.CONFIRMED, f"Move {move.pk} is approved."
+        return Outcome.CONFIRMED, sentence("Move {move} is approved and has started.", move=move.pk)
+    return Outcome.CONFIRMED, sentence("Move {move} is approved.", move=move.pk)
 
 
 def _move(target: str) -> Move:
@@ -120,12 +122,16 @@ def _delete_records(act: Act) -> tuple[Outcome, str]:
         .exclude(outcome=Outcome.REFUSED)
         .exists()
     ):
-        return Outcome.UNCHANGED, f"The old records of move {move.pk} were already deleted by this proposal."
+        return Outcome.UNCHANGED, sentence(
+            "The old records of move {move} were already deleted by this proposal.", move=move.pk
+        )
     cut = tails.delete_old_records(move.pk, below=act.facts["deleted_below"], actor=act.actor, comment=act.comment)
     whole = len(act.facts["deleted_below"])
-    return (
-        Outcome.CONFIRMED,
-        f"The old records of {cut} of {whole} partitions are being deleted; the move continues automatically.",
+    return Outcome.CONFIRMED, counted(
+        whole,
+        "The old records of {cut} of {count} partition are being deleted; the move continues automatically.",
+        "The old records of {cut} of {count} partitions are being deleted; the move continues automatically.",
+        cut=f"{cut:,}",
     )
 
 
@@ -228,14 +234,17 @@ def _elect(act: Act) -> tuple[Outcome, str]:
     try:
         needed = kafka.elect_uncleanly(topic, int(index))
         outcome, said = (
-            (Outcome.CONFIRMED, f"{target} has a leader again; see the partition page.")
+            (Outcome.CONFIRMED, sentence("{partition} has a leader again; see the partition page.", partition=target))
             if needed
-            else (Outcome.UNCHANGED, f"{target} already had a leader.")
+            else (Outcome.UNCHANGED, sentence("{partition} already had a leader.", partition=target))
         )
     except NoAnswer as e:
-        outcome, said = Outcome.UNKNOWN, f"No response: {e} Check the partition before you propose the election again."
+        outcome, said = (
+            Outcome.UNKNOWN,
+            sentence("No response: {error} Check the partition before you propose the election again.", error=e),
+        )
     except Declined as e:
-        outcome, said = Outcome.REFUSED, f"The controller rejected the election: {e}"
+        outcome, said = Outcome.REFUSED, sentence("The controller rejected the election: {error}", error=e)
     after = {"partition": int(index)}
     record(act.actor, "topic.elect", "topic", topic, comment=act.comment, after=after, outcome=outcome, detail=said)
     return outcome, said

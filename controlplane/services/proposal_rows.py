@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
+from controlplane.domain.phrases import with_phrase
 from controlplane.models import Proposal
 from controlplane.models.proposal import ProposalState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
@@ -127,7 +128,7 @@ def _shape(r: Proposal, actor: str, differs: str = "", current_values: list[str]
         decided_by=r.decided_by,
         decided_comment=r.decided_comment,
         decided_at=r.decided_at,
-        detail=r.detail,
+        detail=with_phrase(r.detail, r.detail_phrase),
         finished_at=r.finished_at,
         may_not=proposals.may_decide(r, actor),
         differs=differs,

@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from controlplane.domain.phrases import sentence
+from controlplane.domain.phrases import joined, phrase_to_json, sentence
 from controlplane.models import Proposal
 from controlplane.models.change import Outcome
 from controlplane.models.proposal import ProposalState
@@ -140,6 +140,7 @@ def carry_out(proposal_id: int) -> Proposal:
         changed = Proposal.objects.filter(pk=row.pk, state=ProposalState.APPROVED, version=row.version).update(
             state=ProposalState.DONE if done else ProposalState.FAILED,
             detail=detail,
+            detail_phrase=phrase_to_json(detail),
             finished_at=timezone.now(),
             version=F("version") + 1,
         )
@@ -247,8 +248,12 @@ def difference(row: Proposal, view: Shown | None = None) -> str:
     old, new = row.shown.get("facts") or {}, now["facts"]
     keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
     if not keys:
-        return "the description has changed."
-    return "; ".join(f"{k} was {old.get(k)}, now {new.get(k)}" for k in keys[:3]) + "."
+        return sentence("the description has changed.")
+    changes = (
+        sentence("{fact} was {before}, now {after}", fact=k, before=str(old.get(k)), after=str(new.get(k)))
+        for k in keys[:3]
+    )
+    return sentence("{changes}.", changes=joined(changes, "; "))
 
 
 def _record(

@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from controlplane.domain.phrases import sentence
+from controlplane.domain.phrases import phrase_to_json, sentence
 from controlplane.models import Broker, Change, Cluster, ObservedPartition, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind, RecoveryState
@@ -148,6 +148,7 @@ def mark_reset(reset_id: uuid.UUID, seq: int, controller_epoch: int) -> bool:
             reset_seq=seq,
             controller_epoch=controller_epoch,
             note="",
+            note_phrase={},
             version=F("version") + 1,
         )
     )
@@ -210,7 +211,7 @@ def mark_reset_refused(reset_id: uuid.UUID, reason: str) -> bool:
     return bool(
         ReplicaRecovery.objects.filter(reset_id=reset_id, state=RecoveryState.REQUESTED)
         .exclude(note=reason)
-        .update(note=reason)
+        .update(note=reason, note_phrase=phrase_to_json(reason))
     )
 
 
@@ -223,7 +224,9 @@ def advance_recovery(recovery_id: int) -> str | None:
         if row.state == RecoveryState.REQUESTED:
             if not row.note and timezone.now() - row.created_at > timedelta(seconds=UNTAKEN_SECONDS):
                 _change(
-                    row, state=row.state, note="No controller has processed the request yet. Check the controllers."
+                    row,
+                    state=row.state,
+                    note=sentence("No controller has processed the request yet. Check the controllers."),
                 )
             return str(row.state)
         partition = (
@@ -232,7 +235,8 @@ def advance_recovery(recovery_id: int) -> str | None:
             .first()
         )
         if partition is None or row.broker_id not in partition.replicas:
-            return _end(row, RecoveryState.FAILED, "The replica is no longer assigned to this broker.", Outcome.UNKNOWN)
+            text = sentence("The replica is no longer assigned to this broker.")
+            return _end(row, RecoveryState.FAILED, text, Outcome.UNKNOWN)
         mirrored = Cluster.objects.filter(pk=1).values_list("metadata_seq", flat=True).first() or 0
         if row.reset_seq is None or mirrored < row.reset_seq:
             return str(row.state)
@@ -251,6 +255,8 @@ def advance_recovery(recovery_id: int) -> str | None:
 def _change(row: ReplicaRecovery, **values: object) -> bool:
     if all(getattr(row, k) == v for k, v in values.items()):
         return False
+    if isinstance(note := values.get("note"), str):
+        values["note_phrase"] = phrase_to_json(note)
     return bool(
         ReplicaRecovery.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
             version=F("version") + 1, **values

@@ -20,8 +20,10 @@ from django.db.models import F
 from brokerd.wire.records import batches
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
-from controlplane.domain.compare import ComparedReplica, Comparison, StoredComparison, compare_responses
+from controlplane.domain import move_phrases as texts
+from controlplane.domain.compare import ComparedReplica, Comparison, StoredComparison, compare_responses, equal_text
 from controlplane.domain.move_types import MoveMode
+from controlplane.domain.phrases import counted, phrase_to_json, sentence
 from controlplane.models import Broker, MovePartition, ObservedPartition
 from controlplane.models.move import MoveState, PartState
 
@@ -63,7 +65,7 @@ def compare_part(part_id: int) -> str | None:
     if row is None or row.leader is None or not set(part.replicas_to) <= set(row.isr):
         return None
     found = _compare_step(row, part.compared, whole=part.move.mode == MoveMode.TAIL)
-    values: dict[str, object] = {"note": found.text}
+    values: dict[str, object] = {"note": found.text, "note_phrase": phrase_to_json(found.text)}
     if found.equal is not None or found.after:
         values["compared"] = found.stored()
     rows = MovePartition.objects.filter(pk=part.pk, version=part.version).exclude(note=values["note"])
@@ -77,7 +79,7 @@ def _compare_step(row: ObservedPartition, so_far: StoredComparison | None, *, wh
     assert row.leader is not None
     leader = row.leader
     if away := sorted({leader, *row.isr} - set(addresses)):
-        return Comparison(None, f"The address of broker {away[0]} is unknown.")
+        return Comparison(None, sentence(texts.UNKNOWN_ADDRESS, broker=away[0]))
     try:
         first, end = kafka.bounds(*addresses[leader], row.topic.name, row.index)
     except (NoAnswer, Declined) as e:
@@ -106,13 +108,11 @@ def _compare_whole(
             return replace(now, equal=found.equal, text=found.text)
         now = replace(now, after=found.after, size=now.size + found.size, crc=found.crc)
         if now.after >= now.upto:
-            return replace(
-                now, equal=True, text=f"Offsets {now.first} to {now.after} are equal on {len(addresses)} replicas."
-            )
+            return replace(now, equal=True, text=equal_text(now.first, now.after, len(addresses)))
         if now.size - begun.size >= POLL_BYTES_MAX:
             return replace(
                 now,
-                text=f"Offsets {now.first} to {now.after} of {now.upto} are equal on {len(addresses)} replicas so far.",
+                text=counted(len(addresses), *texts.EQUAL_SO_FAR, first=now.first, after=now.after, end=now.upto),
             )
 
 
@@ -131,13 +131,8 @@ def _ends(row: ObservedPartition, addresses: Addresses, end: int) -> Comparison:
     if isinstance(responses, str):
         return Comparison(None, responses)
     if behind := [b for b, c in responses.items() if c.high_watermark < end]:
-        return Comparison(None, f"Broker {behind[0]} has a high watermark below the leader's.")
-    return Comparison(
-        True,
-        f"Compacted topic: the log end offsets of {len(responses)} replicas are equal; their bytes may differ.",
-        end,
-        end,
-    )
+        return Comparison(None, sentence(texts.LOW_HIGH_WATERMARK, broker=behind[0]))
+    return Comparison(True, counted(len(responses), *texts.COMPACTED_EQUAL), end, end)
 
 
 def _responses(row: ObservedPartition, addresses: Addresses, offset: int) -> dict[int, ComparedReplica] | str:
@@ -154,7 +149,8 @@ def _responses(row: ObservedPartition, addresses: Addresses, offset: int) -> dic
 
 
 def _failure(broker_id: int, error: Exception) -> str:
-    return f"Broker {broker_id} {'does not answer' if isinstance(error, NoAnswer) else 'refuses'}: {error}"
+    text = texts.NO_ANSWER if isinstance(error, NoAnswer) else texts.REFUSES
+    return sentence(text, broker=broker_id, error=error)
 
 
 def _read_replica(address: tuple[str, int], topic: str, index: int, offset: int, size: int) -> ComparedReplica:

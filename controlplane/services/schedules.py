@@ -13,8 +13,9 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from controlplane.domain import move_phrases as texts
 from controlplane.domain import window as windows
-from controlplane.domain.phrases import sentence
+from controlplane.domain.phrases import phrase_to_json, sentence
 from controlplane.domain.window import Window
 from controlplane.models import Move
 from controlplane.models.change import Outcome
@@ -116,19 +117,15 @@ def apply_schedule(move_id: int) -> str | None:
             return _begin(move)
     if move.state == MoveState.PAUSED and move.resumes_at is not None:
         if open_:
-            return _change(move, MoveState.RUNNING, "The window is open.", None)
+            return _change(move, MoveState.RUNNING, sentence(texts.WINDOW_OPEN), None)
         _waits(move, until)
     return move.state
 
 
 def _pause(move: Move, until: datetime | None) -> str | None:
     assert move.window is not None
-    continuation = (
-        f"The move continues at {until:%Y-%m-%d %H:%M} UTC."
-        if until is not None
-        else "The window does not open again: set another window."
-    )
-    comment = f"The window ({windows.text(move.window)}) has closed: no further copy starts, active copies finish. {continuation}"
+    continuation = _opening(texts.CONTINUES_AT, until)
+    comment = sentence(texts.WINDOW_CLOSED, window=windows.text(move.window), continuation=continuation)
     with transaction.atomic():
         state = _change(move, MoveState.PAUSED, comment, until)
         if state is not None:
@@ -140,15 +137,17 @@ def _pause(move: Move, until: datetime | None) -> str | None:
 
 def _begin(move: Move) -> str | None:
     try:
-        return moves.start_move(move.pk, actor=WHO, comment="The window is open.").state
+        return moves.start_move(move.pk, actor=WHO, comment=sentence(texts.WINDOW_OPEN)).state
     except Rejected as refused:
         # No retry before the next opening: each attempt leaves a row, and the cause of the refusal needs a person.
         log.warning("move not started in its window: move=%s reason=%s", move.pk, refused.reason)
         assert move.window is not None
         open_, until = windows.window_state(move.window, timezone.now())
         after = windows.window_state(move.window, until)[1] if open_ and until is not None else until
+        note = sentence(texts.NOT_STARTED, reason=refused.reason)
         Move.objects.filter(pk=move.pk, state=MoveState.APPROVED).update(
-            note=f"The move could not start: {refused.reason}"[:2000],
+            note=note,
+            note_phrase=phrase_to_json(note),
             resumes_at=after or move.resumes_at,
             version=F("version") + 1,
             **({"window": None} if after is None else {}),
@@ -159,21 +158,21 @@ def _begin(move: Move) -> str | None:
 def _waits(move: Move, until: datetime | None) -> None:
     """Store when the window opens next, if that has changed."""
     if move.resumes_at != until:
-        note = (
-            f"The move starts at {until:%Y-%m-%d %H:%M} UTC."
-            if until is not None
-            else "The window does not open again: set another window."
-        )
+        note = _opening(texts.STARTS_AT, until)
         Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
-            resumes_at=until, note=note, version=F("version") + 1
+            resumes_at=until, note=note, note_phrase=phrase_to_json(note), version=F("version") + 1
         )
+
+
+def _opening(text: str, opens: datetime | None) -> str:
+    return sentence(text, time=f"{opens:%Y-%m-%d %H:%M}") if opens is not None else sentence(texts.WINDOW_OVER)
 
 
 def _change(move: Move, to: MoveState, comment: str, until: datetime | None) -> str | None:
     with transaction.atomic():
         note = comment if to == MoveState.PAUSED else ""
         changed = Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
-            state=to, resumes_at=until, note=note, version=F("version") + 1
+            state=to, resumes_at=until, note=note, note_phrase=phrase_to_json(note), version=F("version") + 1
         )
         if not changed:
             return None

@@ -20,8 +20,9 @@ from brokerd.cluster.configs import (
 from brokerd.cluster.metadata import BROKER
 from controlplane.domain.config_overlay import LISTS, RATES, apply_overlay
 from controlplane.domain.config_overlay import join_replica_lists as _joined
+from controlplane.domain.move_phrases import MORE_THROTTLES, THROTTLE_OF_BROKER, THROTTLE_OF_TOPIC
 from controlplane.domain.move_types import UNDER_WAY
-from controlplane.domain.phrases import sentence
+from controlplane.domain.phrases import joined, sentence
 from controlplane.domain.throttle import ThrottlesBefore
 from controlplane.models import AccessEntry, Broker, Move, MovePartition, ObservedTopic, Topic
 from controlplane.services.common import Rejected
@@ -106,15 +107,18 @@ def remaining_throttles(move: Move) -> str:
     for topic in Topic.objects.filter(id__in=topic_ids, deleted_at__isnull=True):
         desired = _throttles(apply_overlay(topic.configs, lists.get(topic.id)))
         if topic.id in seen and _throttles(seen[topic.id].configs) != desired:
-            found.append(f"topic {topic.name}")
+            found.append(sentence(THROTTLE_OF_TOPIC, topic=topic.name))
     brokers = Broker.objects.in_bulk()
     for row in AccessEntry.objects.filter(kind=BROKER):
         rate, broker = rates.get(int(row.key)), brokers.get(int(row.key))
         overlay = dict.fromkeys(RATES, str(rate)) if rate is not None else None
         if broker is not None and _throttles(broker.configs) != _throttles(apply_overlay(row.value or {}, overlay)):
-            found.append(f"broker {row.key}")
-    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
-    return ", ".join(found[:NAMED_MAX]) + more
+            found.append(sentence(THROTTLE_OF_BROKER, broker=row.key))
+    if not found:
+        return ""
+    named = joined(found[:NAMED_MAX], ", ")
+    more = len(found) - NAMED_MAX
+    return sentence(MORE_THROTTLES, throttles=named, count=more) if more > 0 else named
 
 
 def check(bytes_per_s: int | None) -> None:

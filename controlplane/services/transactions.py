@@ -138,27 +138,45 @@ def _abort(topic: str, index: int, offset: int, facts: Mapping[str, object]) -> 
     try:
         now = hanging_transactions.open_in_partition(topic, index, offset)
     except LookupError as e:
-        return Outcome.REFUSED, f"Nothing was written: {e}."
+        return Outcome.REFUSED, sentence("Nothing was written: {error}.", error=e)
     if now is None:
-        return Outcome.UNCHANGED, f"The transaction of {topic}-{index} has already ended."
+        return Outcome.UNCHANGED, sentence(
+            "The transaction of {partition} has already ended.", partition=f"{topic}-{index}"
+        )
     if (now.producer_id, now.producer_epoch) != (facts["producer_id"], facts["producer_epoch"]):
-        return Outcome.REFUSED, f"Producer {now.producer_id} (epoch {now.producer_epoch}) has the transaction now."
+        return Outcome.REFUSED, sentence(
+            "Producer {producer} (epoch {epoch}) has the transaction now.",
+            producer=now.producer_id,
+            epoch=now.producer_epoch,
+        )
     leader = selectors.address_of_broker(now.leader)
     if leader is None:
-        return Outcome.REFUSED, f"Nothing was written: broker {now.leader} is down."
+        return Outcome.REFUSED, sentence("Nothing was written: broker {broker} is down.", broker=now.leader)
     try:
         client.write_abort_marker(leader.host, leader.port, now)
     except Declined as e:
-        return Outcome.REFUSED, f"Broker {now.leader} refused the abort marker: {e}."
+        return Outcome.REFUSED, sentence(
+            "Broker {broker} refused the abort marker: {error}.", broker=now.leader, error=e
+        )
     except NoAnswer as e:
-        return Outcome.UNKNOWN, f"No response: {e} Search for hanging transactions before you propose the abort again."
+        return Outcome.UNKNOWN, sentence(
+            "No response: {error} Search for hanging transactions before you propose the abort again.", error=e
+        )
     try:
         left = hanging_transactions.open_in_partition(topic, index, offset)
     except LookupError as e:
-        return Outcome.UNKNOWN, f"Broker {now.leader} has written the abort marker, and could not be read back: {e}."
+        return Outcome.UNKNOWN, sentence(
+            "Broker {broker} has written the abort marker, and could not be read back: {error}.",
+            broker=now.leader,
+            error=e,
+        )
     if left is not None:
-        return Outcome.UNKNOWN, f"Broker {now.leader} has confirmed the abort marker and still reports the transaction."
-    return Outcome.CONFIRMED, f"The transaction is aborted; consumers of {topic}-{index} continue."
+        return Outcome.UNKNOWN, sentence(
+            "Broker {broker} has confirmed the abort marker and still reports the transaction.", broker=now.leader
+        )
+    return Outcome.CONFIRMED, sentence(
+        "The transaction is aborted; consumers of {partition} continue.", partition=f"{topic}-{index}"
+    )
 
 
 def _open_transaction(transactional_id: str) -> selectors.TransactionDetail:
@@ -233,18 +251,28 @@ def fence(act: Act) -> tuple[Outcome, str]:
 def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome, str]:
     row = selectors.transaction(transactional_id).row
     if row is None:
-        return Outcome.REFUSED, "Nothing was changed: the coordinator of this transactional id does not answer."
+        return Outcome.REFUSED, sentence(
+            "Nothing was changed: the coordinator of this transactional id does not answer."
+        )
     if (row.producer_id, row.producer_epoch) != (facts["producer_id"], facts["producer_epoch"]):
-        return Outcome.UNCHANGED, f"Another producer (epoch {row.producer_epoch}) uses this transactional id already."
+        return Outcome.UNCHANGED, sentence(
+            "Another producer (epoch {epoch}) uses this transactional id already.", epoch=row.producer_epoch
+        )
     if row.state != CoordinatorState.ONGOING:
-        return Outcome.UNCHANGED, f"The transaction has already ended: {row.state}."
+        return Outcome.UNCHANGED, sentence("The transaction has already ended: {state}.", state=row.state)
     coordinator = selectors.address_of_broker(row.coordinator)
     if coordinator is None:
-        return Outcome.REFUSED, f"Nothing was changed: broker {row.coordinator} is down."
+        return Outcome.REFUSED, sentence("Nothing was changed: broker {broker} is down.", broker=row.coordinator)
     try:
         _, epoch = client.fence_producer(coordinator.host, coordinator.port, transactional_id, row.timeout_ms or 1)
     except Declined as e:
-        return Outcome.REFUSED, f"Broker {row.coordinator} refused to fence the producer: {e}."
+        return Outcome.REFUSED, sentence(
+            "Broker {broker} refused to fence the producer: {error}.", broker=row.coordinator, error=e
+        )
     except NoAnswer as e:
-        return Outcome.UNKNOWN, f"No response: {e} Read the transactional id before you propose the fencing again."
-    return Outcome.CONFIRMED, f"The transaction is aborted, and the producer is fenced by epoch {epoch}."
+        return Outcome.UNKNOWN, sentence(
+            "No response: {error} Read the transactional id before you propose the fencing again.", error=e
+        )
+    return Outcome.CONFIRMED, sentence(
+        "The transaction is aborted, and the producer is fenced by epoch {epoch}.", epoch=epoch
+    )

@@ -69,6 +69,7 @@ def move(state: str) -> dict[str, Any]:
         "throttle_bytes_per_s": None,
         "producers_p99_ms": None,
         "note": "",
+        "note_phrase": {},
         "can": [],
     }
 

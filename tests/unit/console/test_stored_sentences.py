@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import translation
 from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
-from controlplane.models import Alert, AlertEntry, Change, ClusterEvent, Move, Plan, Proposal, RestartStep
-from controlplane.services import alerts
+from console import cells
+from controlplane.domain.compare import StoredComparison, equal_text
+from controlplane.domain.phrases import phrase_to_json, sentence
+from controlplane.models import (
+    Alert,
+    AlertEntry,
+    Change,
+    ClusterEvent,
+    Move,
+    MovePartition,
+    Plan,
+    Proposal,
+    RestartStep,
+)
+from controlplane.models.change import Outcome
+from controlplane.monitoring import live_events
+from controlplane.selectors import moves as move_selectors
+from controlplane.services import alerts, move_worker, moves, proposals
+from controlplane.services.move_planning import parse_scope
+from controlplane.services.proposal_kinds import ProposalHandler
 from tests.unit.controlplane.world import World
 
 CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN"}
@@ -105,3 +125,88 @@ def test_a_plan_that_cannot_be_made_has_its_reason_in_the_language_of_the_page(
     shown = page(operator, "/moves/new/?kind=drain&broker=1&step=review")
     assert "flights-0 有 4 个副本，没有其他存活且未停止分配的 Broker 可以接收 Broker 1 上的副本" in shown
     assert not Plan.objects.filter(warnings__contains="⟦").exists()
+
+
+def started_move(world: World) -> Move:
+    world.topic("flights", (1, 2), (1, 2))
+    scope = {"kind": "topic", "topic": "flights", "brokers": [2, 3]}
+    move = moves.plan_move(parse_scope(scope), actor="bea", comment="Stop")
+    moves.start_move(move.pk, actor="bea", comment="Stop")
+    move_worker.advance_move(move.pk)
+    return move
+
+
+def test_the_notes_of_partitions_and_moves_are_translated(world: World, operator: Client) -> None:
+    move = started_move(world)
+    world.put("flights", 0, replicas=[1], isr=[1], assignment_generation=7)
+    world.put("flights", 1, replicas=[1], isr=[1], assignment_generation=7)
+    for _ in range(3):
+        move_worker.advance_move(move.pk)
+    move.refresh_from_db()
+    assert (
+        move.note == "2 of 2 partitions were rejected; their notes have the reasons. Roll back, or plan the rest again."
+    )
+    shown = page(operator, f"/moves/{move.pk}/")
+    assert "已拒绝：读取之后分配已更改（代次 0，现为 7；副本现为 [1]，正在添加 []，正在移除 []）。请重新规划。" in shown
+    failed = "2 个分区中有 2 个被拒绝；原因见其备注。请回滚，或重新规划其余部分。"
+    assert shown.count(failed) == 2, "the note, and the timeline"
+    assert '<td class="wide sub" lang="">Stop</td>' in shown, "a comment of a user is not a text of the catalogue"
+    (row,) = move_selectors.move_rows([move.pk])
+    live = {k: getattr(row, k) for k in live_events.MOVE_KEYS} | {"note_phrase": phrase_to_json(row.note)}
+    with translation.override("zh-hans"):
+        assert cells.move(live)["note"] == failed  # type: ignore[arg-type]
+    with translation.override("en"):
+        assert cells.move(live)["note"] == move.note  # type: ignore[arg-type]
+    assert Change.objects.filter(verb="move.failed").get().detail == move.note
+
+
+def test_the_reason_of_a_controller_is_quoted_in_a_translated_note(world: World, operator: Client) -> None:
+    move = started_move(world)
+    move_worker.order_refused(move.pk, "flights", 0, "broker 3 is unknown")
+    assert "Controller 拒绝了重分配：broker 3 is unknown。" in page(operator, f"/moves/{move.pk}/")
+
+
+def test_the_result_of_a_comparison_keeps_its_phrase(world: World, operator: Client) -> None:
+    part = started_move(world).parts.first()
+    assert part is not None
+    text = equal_text(5, 9, 3)
+    part.compared, part.note = StoredComparison(equal=True, text=text, first=5, after=9), ""
+    part.save()
+    stored = MovePartition.objects.get(pk=part.pk).compared
+    assert stored == part.compared and stored.text == "Offsets 5 to 9 are equal on 3 replicas."
+    assert "Offset 5 到 9 在 3 个副本上相等。" in page(operator, f"/moves/{part.move_id}/")
+    part.compared = replace(stored, text="an English text of an earlier version")
+    part.save()
+    assert "an English text of an earlier version" in page(operator, f"/moves/{part.move_id}/")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_result_of_an_approved_operation_is_translated(
+    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    proposal = Proposal.objects.get()
+    said = (
+        sentence("Broker {broker} refused the abort marker: {error}.", broker=3, error="INVALID_TXN_STATE")
+        if refused
+        else sentence("Move {move} is approved and has started.", move=7)
+    )
+    result = (Outcome.REFUSED if refused else Outcome.CONFIRMED, said)
+    handler = ProposalHandler("", lambda target, arguments: None, lambda act: result)  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr(proposals, "kind_of", lambda kind: handler)
+    Proposal.objects.update(state="approved", decided_by="cleo")
+    assert proposals.carry_out(proposal.pk).detail == str(said)
+    chinese = "Broker 3 拒绝了中止标记：INVALID_TXN_STATE。" if refused else "迁移 7 已批准并已启动。"
+    monkeypatch.undo()
+    assert chinese in page(operator, f"/proposals/{proposal.pk}/") and chinese in page(operator, "/proposals/")
+
+
+def test_the_problems_of_a_document_are_translated(seeded: dict[str, Any], operator: Client) -> None:
+    text = '{"topics": [{"name": "a", "partitons": 3}, {"partitions": 0}], "users": [{"name": "x", "password": "y"}]}'
+    shown = unescape(operator.post("/documents/compare/", {"document": text}, **CHINESE).content.decode())
+    for chinese in (
+        "没有此字段。您是指 partitions 吗？",
+        "此字段必填。",
+        "需要 1 到 10000 的整数，而不是 0。",
+        "文档不含机密信息",
+    ):
+        assert chinese in shown

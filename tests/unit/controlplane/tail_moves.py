@@ -50,7 +50,7 @@ def ready(world: World) -> Move:
     offsets(0, 600, None)
     assert advance(move) == "catching_up" and "has not started" in move.parts.get().note
     offsets(0, 600, 90_000)
-    assert advance(move) == "catching_up" and "lacks 90000 records" in move.parts.get().note
+    assert advance(move) == "catching_up" and "lacks 90,000 records" in move.parts.get().note
     offsets(0, 600, 3)
     assert advance(move) == "ready"
     part = move.parts.get()
