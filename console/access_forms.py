@@ -99,7 +99,7 @@ class TokenForm(WeirForm):
         min_value=1,
         max_value=3650,
         widget=forms.NumberInput(attrs={"class": "short"}),
-        help_text=gettext_lazy("Empty: no end."),
+        help_text=gettext_lazy("Empty: no expiry."),
     )
     comment = comment_field()
 

@@ -74,7 +74,7 @@ class QuotaForm(QuotaLimitsForm):
         required=False,
         strip=False,
         label=gettext_lazy("Client id"),
-        help_text=gettext_lazy("Empty: each client id without a quota of its own."),
+        help_text=gettext_lazy("Empty: each client ID without a quota of its own."),
     )
     ip = forms.CharField(
         required=False,

@@ -61,7 +61,7 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
     """The chosen dead letters: `place` is partition@offset, once or more."""
     places = _places([*request.GET.getlist("place"), *request.POST.getlist("place")])
     if not places:
-        return rejected(request, Rejected(_("Choose at least one dead letter.")), _list_url(name), nav="topics")
+        return rejected(request, Rejected(_("Select at least one dead letter.")), _list_url(name), nav="topics")
     of = selectors.dead_letter_topic(name)
     if of is None:
         return _no_topic(request, name)

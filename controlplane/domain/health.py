@@ -138,7 +138,7 @@ RULES: tuple[CheckRule, ...] = (
         "Rebalance by replicas.", threshold=ThresholdName.HEALTH_REPLICA_SKEW),
     CheckRule(CheckName.REPLICATION, _T, 10, _N, "Topic is replicated",
         "A topic without a second replica is unavailable while its broker restarts, and is lost with its disk.",
-        "Change the replication factor (Moves, New move).", at_least=True, threshold=ThresholdName.HEALTH_REPLICATION),
+        "Change the replication factor (Moves, Create move).", at_least=True, threshold=ThresholdName.HEALTH_REPLICATION),
     CheckRule(CheckName.FAULT_TOLERANCE, _T, 5, _N, "Topic accepts acks=all while one broker is down",
         "min.insync.replicas equals the replication factor: a restart of one broker stops producers with acks=all.",
         "Raise the replication factor, or lower min.insync.replicas.", at_least=True, limit=1),

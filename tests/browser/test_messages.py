@@ -108,7 +108,7 @@ def test_a_search_without_an_index_says_so_and_offers_it(session: BrowserSession
     page.goto(f"/messages/?topic={PLAIN}&key=order-7&start=latest&limit=20")
     assert numbers(session) == list(range(RECORDS - KEYS + 7, RECORDS - 20 * KEYS, -KEYS))
     session.shot("messages-key-scan")
-    page.click("text=Switch the index on")
+    page.click("text=Turn on the index")
     page.wait_for_selector("[id='c:weir.index.keys']")
     assert page.url.endswith("/alter/#c:weir.index.keys")
 

@@ -52,7 +52,7 @@ def test_a_move_without_an_eta_shows_the_reason(seeded: dict[str, Any], operator
     )
     MovePartition.objects.filter(move=seeded["move"]).update(state="reverted")
     text = operator.get(f"/moves/{seeded['move']}/").content.decode()
-    assert "<dt>Took</dt><dd>1 min 30 s</dd>" in text
+    assert "<dt>Duration</dt><dd>1 min 30 s</dd>" in text
     assert "Roll back" not in text, "nothing has stayed where it was going"
 
 
