@@ -91,7 +91,7 @@ class BulkLimitForm(WeirForm):
 
     unchanged: Any = None
 
-    def value(self) -> Any:
+    def value(self) -> object:
         raise NotImplementedError
 
     def body(self) -> dict[str, object]:

@@ -97,7 +97,7 @@ class MegabytesField(forms.FloatField):
 
 
 def throttle_field(*, autofocus: bool = False) -> MegabytesField:
-    attrs: dict[str, Any] = {"class": "short", "step": "any", **({"autofocus": True} if autofocus else {})}
+    attrs: dict[str, object] = {"class": "short", "step": "any", **({"autofocus": True} if autofocus else {})}
     return MegabytesField(
         label=gettext_lazy("Throttle, MB/s"),
         required=False,

@@ -205,7 +205,7 @@ class BindingRowsField(forms.Field):
 
     widget = BindingRowsWidget
 
-    def clean(self, value: list[Row] | None) -> list[dict[str, Any]]:
+    def clean(self, value: list[Row] | None) -> list[dict[str, object]]:
         bindings, problems = bindings_of(value or [dict(ROW)])
         if problems:
             self.widget.problems = problems

@@ -7,7 +7,6 @@ brokers' settings. As in Kafka, the group need not exist. Does not contain: the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import GROUP
@@ -22,7 +21,7 @@ NAME_CHARACTERS_MAX = 1_000
 
 
 class GroupConfigs:
-    def __init__(self, values: Mapping[str, Any], image: Callable[[], Image]) -> None:
+    def __init__(self, values: Mapping[str, object], image: Callable[[], Image]) -> None:
         self._values, self._image = values, image
 
     def set(self, group_id: str) -> dict[str, str]:

@@ -248,7 +248,7 @@ def _text(value: object, field: str, *, empty: bool = False) -> str:
     return value
 
 
-def _topic(value: Any, field: str) -> str:
+def _topic(value: object, field: str) -> str:
     if not isinstance(value, str) or len(value) > TOPIC_NAME_LENGTH_MAX or not _TOPIC.match(value):
         raise InvalidRoute(field, "the name of a topic")
     if value in INTERNAL_TOPICS:

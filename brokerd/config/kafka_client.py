@@ -68,7 +68,7 @@ class ClientSettings:
 
     @staticmethod
     def parse(texts: Mapping[str, str], where: str = "settings") -> ClientSettings:
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for name, text in texts.items():
             setting = CLIENT_SETTINGS.get(name)
             if setting is None:

@@ -77,7 +77,7 @@ def protection(values: Mapping[str, Any]) -> Protection:
 
 
 def _tls(values: Mapping[str, object]) -> Callable[[str], object]:
-    def get(name: str) -> Any:
+    def get(name: str) -> object:
         ours = PREFIX + ("ssl.keystore.password" if name == "ssl.key.password" else name)
         return values[ours] if ours in values else _DEFAULTS[name]
 

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypedDict
+from typing import NamedTuple, Protocol, TypedDict
 
 from brokerd.cluster.model import Now
 from brokerd.net.loop import READ, WRITE, Loop
@@ -24,7 +24,7 @@ RESTART_MS = 1_000
 REQUESTS_MAX = 1_000
 """Maximum number of requests without an answer. Above it a request fails immediately."""
 RECEIVE_BYTES = 256 * 1024
-Done = Callable[[HelperError, Any], None]
+Done = Callable[[HelperError, object], None]
 
 
 class RemoteHelper(Protocol):

@@ -59,9 +59,9 @@ class _Limited:
 
 
 class S3Store:
-    def __init__(self, client: Callable[[], Any], bucket: str, prefix: str) -> None:
+    def __init__(self, client: Callable[[], object], bucket: str, prefix: str) -> None:
         self._new_client, self._bucket, self._prefix = client, bucket, f"{prefix}/" if prefix else ""
-        self._client: Any = None
+        self._client: object = None
         self._lock = threading.Lock()
 
     @contextmanager

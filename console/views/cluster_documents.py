@@ -89,7 +89,7 @@ class DocumentForm(WeirForm):
             data["document"] = text
         super().__init__(data)
 
-    def clean_document(self) -> dict[str, Any]:
+    def clean_document(self) -> dict[str, object]:
         text: str = self.cleaned_data["document"]
         if self.unreadable:
             raise forms.ValidationError(self.unreadable)
@@ -289,7 +289,7 @@ def _display_steps(steps: Sequence[DocumentStepRow]) -> list[_ShownStep]:
     ]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if value is None:
         return _("not set")
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

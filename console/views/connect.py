@@ -279,7 +279,7 @@ def _confirm(
     message: str,
     operation: str,
     type_name: str = "",
-    body: dict[str, Any] | None = None,
+    body: dict[str, object] | None = None,
 ) -> HttpResponse:
     """The page of an operation with its effects, and its execution. `service` gets the cleaned form and raises Rejected."""
     if request.method == "POST" and form.is_valid():

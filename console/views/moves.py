@@ -258,7 +258,7 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
     return render_page(request, "console/confirm.html", context, nav="moves", status=status)
 
 
-def _initial(row: moves.MoveRow) -> dict[str, Any]:
+def _initial(row: moves.MoveRow) -> dict[str, object]:
     rate = row.adaptive.cap if row.adaptive else row.throttle_bytes_per_s
     return {"throttle_bytes_per_s": None if rate is None else rate / 1e6, "adaptive": row.adaptive is not None}
 
@@ -404,7 +404,7 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
             _("{waiting}: unchanged.").format(waiting=counted(parts["waiting"], "queued partition")),
         ]
         button = _("Roll back {done}").format(done=counted(parts["done"] + active, "partition"))
-    body: dict[str, Any] = {"comment": "COMMENT"}
+    body: dict[str, object] = {"comment": "COMMENT"}
     if drained:
         stays = ngettext(
             "{names} stays cordoned and demoted, unless you uncordon below.",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -30,7 +28,7 @@ from controlplane.selectors import notifications
 from controlplane.services import Rejected
 from controlplane.services import notification_channels as services
 
-EXAMPLES: dict[ChannelKind, dict[str, Any]] = {
+EXAMPLES: dict[ChannelKind, dict[str, object]] = {
     ChannelKind.WEBHOOK: {"url": "https://example.com/hooks/weir", "secret": "SECRET"},
     ChannelKind.SLACK: {"url": "https://hooks.slack.com/services/..."},
     ChannelKind.EMAIL: {"recipients": ["oncall@example.com"]},

@@ -6,7 +6,6 @@ Does not contain: the protocol (`controlplane.clients.oidc`), the rights of grou
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -86,7 +85,7 @@ def provider_redirect(request: HttpRequest, following: str, *, silent: bool) -> 
     """The redirect to the provider. `silent`: without a page of the provider. Raises LoginRefused."""
     _require_enabled()
     state = get_random_string(STATE_CHARS)
-    started: dict[str, Any] = dict(request.session.get(STARTED) or {})
+    started: dict[str, object] = dict(request.session.get(STARTED) or {})
     for old in list(started)[: max(0, len(started) - STARTED_MAX + 1)]:
         del started[old]
         oidc.forget_state(request, old)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError
@@ -53,13 +52,13 @@ class ProblemError(exceptions.APIException):
         detail: str,
         *,
         headers: Mapping[str, str] | None = None,
-        extra: Mapping[str, Any] | None = None,
+        extra: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(detail)
         self.response = problem(code, detail, headers=headers, extra=extra)
 
 
-def handle(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
+def handle(error: Exception, context: dict[str, object]) -> HttpResponse | None:
     """None for a defect: Django logs it, and the middleware answers 500."""
     if isinstance(error, OperationalError):
         # Reads continue from the WAL. A write waited for a lock for longer than the time-out, or the database is not available.

@@ -43,7 +43,7 @@ ENDS_MAX = 3
 ENDED = f"it needs more than {EVALUATION_CPU_SECONDS * 1000:.0f} ms of CPU time or {MEMORY_BYTES >> 30} GiB of memory"
 MISSING = "Filter expressions need the Python package cel-expr-python: install the extra weir[formats]."
 
-Variables = Callable[[int, Record], tuple[Any, ...]]
+Variables = Callable[[int, Record], tuple[object, ...]]
 """The values of the variables for a record of a partition."""
 
 

@@ -171,7 +171,7 @@ class _Faults:
                 sentence("There is no such field. {hint}", hint=hint),
             )
 
-    def text(self, path: str, value: Mapping[str, Any], name: str) -> str | None:
+    def text(self, path: str, value: Mapping[str, object], name: str) -> str | None:
         """A required text; None with a fault."""
         given = value.get(name)
         if given is None or given == "":
@@ -185,7 +185,7 @@ class _Faults:
             return None
         return given
 
-    def number(self, path: str, value: Mapping[str, Any], name: str, most: int) -> int | None:
+    def number(self, path: str, value: Mapping[str, object], name: str, most: int) -> int | None:
         given = value.get(name)
         if given is None:
             return None

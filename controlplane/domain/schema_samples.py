@@ -157,7 +157,7 @@ def _protobuf_value(field: FieldDescriptor, depth: int) -> object:
     return 1
 
 
-def _documents(schema: Schema) -> dict[str, Any]:
+def _documents(schema: Schema) -> dict[str, object]:
     """The definitions that `$ref` can name, "" is the schema itself."""
     return {"": json.loads(schema.text)} | {name: json.loads(text) for name, text in schema.references}
 
@@ -250,11 +250,11 @@ def _merge_variants(definition: dict[str, Any], documents: Mapping[str, object],
     return merged
 
 
-def _resolve_reference(reference: str, documents: Mapping[str, object], document: str) -> tuple[Any, str]:
+def _resolve_reference(reference: str, documents: Mapping[str, object], document: str) -> tuple[object, str]:
     """The definition of a `$ref`, and the document that has it; ({}, "") if it is unknown."""
     name, _, pointer = reference.partition("#")
     name = name or document
-    found: Any = documents.get(name)
+    found: object = documents.get(name)
     for step in filter(None, pointer.split("/")):
         key = step.replace("~1", "/").replace("~0", "~")
         found = found.get(key) if isinstance(found, dict) else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from controlplane.monitoring import live_events
 from controlplane.monitoring.live_events import LiveUpdate
@@ -32,9 +32,9 @@ class ReceivedData(Mapping[str, object]):
     def __init__(self, packed: PackedUpdate) -> None:
         self.name, self.rows = packed["name"], packed["rows"]
         self._text = packed["data"]
-        self._decoded: dict[str, Any] | None = None
+        self._decoded: dict[str, object] | None = None
 
-    def _data(self) -> dict[str, Any]:
+    def _data(self) -> dict[str, object]:
         if self._decoded is None:
             self._decoded, self._text = json.loads(self._text), ""
         assert self._decoded is not None

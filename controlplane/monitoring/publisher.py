@@ -6,7 +6,6 @@ Invariant: an update is sent only if it contains a change. Values come from memo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from django.db.models import Q
 
@@ -38,7 +37,7 @@ MOVES_FOLLOWED, JOBS_FOLLOWED = 50, 20
 class LivePublisher:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._published: dict[Any, Any] = {}
+        self._published: dict[object, object] = {}
         self._image = Image()
         self._broker_sums: dict[int, BrokerSums] | None = None
         """Sums over all partitions of the present image; None: not computed yet."""
@@ -131,14 +130,15 @@ class LivePublisher:
         touched = sorted(pk for pk, version in versions.items() if self._published.get(("move", pk)) != version)
         if touched:
             rows = moves.move_rows(touched)
-            standings = {("standing", r.id): (r.state, r.waits_for) for r in rows}
+            standings: dict[object, object] = {("standing", r.id): (r.state, r.waits_for) for r in rows}
             listed = any(self._published.get(key) != standing for key, standing in standings.items())
             shapes = [
                 {k: getattr(r, k) for k in live_events.MOVE_KEYS} | {"note_phrase": phrase_to_json(r.note)}
                 for r in rows
             ]
             self._hub.publish(live_events.MOVES, {"moves": shapes, "listed": listed})
-            self._published |= {("move", pk): versions[pk] for pk in touched} | standings
+            self._published.update((("move", pk), versions[pk]) for pk in touched)
+            self._published.update(standings)
         self._transition = newest
 
     def _jobs(self) -> None:
@@ -171,7 +171,7 @@ class LivePublisher:
         self._running_jobs = {j.pk for j in jobs if j.state not in ended}
 
     # -- shapes --------------------------------------------------------------------------------------------------------
-    def _publish_if_changed(self, kind: str, key: str, data: dict[str, Any], ignore: tuple[str, ...] = ()) -> None:
+    def _publish_if_changed(self, kind: str, key: str, data: dict[str, object], ignore: tuple[str, ...] = ()) -> None:
         current = {k: v for k, v in data.items() if k not in ignore}
         if self._published.get(key) != current:
             self._published[key] = current

@@ -97,7 +97,7 @@ class MetricsCache:
         self.requests = RequestStatistics()
         self.refusals = RefusalMetrics()
         self.refused_clients = RefusedClients()
-        self.directories: dict[int, dict[str, Any]] = {}
+        self.directories: dict[int, dict[str, object]] = {}
         """The log directories as the broker reports them, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
         """(bytes, time of the report) of each partition, as last reported by its leader, or by another replica while there was no leader."""

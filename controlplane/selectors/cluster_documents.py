@@ -298,7 +298,7 @@ def _users() -> dict[ResourceId, dict[str, Any]]:
     return {found: mechanisms[found] for found in sorted(mechanisms)}
 
 
-def _broker_configs() -> dict[ResourceId, dict[str, Any]]:
+def _broker_configs() -> dict[ResourceId, dict[str, object]]:
     """Dynamic settings of each broker and of all brokers, without those that have an action of their own."""
     return {
         (ResourceKind.BROKER_CONFIG, DOCUMENT_ALL if broker_id == ALL_BROKERS else str(broker_id)): {
@@ -308,7 +308,7 @@ def _broker_configs() -> dict[ResourceId, dict[str, Any]]:
     }
 
 
-def _role_bindings() -> dict[ResourceId, dict[str, Any]]:
+def _role_bindings() -> dict[ResourceId, dict[str, object]]:
     rows = RoleBinding.objects.select_related("user", "group").order_by("id")
     bindings = [{f: getattr(binding_shape(r), f) for f in BINDING_FIELDS} for r in rows]
     return {(ResourceKind.ROLE_BINDING, binding_key(b)): b for b in bindings}
@@ -325,7 +325,7 @@ def binding_id(fields: Mapping[str, str]) -> int | None:
     return RoleBinding.objects.filter(**holder, **rest).values_list("pk", flat=True).first()
 
 
-def _value(resource: ResourceId, value: dict[str, Any]) -> dict[str, Any]:
+def _value(resource: ResourceId, value: dict[str, object]) -> dict[str, object]:
     """The value of an access entry with the fields of a document."""
     match resource[0]:
         case ResourceKind.ACL:
@@ -335,7 +335,7 @@ def _value(resource: ResourceId, value: dict[str, Any]) -> dict[str, Any]:
     return {f: value[f] for f in ROUTE_FIELDS if f != "name" and f in value}
 
 
-def _export(kind: ResourceKind, key: str, value: dict[str, Any]) -> dict[str, Any]:
+def _export(kind: ResourceKind, key: str, value: dict[str, object]) -> dict[str, object]:
     """The resource as a document has it."""
     match kind:
         case ResourceKind.TOPIC | ResourceKind.ROUTE | ResourceKind.USER:

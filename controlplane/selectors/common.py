@@ -115,12 +115,12 @@ def cluster_row() -> Cluster:
     return once_a_page("cluster", lambda: Cluster.objects.filter(pk=1).first() or Cluster(pk=1))
 
 
-def as_dict(row: DataclassInstance) -> dict[str, Any]:
+def as_dict(row: DataclassInstance) -> dict[str, object]:
     """A row (a dataclass) as plain JSON values."""
     return {f.name: plain(getattr(row, f.name)) for f in fields(row)}
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """Rows, also inside lists and objects, as JSON values."""
     if isinstance(value, Scope):
         return to_json(value)

@@ -158,7 +158,7 @@ def _column(rows: Sequence[T], name: str, descending: bool) -> list[tuple[Callab
     known = next((v for row in rows if (v := getattr(row, name)) is not None), 0)
     blank: object = "" if isinstance(known, str) else type(known)()
 
-    def value(row: T) -> Any:
+    def value(row: T) -> object:
         found = getattr(row, name)
         return blank if found is None else found
 

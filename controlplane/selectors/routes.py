@@ -213,7 +213,7 @@ def _shape(row: AccessEntry, group: ConsumerGroup | None) -> RouteRow:
     )
 
 
-def _states(row: RouteRow) -> tuple[dict[int, dict[str, Any]], str]:
+def _states(row: RouteRow) -> tuple[dict[int, dict[str, object]], str]:
     try:
         with GroupOffsetsClient(row.group) as client:
             found, _ = client.committed()
@@ -222,7 +222,7 @@ def _states(row: RouteRow) -> tuple[dict[int, dict[str, Any]], str]:
     return {index: _metadata(c.metadata) for (topic, index), c in found.items() if topic == row.source}, ""
 
 
-def _metadata(text: str | None) -> dict[str, Any]:
+def _metadata(text: str | None) -> dict[str, object]:
     try:
         value = json.loads(text or "{}")
     except ValueError:

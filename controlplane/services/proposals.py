@@ -45,17 +45,17 @@ def kind_of(name: str) -> ProposalHandler:
     return KINDS[name]
 
 
-def render_target(kind: str, target: str, arguments: Mapping[str, Any]) -> tuple[Shown, str]:
+def render_target(kind: str, target: str, arguments: Mapping[str, object]) -> tuple[Shown, str]:
     """The view of a proposal for this operation, and its hash. Raises Rejected."""
     now = shown_now(kind, target, arguments)
     return now, digest_of(kind, target, arguments, _plain(now))
 
 
-def shown_now(kind: str, target: str, arguments: Mapping[str, Any]) -> Shown:
+def shown_now(kind: str, target: str, arguments: Mapping[str, object]) -> Shown:
     return kind_of(kind).show(target, arguments)
 
 
-def digest_of(kind: str, target: str, arguments: Mapping[str, Any], view: Mapping[str, Any]) -> str:
+def digest_of(kind: str, target: str, arguments: Mapping[str, object], view: Mapping[str, object]) -> str:
     said = json.dumps([kind, target, arguments, view], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()
 
@@ -68,7 +68,7 @@ def _plain(view: Shown) -> dict[str, Any]:
 def propose(
     kind: str,
     target: str,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, object] | None = None,
     *,
     actor: str,
     comment: str,

@@ -10,9 +10,9 @@ from tests.cluster.local import ROOT
 from tests.project.test_structure import product_files
 
 LINES_MAX = {
-    "brokerd": 173,
-    "console": 61,
-    "controlplane": 220,
+    "brokerd": 162,
+    "console": 51,
+    "controlplane": 194,
     "pipeline": 28,
     "weir": 30,
     "weir_common": 21,

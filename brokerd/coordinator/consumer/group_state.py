@@ -53,7 +53,7 @@ class PersistedGroup:
             self.apply(change)
         self.changes, self._undo = [], []
 
-    def value(self, fact: GroupRecordKey, name: str) -> Any:
+    def value(self, fact: GroupRecordKey, name: str) -> object:
         match fact:
             case GroupRecordKey.GROUP:
                 return GroupMetadata(self.epoch, self.topics_hash)

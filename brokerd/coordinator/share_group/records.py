@@ -95,7 +95,7 @@ class ShareGroupStatePartitionMetadataValue(Struct):
     deleting_topics: list[ShareGroupStatePartitionMetadataValue.TopicInfo] = f(array("TopicInfo"))
 
 
-VALUES: dict[ShareRecordKey, type[Any]] = {
+VALUES: dict[ShareRecordKey, type[object]] = {
     ShareRecordKey.MEMBER: ShareGroupMemberMetadataValue,
     ShareRecordKey.GROUP: ShareGroupMetadataValue,
     ShareRecordKey.TARGET_EPOCH: ShareGroupTargetAssignmentMetadataValue,
@@ -169,7 +169,7 @@ def _to_value(fact: ShareRecordKey, v: Any) -> Any:
             )
 
 
-def read_value(fact: ShareRecordKey, data: bytes) -> Any:
+def read_value(fact: ShareRecordKey, data: bytes) -> object:
     """`ShareGroupChange.value` of a record with this key type."""
     if data[:2] != b"\0\0":
         raise ValueError(f"unsupported value version of {fact.name}: {int.from_bytes(data[:2], 'big')}")

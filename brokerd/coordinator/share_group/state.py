@@ -44,7 +44,7 @@ class PersistedShareGroup:
             self.apply(change)
         self.changes, self._undo = [], []
 
-    def value(self, fact: ShareRecordKey, name: str) -> Any:
+    def value(self, fact: ShareRecordKey, name: str) -> object:
         match fact:
             case ShareRecordKey.GROUP:
                 return self.epoch, self.topics_hash
