@@ -62,6 +62,7 @@ MODULES: Final = (
     "brokerd.sharing.delivery",
     "brokerd.sharing.sessions",
     "brokerd.sharing.share_partition",
+    "brokerd.storage.appended_keys",
     "brokerd.storage.appending",
     "brokerd.storage.arriving",
     "brokerd.storage.cold",

@@ -61,6 +61,10 @@ class DelayIndexBuild:
         return self._segment.decided_below
 
     @property
+    def bytes_read(self) -> int:
+        return self.position
+
+    @property
     def temporary(self) -> Path:
         return self.path.with_suffix(TEMPORARY)
 

@@ -19,9 +19,10 @@ from brokerd.cluster.model import Now, TopicPartition
 from brokerd.maintenance.segment_indexing import SLICE_BYTES_MAX, Current, SegmentIndexing
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.storage.appended_keys import AppendedKeys
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.jobs import Runner
-from brokerd.storage.key_hashes import HashedKeys
+from brokerd.storage.key_hashes import COMPILED, HashedKeys
 from brokerd.storage.key_index_build import KeyIndexBuild
 from brokerd.storage.segment import IndexFileState, Segment
 
@@ -31,6 +32,10 @@ PART_BYTES = SLICE_BYTES_MAX
 """Number of bytes by which an active segment must have grown before they are indexed. A scan of as many bytes takes about 1 ms."""
 GROWING_MAX = 2_000
 """Maximum number of active segments that are indexed at the same time. Look-ups scan the other active segments."""
+COLLECTS_APPENDED = COMPILED
+"""Collect entries when batches are appended. The walk in Python would delay the event loop."""
+APPENDED_MAX = 1024 * 1024
+"""Limit of the entries that are collected when batches are appended, of all growing segments: 8 MiB."""
 ENTRIES_MAX = 2 * 1024 * 1024
 """Limit of the entries in memory of all builds: 16 MiB. Above the limit a build writes its entries early, so its index has more and smaller runs."""
 
@@ -53,7 +58,15 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
 
     def tick(self, now: Now) -> None:
         self._grown = deque(s for s, c in self._growing.items() if not self._is_current(c) or self._can_continue(c))
+        self._limit_appended()
         super().tick(now)
+
+    def _limit_appended(self) -> None:
+        """Discard collected entries if all segments have too many. The builds read their batches from the log."""
+        entries = sum(s.appended_keys.count for s in self._growing if s.appended_keys is not None)
+        for segment in self._growing if entries > APPENDED_MAX else ():
+            if segment.appended_keys is not None:
+                segment.appended_keys.take(segment.size)
 
     @staticmethod
     def _can_continue(c: Current[KeyIndexBuild]) -> bool:
@@ -66,6 +79,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
             self.entries_waiting -= c.build.unwritten
             if self._is_current(c):
                 c.build.extend(c.segment.size, closed=c.segment is not c.replica.log.segments[-1])
+                self._use_appended(c.segment, c.build)
                 return c
             self._discard(c)
         return super()._choose()
@@ -79,6 +93,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
         header_name = self._setting(replica)
         if header_name is None:
             self._built_with.pop(replica.tp, None)
+            replica.log.segments[-1].appended_keys = None
             self._remove(replica, closed)
             return None
         if self._built_with.setdefault(replica.tp, header_name) != header_name:
@@ -102,7 +117,21 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
     ) -> Current[KeyIndexBuild]:
         disk, hashed = self._partitions.disk, HashedKeys(header_name)
         build = KeyIndexBuild(disk, segment.path, segment.base_offset, segment.size, hashed, closed=closed)
+        if not closed and COLLECTS_APPENDED:
+            collected = segment.appended_keys
+            if collected is None or collected.hashed.header_name != hashed.header_name:
+                segment.appended_keys = AppendedKeys(hashed, segment.size)
+        self._use_appended(segment, build)
         return Current(replica, segment, build, header_name)
+
+    @staticmethod
+    def _use_appended(segment: Segment, build: KeyIndexBuild) -> None:
+        """The entries that were collected when the batches were appended become those of the build."""
+        appended = segment.appended_keys
+        if appended is not None and appended.hashed.header_name == build.hashed.header_name:
+            build.use(appended.take(segment.size))
+        if build.closed:
+            segment.appended_keys = None
 
     def _remove(self, replica: Replica, closed: Sequence[Segment]) -> None:
         try:
@@ -137,6 +166,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
     def _discard(self, c: Current[KeyIndexBuild]) -> None:
         if c.segment.key_index_part is c.build.published:
             c.segment.key_index_part = None
+        c.segment.appended_keys = None
         super()._discard(c)
 
     def _set_current(self, c: Current[KeyIndexBuild]) -> None:

@@ -53,10 +53,15 @@ class IndexBuild(Protocol):
     size: int
     """Bytes of the segment."""
     position: int
-    """Bytes of the segment that were read."""
+    """Bytes of the segment that are indexed."""
     finished: bool
     reused: bool
     """The file of an earlier run is valid."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the segment that were read."""
+        ...
 
     @property
     def temporary(self) -> Path: ...
@@ -129,7 +134,7 @@ class SegmentIndexing(Generic[Build]):
         else:
             job = self._slice(current.build, max(1, min(int(self._budget_bytes), SLICE_BYTES_MAX)))
         self._busy = True
-        self._jobs.submit(job, partial(self._ran, current, current.build.position))
+        self._jobs.submit(job, partial(self._ran, current, current.build.bytes_read))
 
     # -- of the kind of index ----------------------------------------------------------------------------------------------
     def _setting(self, replica: Replica) -> object:
@@ -199,7 +204,7 @@ class SegmentIndexing(Generic[Build]):
     # -- results -------------------------------------------------------------------------------------------------------------
     def _ran(self, c: Current[Build], before: int, error: BaseException | None) -> None:
         self._busy = False
-        read = c.build.position - before
+        read = c.build.bytes_read - before
         self._budget_bytes -= max(read, 1)
         self.bytes_read += read
         try:

@@ -8,13 +8,14 @@ Does not contain: the index file (`key_index`).
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import Any, Protocol
 
 from crc32c import crc32c
 
 from brokerd.storage.key_index import NO_HEADER, header_hash, header_seed, key_hash
 from brokerd.wire import key_walk
 from brokerd.wire.compiled import compiled
+from brokerd.wire.key_walk import Checksum
 from brokerd.wire.records import BatchHeader, Buffer, CorruptBatch, UnpackBudget, decompress_records, get_varint
 from brokerd.wire.steps import run_now
 
@@ -24,6 +25,18 @@ ENTRIES_MAX = 16 * 1024
 """Maximum number of entries that one call of `PlainBatches.collect` returns. A batch with more records is read by `HashedKeys`."""
 _compiled = compiled(key_walk)
 COMPILED = _compiled is not None
+_walks: Any = _compiled or key_walk
+distinct = _walks.distinct
+
+
+class EntryWalk(Protocol):
+    """`key_walk.KeyWalk`, or the compiled class."""
+
+    count: int
+    last: int
+    next_offset: int
+
+    def collect(self, buffer: Buffer, at: int, position: int, checksum: Checksum | None) -> int: ...
 
 
 class HashedKeys:
@@ -102,32 +115,36 @@ class PlainBatches:
     """Collects the index entries of uncompressed batches with the compiled walk. Without it, each batch is left to `HashedKeys`. `last`: position of
     the last collected batch in the data. `next_offset`: the offset after it."""
 
-    __slots__ = ("_space", "_walk")
+    __slots__ = ("_count", "_space", "_walk", "last", "next_offset")
 
     def __init__(self, hashed: HashedKeys) -> None:
         self._space = array("Q", [0]) * ENTRIES_MAX
         table = array("Q", [0]) * (2 * ENTRIES_MAX)
-        self._walk: Any = _compiled and _compiled.KeyWalk(self._space, table, hashed.seed, hashed.header_name)
+        self._walk: EntryWalk | None = (
+            _walks.KeyWalk(self._space, table, hashed.seed, hashed.header_name) if COMPILED else None
+        )
+        self._count = self.last = self.next_offset = 0
 
     def collect(self, data: bytes, at: int, position: int) -> int:
         """Collect batches from `at` on, and return the position of the first batch that was not collected. `position` is the position of `data` in its file."""
-        if self._walk is None:
+        walk = self._walk
+        if walk is None:
             return at
-        self._walk.count = 0
-        return int(self._walk.collect(data, at, position, crc32c))
+        walk.count = 0
+        after = walk.collect(data, at, position, crc32c)
+        self._count, self.last, self.next_offset = walk.count, walk.last, walk.next_offset
+        return after
 
     @property
     def entries(self) -> memoryview:
         """The entries of the last call of `collect`."""
-        return memoryview(self._space)[: self._walk.count]
+        return memoryview(self._space)[: self._count]
 
-    @property
-    def last(self) -> int:
-        return int(self._walk.last)
 
-    @property
-    def next_offset(self) -> int:
-        return int(self._walk.next_offset)
+def walk_of_appended(hashed: HashedKeys, entries: array[int]) -> EntryWalk:
+    """A walk that adds an entry to `entries` for each key, also if the batch has it already."""
+    walk: EntryWalk = _walks.KeyWalk(entries, array("Q"), hashed.seed, hashed.header_name)
+    return walk
 
 
 def batch_records(data: Buffer, pos: int, header: BatchHeader) -> Buffer:

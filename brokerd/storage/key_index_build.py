@@ -7,14 +7,16 @@ be searched. Does not contain: the choice of segments and the rate (`maintenance
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
 from crc32c import crc32c
 
 from brokerd.storage import key_index
+from brokerd.storage.appended_keys import CollectedRange
 from brokerd.storage.disk import Disk, DiskFailed, File
-from brokerd.storage.key_hashes import HashedKeys, PlainBatches
+from brokerd.storage.key_hashes import HashedKeys, PlainBatches, distinct
 from brokerd.storage.key_index import (
     RUN_ENTRIES,
     InvalidKeyIndex,
@@ -38,13 +40,15 @@ class KeyIndexBuild:
 
     __slots__ = (
         "_builder",
+        "_collected",
         "_disk",
-        "_hashed",
-        "_last",
+        "_last_position",
         "base_offset",
+        "bytes_read",
         "closed",
         "end_offset",
         "finished",
+        "hashed",
         "part",
         "path",
         "position",
@@ -56,13 +60,15 @@ class KeyIndexBuild:
     def __init__(
         self, disk: Disk, path: Path, base_offset: int, size: int, hashed: HashedKeys, *, closed: bool = True
     ) -> None:
-        self._disk, self.path, self.base_offset, self.size, self._hashed = disk, path, base_offset, size, hashed
+        self._disk, self.path, self.base_offset, self.size, self.hashed = disk, path, base_offset, size, hashed
         self.closed, self.end_offset = closed, base_offset
         """`end_offset` is the offset after the last batch that was read."""
         self._builder = KeyIndexBuilder()
-        self._last = (0, b"")
-        """Position and header of the last batch."""
-        self.position = 0
+        self._last_position = 0
+        """Position of the last batch."""
+        self.position = self.bytes_read = 0
+        """Bytes of the segment that are indexed, and that were read for it: not the batches whose entries were collected when they were appended."""
+        self._collected: CollectedRange | None = None
         self.finished = self.reused = False
         """`reused`: the file of an earlier run is valid."""
         self.part: KeyIndexPart | None = None
@@ -86,29 +92,46 @@ class KeyIndexBuild:
         """The segment has grown to `size` bytes, or was closed. Must not be called during a job."""
         self.size, self.closed = size, closed
 
+    def use(self, collected: CollectedRange | None) -> None:
+        """The entries of batches which this build has not read yet. Must not be called during a job."""
+        self._collected = collected
+
     def check_existing(self) -> None:
         """Job: check the index file of an earlier run of the broker. It is reused if it matches the segment. Raises DiskFailed."""
         try:
-            open_index(
-                self._disk, self.path, self._disk.open(self.path), self.base_offset, self.size, self._hashed.seed
-            )
+            open_index(self._disk, self.path, self._disk.open(self.path), self.base_offset, self.size, self.hashed.seed)
         except InvalidKeyIndex:
             return
         self.finished = self.reused = True
 
     def run(self, slice_bytes: int, entries_max: int = RUN_ENTRIES) -> None:
         """Run one slice. At most `entries_max` entries stay in memory. Raises DiskFailed, also for a damaged segment; DiskFull."""
-        if self.position < self.size:
+        collected = self._collected
+        if collected is not None and collected.start == self.position:
+            self._add_collected(collected)
+        elif self.position < self.size:
             self._read_slice(slice_bytes)
         if self.closed and self.position == self.size:
             self._finish()
         elif self.unwritten > entries_max:
             self._write_run()
-        self.part = self._builder.part(self._hashed.seed, self.position, self.end_offset)
+        self.part = self._builder.part(self.hashed.seed, self.position, self.end_offset)
+
+    def _add_collected(self, collected: CollectedRange) -> None:
+        entries = collected.entries
+        table = array("Q", bytes(8 << (2 * len(entries)).bit_length()))
+        self._builder.extend(memoryview(entries)[: distinct(entries, table)])
+        self._collected = None
+        self._last_position, self.position, self.end_offset = collected.last, collected.end, collected.next_offset
+        if self._builder.full:
+            self._write_run()
 
     def _read_slice(self, slice_bytes: int) -> None:
-        data = read_slice(self._disk, self.path, self.position, self.size, slice_bytes)
-        start, walk = self.position, PlainBatches(self._hashed)
+        upto = self.size
+        if self._collected is not None and self._collected.start > self.position:
+            upto = self._collected.start
+        data = read_slice(self._disk, self.path, self.position, upto, slice_bytes)
+        start, walk = self.position, PlainBatches(self.hashed)
         read = self._collect(walk, data, start, 0)
         while (
             len(data) - read >= records.HEADER_BYTES and len(data) - read >= (header := records.peek(data, read)).size
@@ -117,6 +140,7 @@ class KeyIndexBuild:
                 break
             self._add(data, read, header)
             read = self._collect(walk, data, start, read + header.size)
+        self.bytes_read += self.position - start
         if not read:
             raise DiskFailed(f"{self.path}: no complete batch at position {start}")
 
@@ -124,7 +148,7 @@ class KeyIndexBuild:
         """Add the plain batches from `at` on. Returns the position of the first other batch, or of the end."""
         while (after := walk.collect(data, at, start)) > at:
             self._builder.extend(walk.entries)
-            self._last = start + walk.last, data[walk.last : walk.last + records.HEADER_BYTES]
+            self._last_position = start + walk.last
             self.position, self.end_offset, at = start + after, walk.next_offset, after
             if self._builder.full:
                 self._write_run()
@@ -132,8 +156,8 @@ class KeyIndexBuild:
 
     def _add(self, data: bytes, pos: int, header: BatchHeader) -> None:
         check_batch(self.path, self.position, data, pos, header)
-        self._builder.add(self._hashed.of_batch(data, pos, header), self.position)
-        self._last = self.position, data[pos : pos + records.HEADER_BYTES]
+        self._builder.add(self.hashed.of_batch(data, pos, header), self.position)
+        self._last_position = self.position
         self.position += header.size
         self.end_offset = header.next_offset
         if self._builder.full:
@@ -145,9 +169,9 @@ class KeyIndexBuild:
 
     def _finish(self) -> None:
         self._write_run()
-        position, last = self._last
-        identity = SegmentIdentity(self.base_offset, self.size, position, crc32c(last))
-        table, at, header = self._builder.finish(identity, self._hashed.seed)
+        last = self._disk.open(self.path).pread(records.HEADER_BYTES, self._last_position)
+        identity = SegmentIdentity(self.base_offset, self.size, self._last_position, crc32c(last))
+        table, at, header = self._builder.finish(identity, self.hashed.seed)
         file = self._disk.open(self.temporary, create=True)
         file.pwrite(table, at)
         file.truncate(at + len(table))

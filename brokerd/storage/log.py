@@ -133,6 +133,8 @@ class Log(LogState):
         except DiskFull:
             segment.file.truncate(start)
             raise
+        if segment.appended_keys is not None:
+            segment.appended_keys.appended(data, start)
         for pos, header, offset in batches:
             segment.note(header, offset, start + pos)
             epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch

@@ -15,6 +15,7 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
 from brokerd.storage import aborted, recovery
 from brokerd.storage.aborted import AbortedIndex
+from brokerd.storage.appended_keys import AppendedKeys
 from brokerd.storage.cleaner_state import CleanerState
 from brokerd.storage.disk import Disk, DiskFull
 from brokerd.storage.epochs import EpochCache
@@ -86,6 +87,10 @@ class LogState:
         self.try_write("index", active.save_indexes)
         for closed in self.segments:
             closed.release_idle()
+        if active.appended_keys is not None:
+            segment.appended_keys = AppendedKeys(active.appended_keys.hashed, 0)
+            for closed in self.segments[:-1]:
+                closed.appended_keys = None  # limits the memory, should the build not take the entries
         self.segments.append(segment)
         self.reader.clear()
         self.set_snapshot_due()

@@ -13,6 +13,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from brokerd.storage import cold, delay_index, key_index
+from brokerd.storage.appended_keys import AppendedKeys
 from brokerd.storage.disk import Disk, DiskFailed, File
 from brokerd.storage.index import RELATIVE_MAX, SparseIndex
 from brokerd.storage.recent_reads import RecentReads
@@ -49,6 +50,7 @@ class Segment:
         "_times_sure",
         "_touched",
         "_unindexed",
+        "appended_keys",
         "base_offset",
         "created_wall_ms",
         "delay_index",
@@ -80,6 +82,8 @@ class Segment:
         self.key_index = self.delay_index = IndexFileState.ABSENT
         self.key_index_part: key_index.KeyIndexPart | None = None
         """The finished part of a key index that is being built, also for the active segment."""
+        self.appended_keys: AppendedKeys | None = None
+        """Collects the entries of its key index."""
         self.delay_index_decided = 0
         """The delay index depends on the log up to this offset."""
         self._file: File | None = None
@@ -405,7 +409,7 @@ class Segment:
             self.disk.discard(self.path.with_suffix(delay_index.SUFFIX))
 
     def remove_key_index(self) -> None:
-        self.key_index_part = None  # its build ends
+        self.key_index_part = self.appended_keys = None  # its build ends
         if self.key_index is not IndexFileState.ABSENT:
             self.key_index = IndexFileState.ABSENT
             self.disk.discard(self.path.with_suffix(key_index.SUFFIX))

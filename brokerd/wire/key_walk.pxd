@@ -7,7 +7,7 @@ cimport cython
 ctypedef const unsigned char[::1] Bytes
 ctypedef unsigned long long[::1] Numbers
 
-cdef Py_ssize_t LENGTH_AT, MAGIC_AT, CRC_AT, CRC_FROM, ATTRIBUTES_AT, LAST_DELTA_AT, COUNT_AT, RECORDS_AT, LENGTH_OVERHEAD
+cdef Py_ssize_t LENGTH_AT, MAGIC_AT, CRC_AT, CRC_FROM, ATTRIBUTES_AT, LAST_DELTA_AT, COUNT_AT, RECORDS_AT, RECORD_BYTES_MIN, LENGTH_OVERHEAD, CRC_TABLES
 cdef int MAGIC, COMPRESSION_OR_CONTROL, VARINT_BITS
 cdef long long NULL
 cdef unsigned long long MIX, MASK
@@ -22,7 +22,10 @@ cdef class KeyWalk:
     cdef unsigned long long seed
     cdef Bytes name
 
-    @cython.locals(data=Bytes, size=Py_ssize_t, end=Py_ssize_t, length="long long", records="long long", before=Py_ssize_t)
+    @cython.locals(
+        data=Bytes, size=Py_ssize_t, end=Py_ssize_t, length="long long", records="long long", before=Py_ssize_t,
+        crc="unsigned int",
+    )
     cpdef Py_ssize_t collect(self, object buffer, Py_ssize_t at, unsigned long long position, object checksum) except -1
 
     @cython.locals(mask=Py_ssize_t, n="long long", end=Py_ssize_t, _="long long")
@@ -35,8 +38,15 @@ cdef class KeyWalk:
         self, Bytes data, Py_ssize_t p, Py_ssize_t end, unsigned long long position, Py_ssize_t mask
     ) except -1
 
-    @cython.locals(hash_="unsigned long long", entry="unsigned long long", found="unsigned long long", slot=Py_ssize_t, _=Py_ssize_t)
+    @cython.locals(hash_="unsigned long long")
     cdef int _add(self, unsigned long long checksum, unsigned long long position, Py_ssize_t mask) except -1
+
+    @cython.locals(entry="unsigned long long", found="unsigned long long", slot=Py_ssize_t, _=Py_ssize_t)
+    cdef int _add_once(self, unsigned long long hash_, unsigned long long position, Py_ssize_t mask) except -1
+
+
+@cython.locals(mask=Py_ssize_t, kept=Py_ssize_t, i=Py_ssize_t, entry="unsigned long long", slot=Py_ssize_t)
+cpdef Py_ssize_t distinct(Numbers entries, Numbers table) except -1
 
 
 @cython.locals(
@@ -55,7 +65,7 @@ cdef (long long, Py_ssize_t) _varint(Bytes data, Py_ssize_t p, Py_ssize_t limit)
 cdef Py_ssize_t _after_varint(Bytes data, Py_ssize_t p, Py_ssize_t limit) except -1
 
 
-@cython.locals(crc="unsigned int")
+@cython.locals(crc="unsigned int", low="unsigned int")
 cdef unsigned int _checksum(Bytes data, Py_ssize_t p, Py_ssize_t end, unsigned int start) except? 0
 
 

@@ -19,6 +19,7 @@ ATTRIBUTES_AT: Final = 22
 LAST_DELTA_AT: Final = 23
 COUNT_AT: Final = 57
 RECORDS_AT: Final = 61
+RECORD_BYTES_MIN: Final = 7
 """Positions in a batch: fields of its header (of the attributes the low byte), and the first record."""
 LENGTH_OVERHEAD: Final = 12
 MAGIC: Final = 2
@@ -36,16 +37,23 @@ Checksum = Callable[[memoryview], int]
 """`crc32c.crc32c`: the CRC-32C of whole batches, by the instruction of the processor."""
 
 
-def _crc_table() -> array[int]:
-    table = array("I")
+CRC_TABLES: Final = 8
+"""Number of bytes that one step of a checksum reads (slicing-by-8)."""
+
+
+def _crc_tables() -> array[int]:
+    """256 numbers for each of the CRC_TABLES bytes of a step. Those at `256 * k` belong to a byte that `k` more bytes of the step follow."""
+    tables = array("I")
     for n in range(256):
         for _ in range(8):
             n = (n >> 1) ^ (CRC_POLYNOMIAL if n & 1 else 0)
-        table.append(n)
-    return table
+        tables.append(n)
+    for i in range(256 * (CRC_TABLES - 1)):
+        tables.append((tables[i] >> 8) ^ tables[tables[i] & 0xFF])
+    return tables
 
 
-CRC_TABLE = _crc_table()
+CRC_TABLE = _crc_tables()
 
 
 class NotCollected(Exception):
@@ -54,8 +62,9 @@ class NotCollected(Exception):
 
 class KeyWalk:
     """`entries`: the collected ones, `hash << 32 | position of the batch`, the first `count` of them. `table`: finds a hash that occurs several times in
-    a batch; zero at the start, a power of two, at least twice as long as `entries`. `last`: position of the last batch that was collected, in the bytes of
-    the call. `next_offset`: the offset after it. `seed`, `name`: the values of the record header `name` are collected as well, if `seed` is not 0."""
+    a batch; zero at the start, a power of two, at least twice as long as `entries`. An empty table: such a hash has several entries. `last`: position of
+    the last batch that was collected, in the bytes of the call. `next_offset`: the offset after it. `seed`, `name`: the values of the record header `name`
+    are collected as well, if `seed` is not 0."""
 
     __slots__ = ("count", "entries", "last", "name", "next_offset", "seed", "table")
 
@@ -63,12 +72,13 @@ class KeyWalk:
         self.entries, self.table, self.seed, self.name = entries, table, seed, name
         self.count = self.last = self.next_offset = 0
 
-    def collect(self, buffer: Buffer, at: int, position: int, checksum: Checksum) -> int:
+    def collect(self, buffer: Buffer, at: int, position: int, checksum: Checksum | None) -> int:
         """Collect the batches from `at` on, and return the position of the first batch that is not collected: the end of the complete batches, a batch
-        that the walk does not read, or one for which `entries` may have too little space. `position`: that of `buffer` in its file."""
-        view = memoryview(buffer)
+        that the walk does not read, or one for which `entries` may have too little space. `position`: that of `buffer` in its file. `checksum`: None if the
+        CRCs were checked before."""
         data = buffer
-        size = len(view)
+        size = len(data)
+        view = memoryview(buffer) if checksum is not None else None
         while size - at >= RECORDS_AT:
             length = _number(data, at + LENGTH_AT, 4)
             end = at + length + LENGTH_OVERHEAD
@@ -79,7 +89,8 @@ class KeyWalk:
                 break
             if records > len(self.entries) - self.count:
                 break
-            if checksum(view[at + CRC_FROM : end]) != _number(data, at + CRC_AT, 4) & MASK:
+            crc = _number(data, at + CRC_AT, 4) & MASK
+            if view is not None and checksum is not None and checksum(view[at + CRC_FROM : end]) != crc:
                 break
             before = self.count
             try:
@@ -99,13 +110,27 @@ class KeyWalk:
             while mask > 15 and mask > 4 * records:
                 mask >>= 1  # a small part of the table stays in the nearest cache
         for _ in range(records):
-            n, p = _varint(data, p, limit)
+            # The most frequent varints, of one or two bytes, are decoded without a function call.
+            if limit - p >= RECORD_BYTES_MIN and data[p] >= 0x80 > data[p + 1]:
+                n = data[p] + (data[p + 1] * 0x80 - 0x80)
+                p += 2
+            else:
+                n, p = _varint(data, p, limit)
             end = p + (n >> 1)
-            if n & 1 or end > limit:
+            if n & 1 or end > limit or end - p < RECORD_BYTES_MIN - 1:
                 raise NotCollected
-            p = _after_varint(data, p + 1, end)  # the attributes; the timestamp delta
-            p = _after_varint(data, p, end)  # the offset delta
-            n, p = _varint(data, p, end)
+            p += 1  # the attributes
+            while p < end and data[p] >= 0x80:  # the timestamp delta
+                p += 1
+            p += 1
+            while p < end and data[p] >= 0x80:  # the offset delta
+                p += 1
+            p += 1
+            if p < end and data[p] < 0x80:
+                n = data[p]
+                p += 1
+            else:
+                n, p = _varint(data, p, end)
             if n != NULL:
                 if n & 1 or p + (n >> 1) > end:
                     raise NotCollected
@@ -138,8 +163,17 @@ class KeyWalk:
             p += n >> 1
 
     def _add(self, checksum: int, position: int, mask: int) -> None:
-        """Add an entry unless the batch has it already. A slot of `table` is 0, or the entry of a batch plus 1: one of an earlier batch is replaced."""
         hash_ = checksum * MIX & MASK
+        if mask < 0:
+            if self.count == len(self.entries):
+                raise NotCollected
+            self.entries[self.count] = hash_ << 32 | position
+            self.count += 1
+        else:
+            self._add_once(hash_, position, mask)
+
+    def _add_once(self, hash_: int, position: int, mask: int) -> None:
+        """Add an entry unless the batch has it already. A slot of `table` is 0, or the entry of a batch plus 1: one of an earlier batch is replaced."""
         entry = hash_ << 32 | position
         slot = (hash_ >> 8) & mask
         for _ in range(mask + 1):
@@ -156,6 +190,24 @@ class KeyWalk:
             slot = (slot + 1) & mask
         else:
             raise NotCollected
+
+
+def distinct(entries: array[int], table: array[int]) -> int:
+    """Remove the entries that occur earlier in `entries`, without a change of the order, and return the number of entries that are left at the start of
+    `entries`. `table`: zero, a power of two, at least twice as long as `entries`. No entry is the greatest number of 64 bits."""
+    mask = len(table) - 1
+    kept = 0
+    for i in range(len(entries)):
+        entry = entries[i]
+        # The slot depends on the position as well: a key may occur in each batch.
+        slot = ((entry >> 40) ^ (entry * MIX >> 16)) & mask
+        while table[slot] != 0 and table[slot] != entry + 1:
+            slot = (slot + 1) & mask
+        if table[slot] == 0:
+            table[slot] = entry + 1
+            entries[kept] = entry
+            kept += 1
+    return kept
 
 
 def in_buckets(entries: array[int], shift: int, ordered: array[int], ends: array[int]) -> None:
@@ -212,6 +264,19 @@ def _after_varint(data: Buffer, p: int, limit: int) -> int:
 def _checksum(data: Buffer, p: int, end: int, start: int) -> int:
     """The CRC-32C of the bytes from `p` to `end`, as `crc32c.crc32c(bytes, start)`. Keys are short: a call of that function takes longer than the loop in C."""
     crc = start ^ MASK
+    while end - p >= CRC_TABLES:
+        low = crc ^ (data[p] | data[p + 1] << 8 | data[p + 2] << 16 | data[p + 3] << 24)
+        crc = (
+            CRC_TABLE[0x700 + (low & 0xFF)]
+            ^ CRC_TABLE[0x600 + (low >> 8 & 0xFF)]
+            ^ CRC_TABLE[0x500 + (low >> 16 & 0xFF)]
+            ^ CRC_TABLE[0x400 + (low >> 24)]
+            ^ CRC_TABLE[0x300 + data[p + 4]]
+            ^ CRC_TABLE[0x200 + data[p + 5]]
+            ^ CRC_TABLE[0x100 + data[p + 6]]
+            ^ CRC_TABLE[data[p + 7]]
+        )
+        p += CRC_TABLES
     while p < end:
         crc = (crc >> 8) ^ CRC_TABLE[(crc ^ data[p]) & 0xFF]
         p += 1

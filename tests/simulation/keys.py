@@ -25,11 +25,13 @@ from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.cluster.model import TopicPartition
 from brokerd.maintenance import key_indexing, segment_indexing
 from brokerd.replication.replica import Replica
+from brokerd.storage.appended_keys import AppendedKeys, CollectedRange
 from brokerd.storage.key_index import header_seed
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.wire import records, versioned
 from brokerd.wire.apis import ApiKey
+from brokerd.wire.compression import GZIP, NONE
 from brokerd.wire.messages import DeleteRecordsRequest, FetchRequest, FetchResponse, ProduceRequest
 from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
@@ -46,6 +48,8 @@ PLACES = ((PLAIN, 0), (COMPACTED, 0))
 SETTINGS = {"log.retention.check.interval.ms": "1000", "log.cleaner.backoff.ms": "1500"}
 HEADER = "customer"
 KEYS, CUSTOMERS = 24, 5
+COMPRESSED_EVERY = 7
+"""The number of batches of a producer per compressed one."""
 INDEX = {"weir_index_keys": "true", "weir_index_header": HEADER}
 CHANGES = (
     {"weir_index_keys": "false"},
@@ -111,7 +115,16 @@ class LookupWatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         answer, add, removed = KeyLookupServer._part, key_lookups._add, Segment.remove_key_index
+        take = AppendedKeys.take
         watch = self
+
+        def taken(appended: AppendedKeys, position: int) -> CollectedRange | None:
+            collected = take(appended, position)
+            if collected is not None:
+                whole = not collected.start and collected.end == position
+                watch.world.reached["entries collected by appends"] += 1
+                watch.world.reached["all entries of a segment collected by appends"] += whole
+            return collected
 
         def part(server: KeyLookupServer, send_request: PartitionRequest, *, committed: bool) -> Steps[Any]:
             replica = send_request.replica
@@ -146,6 +159,8 @@ class LookupWatch:
                 (segment_indexing, "RETRY_MS", RETRY_MS),
                 (key_indexing, "PART_BYTES", PART_BYTES),
                 (key_indexing, "ENTRIES_MAX", ENTRIES_MAX),
+                (key_indexing, "COLLECTS_APPENDED", True),
+                (AppendedKeys, "take", taken),
             ):
                 stack.enter_context(patch.object(where, name, value))
             yield
@@ -249,7 +264,7 @@ class KeyProducer(Client):
     def __init__(self, cluster: Cluster, history: History, name: str, place: tuple[str, int]) -> None:
         super().__init__(cluster, name)
         self.history, self.place = history, place
-        self.number = 0
+        self.number = self.batches = 0
         self.idle = False
         self.enter(self._next)
 
@@ -262,7 +277,10 @@ class KeyProducer(Client):
             self.refresh(lambda: self.later(self._next))
             return
         batch = [self._record(i) for i in range(self.world.between(1, 4))]
-        part = ProduceRequest.PartitionProduceData(index=self.place[1], records=bytes(records.build(batch)))
+        self.batches += 1
+        codec = NONE if self.batches % COMPRESSED_EVERY else GZIP
+        data = bytes(records.build(batch, compression=codec))
+        part = ProduceRequest.PartitionProduceData(index=self.place[1], records=data)
         topics = [ProduceRequest.TopicProduceData(name=self.place[0], partition_data=[part])]
         body = ProduceRequest(acks=-1 if self.world.chance(0.2) else 1, timeout_ms=1_000, topic_data=topics)
         self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)

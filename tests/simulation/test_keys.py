@@ -14,6 +14,7 @@ from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.maintenance.key_indexing import KeyIndexing
 from brokerd.replication.partition import Partition
 from brokerd.storage import key_index
+from brokerd.storage.appended_keys import AppendedKeys, CollectedRange
 from brokerd.storage.key_hashes import HashedKeys, PlainBatches
 from brokerd.storage.key_index import ENTRY_BYTES, InvalidKeyIndex, KeyIndexBuilder, KeyIndexPart
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch
@@ -21,7 +22,7 @@ from brokerd.storage.segment import Segment
 from tests.simulation.keys import live
 from tests.simulation.run import Outcome, run
 
-SEEDS = (1, 2, 4, 6)
+SEEDS = (5, 11, 13, 17)
 SEEDS_MAX = 20
 
 
@@ -48,6 +49,7 @@ def test_the_sample_searches_with_indexes_and_removes_them() -> None:
         "look-up with a part of an index and matches",
         "look-up in runs of a part",
         "part of a key index removed",
+        "entries collected by appends",
         "key index removed",
         "truncation by epoch",
     ):
@@ -120,6 +122,44 @@ def a_truncated_segment_keeps_the_part_of_its_index(patch: pytest.MonkeyPatch) -
     patch.setattr(KeyIndexing, "_is_current", lambda self, c: c.segment in c.replica.log.segments)
 
 
+def the_last_collected_entry_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    take = AppendedKeys.take
+
+    def shorter(self: AppendedKeys, position: int) -> CollectedRange | None:
+        taken = take(self, position)
+        return taken and taken._replace(entries=taken.entries[:-1])
+
+    patch.setattr(AppendedKeys, "take", shorter)
+
+
+def a_truncated_segment_keeps_the_entries_of_its_appends(patch: pytest.MonkeyPatch) -> None:
+    """The build, too, compares the number of truncations, and discards the entries some time later. So a mutation removes both rules."""
+    truncate, discard = Segment.truncate, KeyIndexing._discard
+
+    def with_entries(self: Segment, offset: int) -> None:
+        appended = self.appended_keys
+        truncate(self, offset)
+        self.appended_keys = appended
+
+    def keeping(self: KeyIndexing, c: Any) -> None:
+        appended = c.segment.appended_keys
+        discard(self, c)
+        c.segment.appended_keys = appended
+
+    patch.setattr(Segment, "truncate", with_entries)
+    patch.setattr(KeyIndexing, "_discard", keeping)
+
+
+def a_batch_after_a_gap_is_collected(patch: pytest.MonkeyPatch) -> None:
+    appended = AppendedKeys.appended
+
+    def at_any_position(self: AppendedKeys, data: Any, position: int) -> None:
+        self._end = position
+        appended(self, data, position)
+
+    patch.setattr(AppendedKeys, "appended", at_any_position)
+
+
 def a_hash_counts_as_the_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyCriteria, "matches", lambda self, record, header: record.offset >= self.start_offset)
 
@@ -169,6 +209,9 @@ def a_new_leader_answers_at_once(patch: pytest.MonkeyPatch) -> None:
         (a_truncated_segment_keeps_its_index, 5),
         (the_last_entry_of_a_part_is_left_out, 1),
         (a_truncated_segment_keeps_the_part_of_its_index, 10),
+        (the_last_collected_entry_is_left_out, 1),
+        (a_truncated_segment_keeps_the_entries_of_its_appends, 1),
+        (a_batch_after_a_gap_is_collected, 1),
         (a_hash_counts_as_the_key, 1),
         (the_search_continues_above_what_it_found, 1),
         (deleted_records_stay_in_the_answer, 4),

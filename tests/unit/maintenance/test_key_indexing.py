@@ -16,6 +16,9 @@ from brokerd.storage.key_index import key_hash
 from brokerd.storage.key_index_build import TEMPORARY, open_index
 from brokerd.storage.log import Log
 from brokerd.storage.segment import IndexFileState, Segment
+from brokerd.wire import records
+from brokerd.wire.compression import GZIP
+from brokerd.wire.records import Record
 from tests.unit.maintenance.test_log_maintenance import Harness
 from tests.unit.storage.test_cleaner import COMPACT, fill
 from tests.unit.storage.test_log import FOLDER, NOW, append, batch, config, opened, sim
@@ -208,8 +211,12 @@ def covered(segment: Segment) -> int:
     return segment.key_index_part.log_end if segment.key_index_part is not None else 0
 
 
-def test_an_active_segment_is_indexed_while_it_grows_and_no_byte_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("collects", [True, False], ids=["entries of appends", "all is read"])
+def test_an_active_segment_is_indexed_while_it_grows_and_no_byte_is_read_twice(
+    collects: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     w = growing(monkeypatch)
+    monkeypatch.setattr(key_indexing, "COLLECTS_APPENDED", collects)
     active = w.log.segments[0]
     append(w.log)
     w.work()
@@ -222,8 +229,76 @@ def test_an_active_segment_is_indexed_while_it_grows_and_no_byte_is_read_twice(m
     w.log.roll(NOW)
     append(w.log)
     w.work()
-    assert w.indexed() and w.indexing.bytes_read == active.size and active.key_index_part is None
-    assert w.indexing.entries_waiting == 0
+    assert w.indexed() and active.key_index_part is None and w.indexing.entries_waiting == 0
+    read = w.indexing.bytes_read
+    assert (0 < read < 600) if collects else read == active.size, "with the first part the collection begins"
+    for _ in range(30):
+        append(w.log)
+        w.work(2)
+    w.log.roll(NOW)
+    w.work()
+    assert w.indexed()
+    assert w.indexing.bytes_read == read + (0 if collects else w.log.segments[1].size), "a whole segment is collected"
+
+
+def test_collected_entries_give_the_file_that_a_build_from_the_log_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    contents: dict[bool, list[bytes]] = {}
+    for collects in (True, False):
+        w = growing(monkeypatch, segment_bytes="2000", weir_index_header="id")
+        monkeypatch.setattr(key_indexing, "COLLECTS_APPENDED", collects)
+        for i in range(80):
+            keys = (b"k%d" % i, b"common", b"k%d" % (i % 3), b"common")
+            content = [Record(j, 5, key, b"v", (("id", b"x%d" % (i % 2)),)) for j, key in enumerate(keys)]
+            append(w.log, bytearray(records.build(content, compression=GZIP if i % 9 == 8 else 0)))
+            w.work(1 if i % 2 else 0)
+        w.work()
+        contents[collects] = [w.disk.read(w.path(i)) for i in range(len(w.closed))]
+        read = w.indexing.bytes_read
+        assert (read < w.log.size_bytes * 0.8) == collects, (read, w.log.size_bytes)
+    assert contents[True] == contents[False] and len(contents[True]) > 2
+
+
+def test_collected_entries_are_limited_and_discarded_ones_are_read_from_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    w = growing(monkeypatch)
+    monkeypatch.setattr(key_indexing, "COLLECTS_APPENDED", True)
+    monkeypatch.setattr(key_indexing, "APPENDED_MAX", 5)
+    active = w.log.segments[0]
+    for _ in range(10):
+        append(w.log)
+    w.work()
+    read = w.indexing.bytes_read
+    assert covered(active) == read == active.size
+    for _ in range(10):
+        append(w.log)
+    w.work()
+    assert covered(active) == w.indexing.bytes_read == active.size
+    assert active.appended_keys is not None and not active.appended_keys.count
+    for _ in range(4):
+        append(w.log)
+    w.log.roll(NOW)
+    w.work()
+    assert w.indexed() and w.indexing.bytes_read < active.size
+
+
+def test_the_collection_ends_with_the_config_and_changes_with_the_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = growing(monkeypatch)
+    monkeypatch.setattr(key_indexing, "COLLECTS_APPENDED", True)
+    active = w.log.segments[0]
+    for _ in range(20):
+        append(w.log)
+    w.work()
+    before = active.appended_keys
+    assert before is not None and before.hashed.header_name == b""
+    w.configure(**{**INDEXED, "segment_bytes": "100000", "weir_index_header": "id"})
+    append(w.log)
+    w.work()
+    after = active.appended_keys
+    assert after is not None and after.hashed.header_name == b"id"
+    w.configure(segment_bytes="100000")
+    w.work()
+    assert active.appended_keys is None
 
 
 def test_a_truncated_active_segment_loses_its_part_and_gets_one_of_its_new_content(
@@ -268,6 +343,7 @@ def test_a_part_that_a_look_up_removed_is_built_again(monkeypatch: pytest.Monkey
     w.work()
     active = w.log.segments[0]
     read = w.indexing.bytes_read
+    assert read == active.size
     active.remove_key_index()
     w.work()
     assert covered(active) == active.size and w.indexing.bytes_read == 2 * read

@@ -133,3 +133,43 @@ def test_buckets_keep_the_order_of_their_entries(compiled_keys: ModuleType, entr
         buckets = [[e for e in entries if e >> (64 - bits) == b] for b in range(1 << bits)]
         assert ordered.tolist() == [e for bucket in buckets for e in bucket]
         assert ends.tolist() == [sum(map(len, buckets[: b + 1])) for b in range(1 << bits)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(contents=st.lists(CONTENT, min_size=1, max_size=3), name=st.sampled_from(["", "id"]))
+def test_without_a_table_each_occurrence_is_collected_and_no_crc_is_checked(
+    compiled_keys: ModuleType, contents: list[list[Record]], name: str
+) -> None:
+    data, positions = built(contents)
+    wrong = bytearray(data)
+    for pos in positions:
+        wrong[pos + 17] ^= 1
+    for module in (key_walk, compiled_keys):
+        entries, hashed = array("Q", bytes(8 * 512)), HashedKeys(name)
+        walk = module.KeyWalk(entries, array("Q"), hashed.seed, hashed.header_name)
+        assert walk.collect(wrong, 0, POSITION, None) == len(data) and walk.last == positions[-1]
+        indexed = [
+            POSITION + pos
+            for pos, records_ in zip(positions, contents, strict=True)
+            for r in records_
+            for _ in [r.key, *(value for header, value in r.headers if name and header == name)]
+            if _ is not None
+        ]
+        assert [e & 0xFFFFFFFF for e in entries[: walk.count]] == indexed
+        assert set(entries[: walk.count]) == expected(data, name, len(data))
+
+
+@settings(max_examples=100, deadline=None)
+@given(entries=st.lists(st.integers(0, 2**64 - 2) | st.sampled_from([0, 1, 2**40, 2**63]), max_size=200))
+def test_distinct_keeps_the_first_of_equal_entries(compiled_keys: ModuleType, entries: list[int]) -> None:
+    for module in (key_walk, compiled_keys):
+        left = array("Q", entries)
+        count = module.distinct(left, array("Q", bytes(8 << (2 * len(entries)).bit_length())))
+        assert left[:count].tolist() == list(dict.fromkeys(entries))
+
+
+@settings(max_examples=100, deadline=None)
+@given(key=st.binary(max_size=100), seed=st.integers(1, 2**32 - 1))
+def test_the_checksum_is_the_crc_of_the_library(key: bytes, seed: int) -> None:
+    assert key_walk._checksum(b"..." + key, 3, 3 + len(key), 0) == crc32c(key)
+    assert key_walk._checksum(key, 0, len(key), seed) == crc32c(key, seed)
