@@ -10,26 +10,9 @@ import pytest
 
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.test_pages import until
+from tests.live_moves import MOVE
 
 pytestmark = pytest.mark.browser
-MOVE: dict[str, Any] = {
-    "id": 1,
-    "state": "running",
-    "parts": 2,
-    "parts_ended": 1,
-    "parts_rejected": 0,
-    "bytes_total": 10,
-    "bytes_done": 5,
-    "bytes_per_s": 1.0,
-    "percent": 50.0,
-    "eta_s": None,
-    "needs_bytes_per_s": None,
-    "waits_for": "",
-    "throttle_bytes_per_s": None,
-    "producers_p99_ms": None,
-    "note": "",
-    "can": [],
-}
 HIDE = """(hidden) => {
     Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
     document.dispatchEvent(new Event("visibilitychange"));

@@ -13,6 +13,7 @@ from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import CUT, PAGES
 from tests.browser.served import PASSWORD, USER
+from tests.live_moves import MOVE
 
 pytestmark = pytest.mark.browser
 
@@ -211,28 +212,10 @@ def test_a_live_update_during_a_click_does_not_put_a_page_into_the_page(
     link = page.query_selector("#move-acts a[href*=throttle]")
     assert link is not None
     link.click(no_wait_after=True)
-    update = {
-        "id": 1,
-        "state": "running",
-        "parts": 2,
-        "parts_ended": 1,
-        "parts_rejected": 0,
-        "bytes_total": 10,
-        "bytes_done": 5,
-        "bytes_per_s": 1.0,
-        "percent": 50.0,
-        "eta_s": None,
-        "needs_bytes_per_s": None,
-        "waits_for": "",
-        "throttle_bytes_per_s": None,
-        "producers_p99_ms": None,
-        "note": "",
-        "can": [],
-    }
     deadline = time.monotonic() + 60
     while not requests or link.evaluate("(link) => link.isConnected"):
         assert time.monotonic() < deadline, "waited 60 s for the panel to be replaced during the request"
-        served.publish("moves", {"moves": [update], "listed": False})
+        served.publish("moves", {"moves": [MOVE], "listed": False})
         page.wait_for_timeout(300)
     requests[0].continue_()
     page.wait_for_selector("#id_throttle_bytes_per_s")

@@ -23,6 +23,7 @@ from controlplane.monitoring.age import DataAge
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE
 from controlplane.monitoring.live_packing import pack
+from tests import live_moves
 
 MOVE = "move:7"
 
@@ -52,26 +53,8 @@ class Page:
                 self.state = html
 
 
-def move(state: str) -> dict[str, Any]:
-    return {
-        "id": 7,
-        "state": state,
-        "parts": 2,
-        "parts_ended": 1,
-        "parts_rejected": 0,
-        "bytes_total": 10,
-        "bytes_done": 5,
-        "bytes_per_s": 1.0,
-        "percent": 70.0,
-        "eta_s": None,
-        "needs_bytes_per_s": None,
-        "waits_for": "",
-        "throttle_bytes_per_s": None,
-        "producers_p99_ms": None,
-        "note": "",
-        "note_phrase": {},
-        "can": [],
-    }
+def move(state: str) -> dict[str, object]:
+    return {**live_moves.MOVE, "id": 7, "state": state, "percent": 70.0}
 
 
 def run(
