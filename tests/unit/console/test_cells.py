@@ -235,13 +235,13 @@ def test_a_move_that_was_rolled_back_has_no_full_bar(world: World) -> None:
     Move.objects.filter(pk=pk).update(state="rolled_back")
     row = moves.move_row(pk)
     assert row is not None and row.percent is None
-    shown = cells.move(as_dict(row))
+    shown = cells.move({**as_dict(row), "note_phrase": {}})
     assert "progress" not in shown["bar"] and "100" not in shown["percent"]
     MovePartition.objects.filter(move_id=pk, partition=0).update(state="done")
     Move.objects.filter(pk=pk).update(state="cancelled")
     row = moves.move_row(pk)
     assert row is not None and row.percent == 50, "what stays where it was moved to"
-    assert "bar-grey" in cells.move(as_dict(row))["bar"]
+    assert "bar-grey" in cells.move({**as_dict(row), "note_phrase": {}})["bar"]
 
 
 def kinds_said(hub: Hub, kind: str) -> list[dict[str, Any]]:
