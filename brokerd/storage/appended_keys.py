@@ -37,8 +37,11 @@ class AppendedKeys:
     def __init__(self, hashed: HashedKeys, position: int) -> None:
         self.hashed = hashed
         self._entries_per_record = 2 if hashed.header_name else 1
+        self._start_range(position)
+
+    def _start_range(self, position: int) -> None:
         self._entries = array("Q", bytes(ENTRY_BYTES * ENTRIES_FIRST))
-        self._walk = walk_of_appended(hashed, self._entries)
+        self._walk = walk_of_appended(self.hashed, self._entries)
         self._start = self._end = position
         self._last = self._next_offset = 0
 
@@ -67,8 +70,7 @@ class AppendedKeys:
         if self._end > self._start:
             entries = self._entries[: self._walk.count]
             taken = CollectedRange(self._start, self._end, entries, self._last, self._next_offset)
-        self._walk.count = 0
-        self._start = self._end = position
+        self._start_range(position)
         return taken
 
     def _make_space(self, needed: int) -> bool:

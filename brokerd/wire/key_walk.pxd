@@ -62,8 +62,6 @@ cdef long long _number(Bytes data, Py_ssize_t at, Py_ssize_t size) except? -1
 @cython.locals(n="long long", shift=int, byte="long long")
 cdef (long long, Py_ssize_t) _varint(Bytes data, Py_ssize_t p, Py_ssize_t limit) except *
 
-cdef Py_ssize_t _after_varint(Bytes data, Py_ssize_t p, Py_ssize_t limit) except -1
-
 
 @cython.locals(crc="unsigned int", low="unsigned int")
 cdef unsigned int _checksum(Bytes data, Py_ssize_t p, Py_ssize_t end, unsigned int start) except? 0

@@ -19,8 +19,8 @@ ATTRIBUTES_AT: Final = 22
 LAST_DELTA_AT: Final = 23
 COUNT_AT: Final = 57
 RECORDS_AT: Final = 61
-RECORD_BYTES_MIN: Final = 7
 """Positions in a batch: fields of its header (of the attributes the low byte), and the first record."""
+RECORD_BYTES_MIN: Final = 7
 LENGTH_OVERHEAD: Final = 12
 MAGIC: Final = 2
 COMPRESSION_OR_CONTROL: Final = 0x27
@@ -249,15 +249,6 @@ def _varint(data: Buffer, p: int, limit: int) -> tuple[int, int]:
         if byte < 0x80:
             return n, p
         shift += 7
-    raise NotCollected
-
-
-def _after_varint(data: Buffer, p: int, limit: int) -> int:
-    """The position after the varint at position `p`. Raises NotCollected at `limit`."""
-    while p < limit:
-        if data[p] < 0x80:
-            return p + 1
-        p += 1
     raise NotCollected
 
 

@@ -30,25 +30,6 @@ MESSAGES = "messages"
 """`live_shapes.MessagesUpdate`: topics whose values of half messages, delayed messages or dead letters changed."""
 MOVES = "moves"
 """`live_shapes.MovesUpdate`: moves that changed."""
-MOVE_KEYS = (
-    "id",
-    "state",
-    "parts",
-    "parts_ended",
-    "parts_rejected",
-    "bytes_total",
-    "bytes_done",
-    "bytes_per_s",
-    "percent",
-    "eta_s",
-    "needs_bytes_per_s",
-    "waits_for",
-    "throttle_bytes_per_s",
-    "producers_p99_ms",
-    "note",
-    "can",
-)
-"""Fields of a move's row (`selectors.moves.MoveRow`) in an update."""
 CHANGES = "changes"
 """`live_shapes.ChangesUpdate`: the newest change, and the number of pending changes."""
 ARCHIVES = "archives"

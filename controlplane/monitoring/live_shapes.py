@@ -193,8 +193,7 @@ class MessagesUpdate(TypedDict):
 
 
 class MoveShape(TypedDict):
-    """Fields of `selectors.moves.MoveRow` (`live_events.MOVE_KEYS`). `eta_s`: (soonest, latest) in seconds. `note_phrase`: as stored
-    (`domain.phrases`)."""
+    """Fields of `selectors.moves.MoveRow`. `eta_s`: (soonest, latest) in seconds. `note_phrase`: as stored (`domain.phrases`)."""
 
     id: int
     state: str

@@ -6,6 +6,7 @@ Invariant: an update is sent only if it contains a change. Values come from memo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
@@ -26,12 +27,38 @@ from controlplane.monitoring.samples import BROKER_RATES, MetricsCache, SampleCh
 from controlplane.monitoring.share_group_lag import ShareGroupLag
 from controlplane.selectors.topic_configs import min_insync
 
+if TYPE_CHECKING:
+    from controlplane.selectors.moves import MoveRow
+
 PARTITIONS_PER_UPDATE = 500
 """Partitions in one update. Larger changes are split, so that no browser stalls."""
 
 
 MOVES_FOLLOWED, JOBS_FOLLOWED = 50, 20
 """The newest moves and jobs, whose every change is published. Older ones are published while they run or when their state changes."""
+
+
+def move_shape(row: MoveRow) -> live_shapes.MoveShape:
+    """The update of a move."""
+    return {
+        "id": row.id,
+        "state": row.state,
+        "parts": row.parts,
+        "parts_ended": row.parts_ended,
+        "parts_rejected": row.parts_rejected,
+        "bytes_total": row.bytes_total,
+        "bytes_done": row.bytes_done,
+        "bytes_per_s": row.bytes_per_s,
+        "percent": row.percent,
+        "eta_s": row.eta_s,
+        "needs_bytes_per_s": row.needs_bytes_per_s,
+        "waits_for": row.waits_for,
+        "throttle_bytes_per_s": row.throttle_bytes_per_s,
+        "producers_p99_ms": row.producers_p99_ms,
+        "note": row.note,
+        "note_phrase": phrase_to_json(row.note),
+        "can": row.can,
+    }
 
 
 class LivePublisher:
@@ -132,11 +159,7 @@ class LivePublisher:
             rows = moves.move_rows(touched)
             standings: dict[object, object] = {("standing", r.id): (r.state, r.waits_for) for r in rows}
             listed = any(self._published.get(key) != standing for key, standing in standings.items())
-            shapes = [
-                {k: getattr(r, k) for k in live_events.MOVE_KEYS} | {"note_phrase": phrase_to_json(r.note)}
-                for r in rows
-            ]
-            self._hub.publish(live_events.MOVES, {"moves": shapes, "listed": listed})
+            self._hub.publish(live_events.MOVES, {"moves": [move_shape(r) for r in rows], "listed": listed})
             self._published.update((("move", pk), versions[pk]) for pk in touched)
             self._published.update(standings)
         self._transition = newest

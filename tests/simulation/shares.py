@@ -162,7 +162,10 @@ def judge_letters(cluster: Cluster, checker: ShareChecker, counted: list[ShareDe
 
 def end_deliveries(cluster: Cluster, members: Iterable[ShareMember]) -> None:
     """Run until the delivery of every record has ended and the replicas are equal. The members stop."""
-    finished = lambda: all(stored_start(cluster, p) == end for p, end in ends(cluster).items())  # noqa: E731
+
+    def finished() -> bool:
+        return all(stored_start(cluster, p) == end for p, end in ends(cluster).items())
+
     cluster.until(finished, RECOVERY_S_MAX, "the end of all deliveries")
     for member in members:
         member.stopped = True

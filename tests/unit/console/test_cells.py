@@ -25,10 +25,9 @@ from controlplane.models import (
 from controlplane.monitoring import live_events
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import Difference
-from controlplane.monitoring.publisher import LivePublisher
+from controlplane.monitoring.publisher import LivePublisher, move_shape
 from controlplane.monitoring.samples import MetricsCache
 from controlplane.selectors import moves, overview, partitions
-from controlplane.selectors.common import as_dict
 from controlplane.services import moves as moves_service
 from controlplane.services.move_planning import parse_scope
 from tests.unit.console.test_pages import PAGES
@@ -235,13 +234,13 @@ def test_a_move_that_was_rolled_back_has_no_full_bar(world: World) -> None:
     Move.objects.filter(pk=pk).update(state="rolled_back")
     row = moves.move_row(pk)
     assert row is not None and row.percent is None
-    shown = cells.move({**as_dict(row), "note_phrase": {}})
+    shown = cells.move(move_shape(row))
     assert "progress" not in shown["bar"] and "100" not in shown["percent"]
     MovePartition.objects.filter(move_id=pk, partition=0).update(state="done")
     Move.objects.filter(pk=pk).update(state="cancelled")
     row = moves.move_row(pk)
     assert row is not None and row.percent == 50, "what stays where it was moved to"
-    assert "bar-grey" in cells.move({**as_dict(row), "note_phrase": {}})["bar"]
+    assert "bar-grey" in cells.move(move_shape(row))["bar"]
 
 
 def kinds_said(hub: Hub, kind: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 
 from console import cells
 from controlplane.domain.compare import StoredComparison, equal_text
-from controlplane.domain.phrases import phrase_to_json, sentence
+from controlplane.domain.phrases import sentence
 from controlplane.models import (
     Alert,
     AlertEntry,
@@ -27,7 +27,7 @@ from controlplane.models import (
     RestartStep,
 )
 from controlplane.models.change import Outcome
-from controlplane.monitoring import live_events
+from controlplane.monitoring.publisher import move_shape
 from controlplane.selectors import moves as move_selectors
 from controlplane.services import alerts, move_worker, moves, proposals
 from controlplane.services.move_planning import parse_scope
@@ -152,11 +152,11 @@ def test_the_notes_of_partitions_and_moves_are_translated(world: World, operator
     assert shown.count(failed) == 2, "the note, and the timeline"
     assert '<td class="wide sub" lang="">Stop</td>' in shown, "a comment of a user is not a text of the catalogue"
     (row,) = move_selectors.move_rows([move.pk])
-    live = {k: getattr(row, k) for k in live_events.MOVE_KEYS} | {"note_phrase": phrase_to_json(row.note)}
+    live = move_shape(row)
     with translation.override("zh-hans"):
-        assert cells.move(live)["note"] == failed  # type: ignore[arg-type]
+        assert cells.move(live)["note"] == failed
     with translation.override("en"):
-        assert cells.move(live)["note"] == move.note  # type: ignore[arg-type]
+        assert cells.move(live)["note"] == move.note
     assert Change.objects.filter(verb="move.failed").get().detail == move.note
 
 
