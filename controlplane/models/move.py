@@ -150,7 +150,9 @@ def _read_comparison(stored: JsonObject) -> StoredComparison:
 
 
 def _comparison_json(value: StoredComparison) -> JsonObject:
-    """With the phrase of the text, for other languages."""
+    """With the phrase of the text, for other languages. Raises TypeError."""
+    if not isinstance(value, StoredComparison):
+        raise TypeError(f"{value!r} is not a StoredComparison")
     stored = codec.encode(value)
     assert isinstance(stored, dict)
     phrase = phrase_to_json(value.text)
