@@ -137,7 +137,7 @@ def test_a_tiered_part_waits_for_copies_and_then_joins_without_a_hand_over(move:
         ({"leader": None}, StallCause.SOURCE_DOWN, "no leader"),
         ({"tail_start": None}, "", "has not reported the start offset"),
         ({"lags": {}}, "", "broker 3 has not started"),
-        ({"lags": {3: tail.IN_STEP_RECORDS + 1}}, "", f"broker 3 lacks {tail.IN_STEP_RECORDS + 1} records"),
+        ({"lags": {3: tail.IN_STEP_RECORDS + 1}}, "", f"broker 3 lacks {tail.IN_STEP_RECORDS + 1:,} records"),
     ],
 )
 def test_a_part_that_cannot_join_the_isr_has_the_reason_for_its_wait(
