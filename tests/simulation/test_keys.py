@@ -206,7 +206,7 @@ def a_new_leader_answers_at_once(patch: pytest.MonkeyPatch) -> None:
     [
         (the_last_entry_is_left_out, 1),
         (an_index_of_another_header_is_used, 29),
-        (a_truncated_segment_keeps_its_index, 5),
+        (a_truncated_segment_keeps_its_index, 1),
         (the_last_entry_of_a_part_is_left_out, 1),
         (a_truncated_segment_keeps_the_part_of_its_index, 10),
         (the_last_collected_entry_is_left_out, 1),
