@@ -134,15 +134,14 @@ class MetricsCache:
 
     # -- memory --------------------------------------------------------------------------------------------------------
     def take(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> SampleChanges:
-        """Apply the responses of one round. `failed`: brokers without a response."""
+        """Apply the responses of one round. `failed`: live brokers without a response. A broker that is down is never asked, so its metrics end here."""
         changed = SampleChanges()
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
-        for broker_id in failed:
-            self.answered[broker_id] = False
-            self.traffic.forget(broker_id)
-            self.requests.forget(broker_id)
-            self.refusals.forget(broker_id)
-            self.refused_clients.forget(broker_id)
+        samples = [s for s in samples if image.alive(s.broker_id)]
+        silent = {*failed, *(b for b, state in image.brokers.items() if not state.alive)}
+        newly_silent = any(self.answered.get(b) is not False for b in silent)
+        for broker_id in silent:
+            self._forget_broker(broker_id)
         for sample in samples:
             self.answered[sample.broker_id] = True
             for key, value in sample.offsets.items():
@@ -172,7 +171,7 @@ class MetricsCache:
             self.requests.take(sample)
             self.refusals.take(sample)
             self.refused_clients.take(sample)
-        if failed or any(s.traffic is not None for s in samples):
+        if newly_silent or any(s.traffic is not None for s in samples):
             changed.traffic = self.traffic.sum_up(leaders)
         self._forget_gone(leaders, changed)
         self._take_topics(leaders, changed, now_ms)
@@ -190,6 +189,14 @@ class MetricsCache:
         )
         self.share_lags.forget(changed.share_groups_gone)
         return changed
+
+    def _forget_broker(self, broker_id: int) -> None:
+        """The broker did not answer. Its sizes stay as last reported."""
+        self.answered[broker_id] = False
+        self.traffic.forget(broker_id)
+        self.requests.forget(broker_id)
+        self.refusals.forget(broker_id)
+        self.refused_clients.forget(broker_id)
 
     def _facts(self, image: Image) -> Callable[[Key], PartitionFacts | None]:
         for_all = _dynamic(image, ALL_BROKERS)

@@ -142,6 +142,34 @@ def test_rates_of_bytes_become_rows(world: World) -> None:
     assert list(rates.all()) == [(None,) * 4, (0, 0, 0, 0)], "unknown is not zero"
 
 
+def test_the_rates_of_a_dead_broker_end_and_are_not_added_to_those_of_the_new_leader(world: World) -> None:
+    """The controller sees the death of a broker before a round of samples times out, so no round reports it as failed."""
+    world.topic("flights", (1, 2))
+    metrics = MetricsCache()
+
+    def take(broker_id: int, at_ms: int, bytes_in: int) -> None:
+        sample = BrokerSample(
+            broker_id, at_ms, {F0: (0, 100)}, {F0: (700, 0)}, traffic={F0: TrafficCounters(bytes_in, 0, 0, 0)}
+        )
+        metrics.write(metrics.take([sample], {}, world.image, at_ms), world.projection, world.image)
+
+    take(1, 0, 0)
+    take(1, 10_000, 20_000)
+    sampled_at = Broker.objects.get(broker_id=1).sampled_at
+    world.put("flights", 0, leader=2)
+    world.down(1)
+    take(2, 11_000, 0)
+    take(2, 21_000, 30_000)
+    dead = Broker.objects.get(broker_id=1)
+    assert (dead.answered, dead.bytes_in_per_s, dead.sampled_at) == (False, None, sampled_at)
+    assert dead.size_bytes == 700, "the last known size"
+    assert ObservedPartition.objects.get().bytes_in_per_s == ObservedTopic.objects.get().bytes_in_per_s == 3_000
+    restarted = MetricsCache()
+    Broker.objects.filter(broker_id=1).update(answered=True, bytes_in_per_s=2_000)
+    restarted.write(restarted.take([], {}, world.image, 22_000), world.projection, world.image)
+    assert Broker.objects.get(broker_id=1).bytes_in_per_s is None, "the monitor was not running when the broker died"
+
+
 def test_metrics_of_requests_become_rows_and_end_with_the_answers(world: World) -> None:
     metrics = MetricsCache()
     for at_ms in (0, 10_000):
