@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from console import exports
 from console.forms import DrainForm
 from console.history_charts import page_charts
+from console.next_steps import buttons
 from console.panels import lazy
 from console.texts import gettext_lazy
 from console.views.actions import ImmediateAction, run_immediately
@@ -27,6 +28,7 @@ from controlplane.domain.history import METRICS, HistorySubject
 from controlplane.domain.scope import DrainScope
 from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, forecasts, restarts
+from controlplane.selectors.next_steps import start_broker
 from controlplane.selectors.visibility import limited
 from controlplane.services import Rejected, moves
 from controlplane.services import brokers as services
@@ -93,6 +95,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "page": found,
         "q": query,
         "verdict": lazy(brokers.safe_to_restart, broker_id),
+        "steps": lazy(lambda: list(buttons(start_broker(broker_id), request.user))),
         "drain": lazy(brokers.drain_state, broker_id),
         "demote_label": _("Move leadership off ({leaders})").format(leaders=row.leaders),
         "drain_label": _("Drain ({replicas} replicas)").format(replicas=row.replicas),

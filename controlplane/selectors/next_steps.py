@@ -104,6 +104,11 @@ def _process(name: str, label: str) -> list[NextStep]:
     return [NextStep(StepKind.START_PROCESS, f"Start {label}", [name])]
 
 
+def start_broker(broker_id: int) -> list[NextStep]:
+    """The start of the broker's process; empty if it runs, or if another service manager than `weir up` starts it."""
+    return _process(f"broker-{broker_id}", f"broker {broker_id}")
+
+
 def _no_controller(_: AlertRow) -> list[NextStep]:
     names = supervisor.stopped_names(settings.WEIR.data_dir, "controller-")
     return [NextStep(StepKind.START_PROCESS, f"Start {name.replace('-', ' ')}", [name]) for name in names]
@@ -112,7 +117,7 @@ def _no_controller(_: AlertRow) -> list[NextStep]:
 def _broker_down(a: AlertRow) -> list[NextStep]:
     """A drain is the last step, because it copies all replicas, and most brokers start again."""
     drain = NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])
-    return [*_process(f"broker-{a.subject}", f"broker {a.subject}"), *_broker(a), drain]
+    return [*start_broker(int(a.subject)), *_broker(a), drain]
 
 
 def _broker(a: AlertRow) -> list[NextStep]:

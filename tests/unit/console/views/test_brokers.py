@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from django.test import Client
 
 from controlplane.models import Broker, Change, Move
+from controlplane.selectors import next_steps
 from tests.unit.controlplane.forecast_runs import finished_run
 from tests.unit.controlplane.world import World
 
@@ -70,3 +72,15 @@ def test_requests_by_api_are_a_table_and_charts(seeded: dict[str, Any], viewer: 
     chosen = viewer.get("/brokers/1/?api=Produce&range=6h").content.decode()
     assert 'data-chart="broker_api:1:Produce|errors_per_s"' in chosen and "FetchConsumer|p99_ms" not in chosen
     assert "Produce · Requests per second" in chosen
+
+
+def test_the_page_of_a_dead_broker_starts_its_process_and_does_not_restart_it(
+    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Restart this broker" in operator.get("/brokers/1/").content.decode()
+    Broker.objects.filter(broker_id=1).update(alive=False)
+    page = operator.get("/brokers/1/").content.decode()
+    assert "start brokerd on its host" in page and "Restart this broker" not in page
+    monkeypatch.setattr(next_steps.supervisor, "is_kept_stopped", lambda folder, name: name == "broker-1")
+    page = operator.get("/brokers/1/").content.decode()
+    assert "/start/process/broker-1/" in page and "start brokerd on its host" not in page
