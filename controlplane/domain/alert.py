@@ -153,6 +153,8 @@ RULES = (
          "Compare Audit log, unknown, with the cluster, then repeat the change or leave it."),
 )  # fmt: skip
 """All alerts that are computed from rows, in the order of severity. `selectors.alerts` adds MONITOR_SILENT."""
+KINDS_IN_ORDER = tuple(dict.fromkeys(rule.kind for rule in RULES))
+"""The kinds in the order of lists of alerts: first what makes data unavailable."""
 
 THRESHOLD_KINDS: dict[ThresholdName, tuple[AlertKind, ...]] = {
     ThresholdName.DISK_FREE_LOW: (AlertKind.DISK_LOW,),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from controlplane.domain.alert import KINDS_IN_ORDER
 from controlplane.domain.alert_types import AlertKind, Severity
 
 CAUSE_LATE_S = 60.0
@@ -119,7 +120,8 @@ def causes(alerts: Sequence[OpenAlert]) -> dict[int, int]:
 
 
 def incidents(alerts: Sequence[OpenAlert]) -> list[Incident]:
-    """The open incidents, most severe first, then oldest first."""
+    """The open incidents, most severe first, then in the order of the kinds of their causes, as in the list of alerts, then oldest first. So a broker
+    that is down is above a group that fell behind an hour ago."""
     by_id = {a.id: a for a in alerts}
     explained = causes(alerts)
     effects: dict[int, list[OpenAlert]] = {a.id: [] for a in alerts if a.id not in explained}
@@ -130,7 +132,9 @@ def incidents(alerts: Sequence[OpenAlert]) -> list[Incident]:
         others.sort(key=_order)
         gravest = min((by_id[cause], *others), key=_order).severity
         found.append(Incident(cause, tuple(a.id for a in others), gravest))
-    return sorted(found, key=lambda i: (i.severity is not Severity.AT_RISK, by_id[i.cause].since_s, i.cause))
+    return sorted(
+        found, key=lambda i: (i.severity is not Severity.AT_RISK, _rank(by_id[i.cause]), _order(by_id[i.cause]))
+    )
 
 
 def root(alert_id: int, explained: dict[int, int]) -> int:
@@ -138,6 +142,11 @@ def root(alert_id: int, explained: dict[int, int]) -> int:
     while alert_id in explained:
         alert_id = explained[alert_id]
     return alert_id
+
+
+def _rank(a: OpenAlert) -> int:
+    """Place of the kind in the list of alerts. A silent monitor is above all others."""
+    return KINDS_IN_ORDER.index(a.kind) if a.kind in KINDS_IN_ORDER else -1
 
 
 def _order(a: OpenAlert) -> tuple[bool, float, int]:

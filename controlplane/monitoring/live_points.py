@@ -84,6 +84,8 @@ def _values(kind: str, data: Mapping[str, Any]) -> Iterator[tuple[HistorySubject
 def _broker(b: dict[str, Any]) -> dict[str, Any]:
     out = b["replicas_out_of_sync"]
     found = {"replicas_in_sync": b["replicas"] - out, "replicas_out_of_sync": out}
-    if b.get("total_bytes") is not None and b.get("free_bytes") is not None and b.get("answered"):
+    if not b.get("answered"):
+        return {**found, "size_bytes": None}  # the last known size is no new point
+    if b.get("total_bytes") is not None and b.get("free_bytes") is not None:
         found["disk_used_bytes"] = b["total_bytes"] - b["free_bytes"]
     return found

@@ -10,7 +10,7 @@ from django.db.models import Case, Count, Q, QuerySet, Value, When
 from django.utils import timezone
 from django_filters import rest_framework as filters
 
-from controlplane.domain.alert import RULES, brief, stored_texts
+from controlplane.domain.alert import KINDS_IN_ORDER, brief, stored_texts
 from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.phrases import Phrase, TranslatableText
@@ -60,9 +60,8 @@ SILENCE_ID = 0
 """Number of the alert of a silent monitor, which has no row."""
 SILENCE_COLUMNS = {"ends_at": "ends_at", "kind": "kind", "starts_at": "starts_at", "actor": "actor"}
 COLUMNS = {"since": "since", "severity": "gravity", "kind": "kind", "ended_at": "ended_at"}
-ORDER = tuple(r.kind for r in RULES)
-GRAVITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(ORDER))) + Case(
-    *(When(kind=name, then=Value(place)) for place, name in enumerate(ORDER)), default=Value(0)
+GRAVITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + Case(
+    *(When(kind=name, then=Value(place)) for place, name in enumerate(KINDS_IN_ORDER)), default=Value(0)
 )
 """Sort key: by severity, then in the order of the table of kinds. So a partition without a leader is above a disk that fills up, whichever alert started
 first."""

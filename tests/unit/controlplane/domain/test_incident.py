@@ -32,7 +32,7 @@ def test_the_incident_is_as_severe_as_its_gravest_effect() -> None:
     down, offline = alert(1, K.BROKER_DOWN, "broker:2"), alert(2, K.PARTITIONS_OFFLINE, "broker:2", grave=True)
     lost = alert(3, K.GROUP_DATA_LOST, "group:x", since=-500, grave=True)
     found = incidents([down, offline, lost])
-    assert [(i.cause, i.severity) for i in found] == [(3, Severity.AT_RISK), (1, Severity.AT_RISK)]
+    assert [(i.cause, i.severity) for i in found] == [(1, Severity.AT_RISK), (3, Severity.AT_RISK)]
 
 
 def test_a_lost_zookeeper_explains_outdated_data_and_alerts_that_need_a_controller() -> None:
@@ -63,6 +63,12 @@ def test_a_group_that_was_behind_before_a_broker_failed_is_an_incident_of_its_ow
     before = alert(3, K.GROUP_FALLING_BEHIND, "group:b", "broker:2", since=1000 - LAG_CAUSE_LATE_S - 1)
     retention = alert(4, K.GROUP_RETENTION, "group:b", "broker:2", since=1000 - LAG_CAUSE_LATE_S - 1)
     assert causes([down, late, before, retention]) == {2: 1, 4: 3}
+
+
+def test_a_dead_broker_is_above_a_group_that_fell_behind_earlier() -> None:
+    behind, down = alert(1, K.GROUP_FALLING_BEHIND, "group:a", since=1), alert(2, K.BROKER_DOWN, "broker:2", since=9)
+    offline = alert(3, K.PARTITIONS_OFFLINE, "broker:1", since=20, grave=True)
+    assert [i.cause for i in incidents([behind, down, offline])] == [3, 2, 1]
 
 
 def test_a_slow_disk_is_measured_later_than_the_lag_that_it_causes() -> None:

@@ -50,7 +50,9 @@ def test_brokers_and_partitions() -> None:
     assert of("brokers", {"brokers": [broker]}) == known
     space = {"total_bytes": 10, "free_bytes": 4, "answered": True}
     assert of("brokers", {"brokers": [{**broker, **space}]}) == {**known, ("broker:1", "disk_used_bytes"): 6}
-    assert ("broker:1", "disk_used_bytes") not in of("brokers", {"brokers": [{**broker, **space, "answered": False}]})
+    silent = {**broker, **space, "size_bytes": 9, "answered": False}
+    assert of("brokers", {"brokers": [silent]}) == known, "the last known values are no new points"
+    assert of("brokers", {"brokers": [{**silent, "answered": True}]})["broker:1", "size_bytes"] == 9
     assert of("partitions", {"topic": "t", "partitions": [{"index": 0, "isr": [1, 2], "size_bytes": 7}]}) == {
         ("partition:t:0", "size_bytes"): 7,
         ("partition:t:0", "replicas_in_sync"): 2,
