@@ -78,7 +78,8 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
         final = PartState.REVERTED if part.going_back else PartState.DONE
         return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="", cause="")
     missing = sorted(set(part.desired_replicas) - set(observed.isr))
-    note = sentence(texts.WAITS_FOR_BROKERS, brokers=missing) if missing else sentence(texts.WAITS_FOR_LEADER)
+    brokers = ", ".join(map(str, missing))
+    note = sentence(texts.WAITS_FOR_BROKERS, brokers=brokers) if missing else sentence(texts.WAITS_FOR_LEADER)
     step = PartStep(part.id, PartState.VERIFYING, bytes_total=total, bytes_done=copied, note=note, cause="")
     return step if _is_change(part, step) else None
 

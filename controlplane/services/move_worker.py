@@ -332,8 +332,9 @@ def _measurements(move: Move, steps: types.Steps, now: float) -> dict[str, objec
     sample = progress.Sample(now, max(0, total - done), done, large if sums["larges"] else None)
     samples = progress.add_sample(samples, sample)
     end = None
-    if steps.needs is None:
-        open_parts = move.parts.exclude(state__in=types.ENDED)
+    open_parts = move.parts.exclude(state__in=types.ENDED)
+    blocked = open_parts.exclude(cause="").exists()  # its end depends on its operator
+    if steps.needs is None and not blocked:
         end = progress.ends_in(
             samples, now, throttle=move.throttle_bytes_per_s, busiest=_busiest(move), parts_left=open_parts.count()
         )

@@ -85,3 +85,10 @@ def test_speed_and_eta_are_computed_from_size_samples(world: World, monkeypatch:
     assert row.eta_s[0] < 35 < row.eta_s[1]
     (part,) = selectors.move_parts(move.pk).rows
     assert (part.bytes_done, part.bytes_total, part.cause) == (300_000, 1_000_000, "")
+    world.down(3)
+    for seconds in (20, 25):
+        monkeypatch.setattr(move_worker.time, "time", lambda at=now + seconds: at)
+        advance(move)
+    row = selectors.move_row(move.pk)
+    assert row is not None and row.eta_s is None, "nobody knows when the target starts again"
+    assert [p.cause for p in selectors.move_parts(move.pk).rows] == ["target_down"]
