@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
+from console.vocabulary import translated, word_text
 from controlplane.domain import scram_users as rules
 from controlplane.domain.access import AclPattern
 from controlplane.domain.acl_templates import TEMPLATES, AclTemplate, TemplateField
@@ -123,7 +124,7 @@ class AclTemplateForm(WeirForm):
     """A template, its values, and for whom. Which values a template needs is checked by the service."""
 
     template = forms.ChoiceField(
-        choices=[(t.value, t.replace("_", " ")) for t in AclTemplate], initial=AclTemplate.CONSUMER.value
+        choices=[(t.value, gettext_lazy(word_text(t))) for t in AclTemplate], initial=AclTemplate.CONSUMER.value
     )
     principal = forms.CharField(
         max_length=255,
@@ -146,7 +147,7 @@ class AclTemplateForm(WeirForm):
         super().__init__(data, **options)
         for field in TemplateField:
             users = [info.template for info in TEMPLATES.values() if field in info.fields]
-            names = ", ".join(name.replace("_", " ") for name in users)
+            names = ", ".join(translated(word_text(name)) for name in users)
             self.fields[field.value].help_text = _("Templates: {names}.").format(names=names)
             self.fields[field.value].widget.attrs["data-when"] = f"template={'|'.join(users)}"
 

@@ -20,7 +20,6 @@ from console import cluster_cells, message_cells, record_links
 from console import fragments as f
 from console.texts import gettext_lazy
 from console.vocabulary import translated
-from controlplane.domain.phrases import with_phrase
 from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.monitoring.live_events import LiveUpdate
@@ -31,6 +30,7 @@ from controlplane.selectors.partitions import (  # type: ignore[attr-defined]
     replicas_owed,
 )
 from controlplane.selectors.topics import health_of
+from weir_common.phrases import with_phrase
 
 
 @dataclass(slots=True)

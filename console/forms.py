@@ -29,7 +29,13 @@ INPUT_FORMATS = [
     (f.value, label)
     for f, label in zip(
         InputFormat,
-        ("text", gettext_lazy("JSON, checked"), "hex", "Base64", gettext_lazy("JSON, encoded as MessagePack")),
+        (
+            gettext_lazy("text"),
+            gettext_lazy("JSON, checked"),
+            "hex",
+            "Base64",
+            gettext_lazy("JSON, encoded as MessagePack"),
+        ),
         strict=True,
     )
 ]

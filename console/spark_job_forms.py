@@ -54,7 +54,7 @@ def _field(p: Parameter) -> forms.Field:
     if p.type is ParameterType.BOOLEAN:
         return forms.BooleanField(required=False, **shared)
     if p.type is ParameterType.INTEGER:
-        label = f"{translated(p.label)}, {p.unit}" if p.unit else translated(p.label)
+        label = f"{translated(p.label)}, {translated(p.unit)}" if p.unit else translated(p.label)
         number = forms.NumberInput(attrs={"class": "short"})
         return forms.IntegerField(required=False, widget=number, **{**shared, "label": label})
     if p.type is ParameterType.CHOICE:

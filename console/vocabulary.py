@@ -18,6 +18,7 @@ from controlplane.domain import (
     anomaly,
     balance_types,
     cluster_document,
+    cron,
     delayed_messages,
     external_login,
     healing,
@@ -34,7 +35,8 @@ from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.login_advice import LOGIN_ADVICE
-from controlplane.domain.phrases import Phrase, TranslatableText, render
+from controlplane.domain.masking import MaskTarget
+from controlplane.domain.produce import CopyTimestamp
 from controlplane.domain.progress import StallCause
 from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.window import DAYS
@@ -61,6 +63,7 @@ from controlplane.services import (
     transactions,
 )
 from weir_common import spark_jobs
+from weir_common.phrases import Phrase, TranslatableText, render
 
 LISTED = (
     "ACLs",
@@ -253,9 +256,10 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((label, "") for label in (delayed_messages.OVERDUE, delayed_messages.LATER, "Stop", "Resume"))
     yield from ((template.doc, "") for template in TEMPLATES.values())
     yield from ((word_text(name), "") for name in TEMPLATES)
+    yield from ((name, "") for name, *_ in cron.FIELDS)
     for job in spark_jobs.KINDS.values():
         yield from ((job.title, ""), (job.summary, ""))
-        yield from ((text, "") for p in job.parameters for text in (p.label, p.help))
+        yield from ((text, "") for p in job.parameters for text in (p.label, p.help, p.unit) if text)
     yield from ((word, "") for word in (*DAYS, *FIELD_LABELS, *OTHER))
     yield from ((singular(what), what) for what in LISTED)
 
@@ -304,6 +308,8 @@ WORDS = (
     *alert_thresholds.ThresholdScope,
     *alert_thresholds.ThresholdUnit,
     *anomaly.Baseline,
+    *CopyTimestamp,
+    *MaskTarget,
 )
 """Kinds and states that are shown as words."""
 

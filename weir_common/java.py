@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from weir_common.phrases import sentence
+
 JAVA_VERSION_MIN = 17
 
 
@@ -30,8 +32,12 @@ def find_java() -> Path:
         if _version(candidate) >= JAVA_VERSION_MIN:
             return candidate
     raise JavaMissing(
-        f"Java {JAVA_VERSION_MIN} or later was not found (searched: {', '.join(map(str, candidates)) or 'nothing'}). "
-        "Install one (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME."
+        sentence(
+            "Java {version} or later was not found (searched: {searched}). Install one (Debian: apt install openjdk-17-jre-headless) or set "
+            "JAVA_HOME.",
+            version=JAVA_VERSION_MIN,
+            searched=", ".join(map(str, candidates)) or sentence("nothing"),
+        )
     )
 
 

@@ -17,6 +17,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from weir_common.phrases import sentence
+
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FileDescriptor
     from google.protobuf.message import Message
@@ -92,7 +94,7 @@ def load_library(name: str) -> Any:
     except ImportError:
         package = name.partition(".")[0]
         raise SchemaUnavailable(
-            f"The Python package {package} is not installed; install the extra weir[formats]."
+            sentence("The Python package {package} is not installed; install the extra weir[formats].", package=package)
         ) from None
 
 
@@ -104,7 +106,7 @@ def decode_with_schema(data: bytes, schemas: Schemas | None, requested: SchemaTy
     """The schema and the value. Raises DoesNotFit, also for a schema of another type, and SchemaUnavailable."""
     schema = _schema_of(data, schemas)
     if schema.type is not requested:
-        raise DoesNotFit(f"schema ID {schema.id} has the type {schema.type}.")
+        raise DoesNotFit(sentence("schema ID {id} has the type {type}.", id=schema.id, type=schema.type))
     return schema, _decode(schema, data)
 
 
@@ -116,9 +118,9 @@ def decode_registered(data: bytes, schemas: Schemas | None) -> tuple[Schema, Any
 
 def _schema_of(data: bytes, schemas: Schemas | None) -> Schema:
     if schemas is None:
-        raise SchemaUnavailable("No schema registry is configured (WEIR_SCHEMA_REGISTRY_URL).")
+        raise SchemaUnavailable(sentence("No schema registry is configured (WEIR_SCHEMA_REGISTRY_URL)."))
     if not has_schema_id(data):
-        raise DoesNotFit("it does not start with a zero byte and a schema ID.")
+        raise DoesNotFit(sentence("it does not start with a zero byte and a schema ID."))
     (schema_id,) = struct.unpack(">I", data[1:HEADER_BYTES])
     return schemas.schema(schema_id)
 
@@ -130,11 +132,17 @@ def _decode(schema: Schema, data: bytes) -> Any:
     return _protobuf(schema, data) if schema.type is SchemaType.PROTOBUF else _json(payload)
 
 
+def _mismatch(schema: Schema, error: Exception) -> DoesNotFit:
+    return DoesNotFit(
+        sentence("the bytes do not match schema ID {id} ({error}).", id=schema.id, error=type(error).__name__)
+    )
+
+
 def _json(payload: bytes) -> Any:
     try:
         return json.loads(payload)
     except (ValueError, RecursionError):
-        raise DoesNotFit("the bytes after the schema ID are not JSON.") from None
+        raise DoesNotFit(sentence("the bytes after the schema ID are not JSON.")) from None
 
 
 def _avro(schema: Schema, payload: bytes) -> Any:
@@ -142,9 +150,9 @@ def _avro(schema: Schema, payload: bytes) -> Any:
     try:
         value = load_library("fastavro").schemaless_reader(source, parsed, None)
     except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types for bytes that do not match.
-        raise DoesNotFit(f"the bytes do not match schema ID {schema.id} ({type(error).__name__}).") from None
+        raise _mismatch(schema, error) from None
     if source.read(1):
-        raise DoesNotFit(f"more bytes follow the value of schema ID {schema.id}.")
+        raise DoesNotFit(sentence("more bytes follow the value of schema ID {id}.", id=schema.id))
     return value
 
 
@@ -158,7 +166,9 @@ def avro_types(schema: Schema) -> tuple[Any, dict[str, Any]]:
             fastavro.parse_schema(json.loads(text), named_schemas=named)
         return fastavro.parse_schema(json.loads(schema.text), named_schemas=named), named
     except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
-        raise SchemaUnavailable(f"Schema ID {schema.id} is not a valid Avro schema ({type(error).__name__}).") from None
+        raise SchemaUnavailable(
+            sentence("Schema ID {id} is not a valid Avro schema ({error}).", id=schema.id, error=type(error).__name__)
+        ) from None
 
 
 def protobuf_message(schema: Schema, data: bytes) -> tuple[type[Message], bytes]:
@@ -174,7 +184,7 @@ def _protobuf(schema: Schema, data: bytes) -> Any:
         message.ParseFromString(rest)
         return json_format.MessageToDict(message, preserving_proto_field_name=True)
     except Exception as error:  # noqa: BLE001 - DecodeError, and TypeError for an unknown type in an Any.
-        raise DoesNotFit(f"the bytes do not match schema ID {schema.id} ({type(error).__name__}).") from None
+        raise _mismatch(schema, error) from None
 
 
 def _message_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
@@ -183,7 +193,7 @@ def _message_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
     if count == 0:
         return (0,), payload[at:]
     if not 0 < count <= INDEXES_MAX:
-        raise DoesNotFit("it has no valid list of message indexes.")
+        raise DoesNotFit(sentence("it has no valid list of message indexes."))
     indexes = []
     for _ in range(count):
         index, at = _varint(payload, at)
@@ -202,7 +212,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), at
-    raise DoesNotFit("it has no valid list of message indexes.")
+    raise DoesNotFit(sentence("it has no valid list of message indexes."))
 
 
 @lru_cache(maxsize=PARSED_SCHEMAS_MAX)
@@ -213,7 +223,9 @@ def _message_class(schema: Schema, indexes: tuple[int, ...]) -> type[Message]:
             types = list(types[index].nested_types)
         return protobuf_class(types[indexes[-1]])
     except IndexError:
-        raise DoesNotFit(f"schema ID {schema.id} has no message type {list(indexes)}.") from None
+        raise DoesNotFit(
+            sentence("schema ID {id} has no message type {indexes}.", id=schema.id, indexes=str(list(indexes)))
+        ) from None
 
 
 def protobuf_class(descriptor: Descriptor) -> type[Message]:
@@ -253,11 +265,15 @@ def protobuf_file(schema: Schema) -> FileDescriptor:
         return add(schema.text, "")
     except binascii.Error:
         raise SchemaUnavailable(
-            f"The registry returned schema ID {schema.id} as source text. It must support format=serialized."
+            sentence(
+                "The registry returned schema ID {id} as source text. It must support format=serialized.", id=schema.id
+            )
         ) from None
     except SchemaUnavailable:
         raise
     except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
         raise SchemaUnavailable(
-            f"Schema ID {schema.id} is not a valid Protobuf schema ({type(error).__name__})."
+            sentence(
+                "Schema ID {id} is not a valid Protobuf schema ({error}).", id=schema.id, error=type(error).__name__
+            )
         ) from None

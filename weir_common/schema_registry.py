@@ -17,6 +17,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from weir_common.phrases import sentence
 from weir_common.schema_formats import RegistryUnreachable, Schema, SchemaType, SchemaUnavailable
 
 TIMEOUT_SECONDS = 2.0
@@ -89,7 +90,7 @@ class SchemaRegistryClient:
 
     def registered(self, subject: str, version: int | None) -> Schema:
         """The schema of this version of a subject, None = the latest. Raises SchemaUnavailable."""
-        what = f"subject {subject}" if version is None else f"version {version} of subject {subject}"
+        what = subject_text(subject, version)
         found = self._get(f"{subject_path(subject)}/versions/{version or 'latest'}", what)
         return self.schema(int(found["id"]))
 
@@ -97,17 +98,21 @@ class SchemaRegistryClient:
         return self._clock() < self._unreachable[0]
 
     def _fetch(self, schema_id: int) -> Schema:
-        body = self._get(f"/schemas/ids/{schema_id}", f"schema ID {schema_id}")
+        body = self._get(f"/schemas/ids/{schema_id}", _id_text(schema_id))
         try:
             kind = SchemaType(body.get("schemaType") or SchemaType.AVRO)
         except ValueError:
             raise SchemaUnavailable(
-                f"Schema ID {schema_id} has the unknown type {str(body['schemaType'])[:20]!r}."
+                sentence(
+                    "Schema ID {id} has the unknown type {type}.",
+                    id=schema_id,
+                    type=repr(str(body["schemaType"])[:20]),
+                )
             ) from None
         references: dict[str, str] = {}
         self._follow(body, kind, references)
         if kind is SchemaType.PROTOBUF:
-            body = self._get(f"/schemas/ids/{schema_id}?format=serialized", f"schema ID {schema_id}")
+            body = self._get(f"/schemas/ids/{schema_id}?format=serialized", _id_text(schema_id))
         return Schema(schema_id, kind, str(body.get("schema", "")), tuple(references.items()))
 
     def _follow(self, body: dict[str, Any], kind: SchemaType, schemas: dict[str, str]) -> None:
@@ -117,20 +122,21 @@ class SchemaRegistryClient:
             if name in schemas:
                 continue
             if len(schemas) >= REFERENCES_MAX:
-                raise SchemaUnavailable(f"The schema references more than {REFERENCES_MAX} others.")
+                raise SchemaUnavailable(sentence("The schema references more than {max} others.", max=REFERENCES_MAX))
             path = f"{subject_path(subject)}/versions/{quote(version, safe='')}"
-            inner = self._get(path, f"schema {subject} version {version}")
+            what = sentence("version {version} of subject {subject}", version=version, subject=subject)
+            inner = self._get(path, what)
             schemas[name] = ""  # a schema that references itself ends here
             self._follow(inner, kind, schemas)
             if kind is SchemaType.PROTOBUF:
-                inner = self._get(f"{path}?format=serialized", f"schema {subject} version {version}")
+                inner = self._get(f"{path}?format=serialized", what)
             del schemas[name]
             schemas[name] = str(inner.get("schema", ""))
 
     def _get(self, path: str, what: str) -> dict[str, Any]:
         body = self.request("GET", path, what)
         if not isinstance(body, dict):
-            raise SchemaUnavailable(f"The response for {what} is not a JSON object.")
+            raise SchemaUnavailable(sentence("The response for {what} is not a JSON object.", what=what))
         return body
 
     def request(self, method: str, path: str, what: str, document: object = None) -> Any:
@@ -144,16 +150,20 @@ class SchemaRegistryClient:
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
                 received = response.read(RESPONSE_BYTES_MAX + 1)
             if len(received) > RESPONSE_BYTES_MAX:
-                raise SchemaUnavailable(f"The response for {what} is larger than {RESPONSE_BYTES_MAX} bytes.")
+                raise SchemaUnavailable(
+                    sentence("The response for {what} is larger than {max} bytes.", what=what, max=RESPONSE_BYTES_MAX)
+                )
             return json.loads(received)
         except HTTPError as error:
             if error.code == NOT_FOUND:
-                raise SchemaUnknown(f"The schema registry has no {what}.") from None
+                raise SchemaUnknown(sentence("The schema registry has no {what}.", what=what)) from None
             if error.code in REFUSALS:
                 raise RegistryRefused(_message(error)) from None
-            raise RegistryUnreachable(f"The schema registry answered with status {error.code} for {what}.") from None
+            raise RegistryUnreachable(
+                sentence("The schema registry answered with status {status} for {what}.", status=error.code, what=what)
+            ) from None
         except (OSError, ValueError, RecursionError) as error:
-            reason = f"The schema registry did not answer ({type(error).__name__})."
+            reason = sentence("The schema registry did not answer ({error}).", error=type(error).__name__)
             self._unreachable = (self._clock() + UNREACHABLE_SECONDS, reason)
             raise RegistryUnreachable(reason) from None
 
@@ -172,7 +182,18 @@ def _message(error: HTTPError) -> str:
         body = json.loads(error.read(REFUSAL_BYTES_MAX))
         return str(body["message"])[:REFUSAL_CHARS_MAX]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return f"The schema registry refused the request with status {error.code}."
+        return sentence("The schema registry rejected the request with status {status}.", status=error.code)
+
+
+def subject_text(subject: str, version: int | None = None) -> str:
+    """The subject or its version, in errors."""
+    if version is None:
+        return sentence("subject {subject}", subject=subject)
+    return sentence("version {version} of subject {subject}", version=version, subject=subject)
+
+
+def _id_text(schema_id: int) -> str:
+    return sentence("schema ID {id}", id=schema_id)
 
 
 def subject_path(subject: str) -> str:

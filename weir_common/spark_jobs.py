@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from weir_common.lake import ValueFormat
+from weir_common.phrases import Phrase, sentence
 
 NAMES_MAX = 100
 """Maximum number of topics or tables of one run: one driver reads all of them."""
@@ -170,12 +171,12 @@ KINDS: dict[str, JobKind] = {
                 Parameter(
                     "since",
                     ParameterType.INSTANT,
-                    "From",
+                    "Start time",
                     "Records of this time and later. Empty: from the first one.",
                     "",
                 ),
                 Parameter(
-                    "until", ParameterType.INSTANT, "To", "Records before this time. Empty: to the last one.", ""
+                    "until", ParameterType.INSTANT, "End time", "Records before this time. Empty: to the last one.", ""
                 ),
                 Parameter("key", ParameterType.TEXT, "Key", "Records with this key, as text. Empty: all.", ""),
                 Parameter(
@@ -269,46 +270,82 @@ def parse(kind: JobKind, values: Mapping[str, object]) -> dict[str, ParameterVal
     known = {p.name for p in kind.parameters}
     if unknown := sorted(set(values) - known):
         raise ParameterError(
-            unknown[0], f"{kind.name} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}."
+            unknown[0],
+            sentence(
+                "{kind} has no parameter {name}; it has {known}.",
+                kind=kind.name,
+                name=repr(unknown[0]),
+                known=", ".join(sorted(known)),
+            ),
         )
     return {p.name: _value(p, values.get(p.name, p.default)) for p in kind.parameters}
 
 
 def _value(p: Parameter, value: object) -> ParameterValue:
+    label = Phrase(p.label)
     if value is None:
-        raise ParameterError(p.name, f"{p.label} is required.")
+        raise ParameterError(p.name, sentence("{label} is required.", label=label))
     if p.type in (ParameterType.TOPICS, ParameterType.TABLES):
         names = value.replace(",", " ").split() if isinstance(value, str) else value
         if not isinstance(names, list | tuple) or not all(isinstance(n, str) and n for n in names):
-            raise ParameterError(p.name, f"{p.label} must be a list of names.")
+            raise ParameterError(p.name, sentence("{label} must be a list of names.", label=label))
         names = sorted(set(names))
         if not names and p.default is None:
-            raise ParameterError(p.name, f"{p.label} is required.")
+            raise ParameterError(p.name, sentence("{label} is required.", label=label))
         if len(names) > NAMES_MAX:
-            raise ParameterError(p.name, f"{p.label} has {len(names)} names; the maximum is {NAMES_MAX}.")
+            raise ParameterError(
+                p.name,
+                sentence(
+                    "{label} has {count} names; the maximum is {max}.", label=label, count=len(names), max=NAMES_MAX
+                ),
+            )
         return names
     if p.type is ParameterType.BOOLEAN:
         if not isinstance(value, bool):
-            raise ParameterError(p.name, f"{p.label} must be true or false.")
+            raise ParameterError(p.name, sentence("{label} must be true or false.", label=label))
         return value
     if p.type is ParameterType.INTEGER:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ParameterError(p.name, f"{p.label} must be an integer.")
+            raise ParameterError(p.name, sentence("{label} must be an integer.", label=label))
         if not p.minimum <= value <= p.maximum:
-            raise ParameterError(p.name, f"{p.label} must be from {p.minimum} to {p.maximum}, not {value}.")
+            raise ParameterError(
+                p.name,
+                sentence(
+                    "{label} must be from {minimum} to {maximum}, not {value}.",
+                    label=label,
+                    minimum=p.minimum,
+                    maximum=p.maximum,
+                    value=value,
+                ),
+            )
         return value
     return _text(p, value)
 
 
 def _text(p: Parameter, value: object) -> str:
+    label = Phrase(p.label)
     if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
-        raise ParameterError(p.name, f"{p.label} must be text of at most {TEXT_LENGTH_MAX} characters.")
+        raise ParameterError(
+            p.name, sentence("{label} must be text of at most {max} characters.", label=label, max=TEXT_LENGTH_MAX)
+        )
     if p.type is ParameterType.CHOICE and value not in p.choices:
-        raise ParameterError(p.name, f"{p.label} must be one of {', '.join(p.choices)}, not {value!r}.")
+        raise ParameterError(
+            p.name,
+            sentence(
+                "{label} must be one of {choices}, not {value}.",
+                label=label,
+                choices=", ".join(p.choices),
+                value=repr(value),
+            ),
+        )
     if p.type is ParameterType.INSTANT and value:
         try:
             if datetime.fromisoformat(value).tzinfo is None:
-                raise ParameterError(p.name, f"{p.label} needs a time zone, as in 2026-01-31T08:00:00+00:00.")
+                raise ParameterError(
+                    p.name, sentence("{label} needs a time zone, as in 2026-01-31T08:00:00+00:00.", label=label)
+                )
         except ValueError:
-            raise ParameterError(p.name, f"{p.label} must be a time, as in 2026-01-31T08:00:00+00:00.") from None
+            raise ParameterError(
+                p.name, sentence("{label} must be a time, as in 2026-01-31T08:00:00+00:00.", label=label)
+            ) from None
     return value

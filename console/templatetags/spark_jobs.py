@@ -56,4 +56,4 @@ def parameter_label(name: str, kind: str) -> str:
     if name not in known:
         return word_text(name).capitalize()
     found = known[name]
-    return f"{translated(found.label)}, {found.unit}" if found.unit else translated(found.label)
+    return f"{translated(found.label)}, {translated(found.unit)}" if found.unit else translated(found.label)

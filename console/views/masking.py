@@ -37,7 +37,9 @@ class MaskingRuleForm(WeirForm):
         help_text=gettext_lazy("Name of a topic, with * for any characters: payments.*"),
     )
     target = forms.ChoiceField(
-        label=gettext_lazy("Part"), choices=[(t.value, t.value) for t in MaskTarget], initial=MaskTarget.VALUE
+        label=gettext_lazy("Part"),
+        choices=[(t.value, gettext_lazy(t.value)) for t in MaskTarget],
+        initial=MaskTarget.VALUE,
     )
     field = forms.CharField(
         required=False,

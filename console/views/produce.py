@@ -172,7 +172,7 @@ class CopyForm(WeirForm):
         widget=forms.NumberInput(attrs=SHORT),
         help_text=gettext_lazy("Empty: by the hash of the key (murmur2)."),
     )
-    timestamp = forms.ChoiceField(choices=[(t.value, t.value) for t in CopyTimestamp])
+    timestamp = forms.ChoiceField(choices=[(t.value, gettext_lazy(t.value)) for t in CopyTimestamp])
     comment = comment_field()
 
 

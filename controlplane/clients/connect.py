@@ -19,6 +19,8 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from django.conf import settings
 
+from weir_common.phrases import joined, reason_of, sentence
+
 READ_SECONDS = 2.0
 """Time limit of a request that reads. A page waits for it."""
 
@@ -111,8 +113,8 @@ class ConnectClient:
             except ConnectUnreachable as error:
                 if error.sent and method != "GET":
                     raise
-                reasons.append(str(error))
-        raise ConnectUnreachable(" ".join(dict.fromkeys(reasons)), sent=False)
+                reasons.append(reason_of(error))
+        raise ConnectUnreachable(joined(dict.fromkeys(reasons)), sent=False)
 
     def _send(self, worker: ConnectWorker, method: str, path: str, what: str, body: object) -> object:
         headers = worker.headers | ({} if body is None else {"Content-Type": "application/json"})
@@ -124,31 +126,53 @@ class ConnectClient:
                 received = response.read(RESPONSE_BYTES_MAX + 1)
             if len(received) > RESPONSE_BYTES_MAX:
                 raise ConnectUnavailable(
-                    f"Connect cluster {self.name}: the response for {what} is larger than {RESPONSE_BYTES_MAX} bytes."
+                    sentence(
+                        "Connect cluster {cluster}: the response for {what} is larger than {max} bytes.",
+                        cluster=self.name,
+                        what=what,
+                        max=RESPONSE_BYTES_MAX,
+                    )
                 )
             return json.loads(received) if received.strip() else None
         except HTTPError as error:
             raise self._failure(worker, error, what) from None
         except (OSError, ValueError, RecursionError) as error:
             cause = error.reason if isinstance(error, URLError) and isinstance(error.reason, Exception) else error
-            worker.reason = f"Worker {worker.label} of Connect cluster {self.name} did not answer ({_name(cause)})."
+            worker.reason = sentence(
+                "Worker {worker} of Connect cluster {cluster} did not answer ({error}).",
+                worker=worker.label,
+                cluster=self.name,
+                error=type(cause).__name__,
+            )
             worker.retry_at = self._clock() + UNREACHABLE_SECONDS
             raise ConnectUnreachable(worker.reason, sent=not isinstance(cause, ConnectionRefusedError)) from None
 
     def _failure(self, worker: ConnectWorker, error: HTTPError, what: str) -> ConnectUnavailable:
         message = _message(error)
         if error.code in NOT_CARRIED_OUT:
-            return ConnectUnknown(message or f"Connect cluster {self.name} has no {what}.")
+            missing = sentence("Connect cluster {cluster} has no {what}.", cluster=self.name, what=what)
+            return ConnectUnknown(message or missing)
         if error.code in REFUSALS:
-            return ConnectRefused(message or f"Connect cluster {self.name} refused the request ({error.code}).")
+            rejected = sentence(
+                "Connect cluster {cluster} rejected the request ({status}).", cluster=self.name, status=error.code
+            )
+            return ConnectRefused(message or rejected)
         if error.code == HTTPStatus.UNAUTHORIZED:
             return ConnectRefused(
-                f"Worker {worker.label} of Connect cluster {self.name} refused user and password (401)."
+                sentence(
+                    "Worker {worker} of Connect cluster {cluster} rejected user and password (401).",
+                    worker=worker.label,
+                    cluster=self.name,
+                )
             )
-        detail = f": {message}" if message else "."
-        return ConnectUnavailable(
-            f"Worker {worker.label} of Connect cluster {self.name} answered with status {error.code} for {what}{detail}"
+        answered = sentence(
+            "Worker {worker} of Connect cluster {cluster} answered with status {status} for {what}.",
+            worker=worker.label,
+            cluster=self.name,
+            status=error.code,
+            what=what,
         )
+        return ConnectUnavailable(joined([answered, message]) if message else answered)
 
 
 _clients: dict[tuple[str, tuple[str, ...]], ConnectClient] = {}
@@ -159,10 +183,6 @@ def clients() -> list[ConnectClient]:
     """The clusters of WEIR_CONNECT_URLS in their order."""
     given: tuple[tuple[str, tuple[str, ...]], ...] = settings.WEIR.connect_urls
     return [_clients.setdefault(cluster, ConnectClient(*cluster)) for cluster in given]
-
-
-def _name(error: BaseException) -> str:
-    return type(error).__name__
 
 
 def _message(error: HTTPError) -> str:

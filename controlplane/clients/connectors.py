@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from controlplane.clients.connect import ConnectClient, ConnectUnavailable
 from controlplane.domain.connect import ConnectorState, ConnectorType, state_of, type_of
+from weir_common.phrases import sentence
 
 T = TypeVar("T")
 
@@ -136,68 +137,72 @@ class ValidatedConfig(ConfigDefinition):
 
 def worker_info(client: ConnectClient) -> ConnectWorkerInfo:
     """Raises ConnectUnavailable, as all functions here."""
-    found = client.request("GET", "/", "version")
-    return _call(client, "version", lambda: ConnectWorkerInfo(str(found["version"]), str(found["kafka_cluster_id"])))
+    found = client.request("GET", "/", sentence("version"))
+    return _call(
+        client, sentence("version"), lambda: ConnectWorkerInfo(str(found["version"]), str(found["kafka_cluster_id"]))
+    )
 
 
 def connectors(client: ConnectClient) -> list[Connector]:
-    found = client.request("GET", "/connectors?expand=status&expand=info", "list of connectors")
+    found = client.request("GET", "/connectors?expand=status&expand=info", sentence("list of connectors"))
     return _call(
         client,
-        "list of connectors",
+        sentence("list of connectors"),
         lambda: [_connector(name, c["info"], c.get("status")) for name, c in found.items()],
     )
 
 
 def connector_config(client: ConnectClient, name: str) -> dict[str, str]:
     """Return the config of the connector, with secrets in clear text."""
-    what = f"connector {name}"
+    what = connector_text(name)
     found = client.request("GET", f"{_path(name)}/config", what)
     return _call(client, what, lambda: _texts(found))
 
 
 def connector_info(client: ConnectClient, name: str) -> ConnectorInfoJson:
-    found = client.request("GET", _path(name), f"connector {name}")
-    return _call(client, f"connector {name}", lambda: cast(ConnectorInfoJson, dict(found)))
+    found = client.request("GET", _path(name), connector_text(name))
+    return _call(client, connector_text(name), lambda: cast(ConnectorInfoJson, dict(found)))
 
 
 def connector_status(client: ConnectClient, name: str) -> ConnectorStatusJson:
-    found = client.request("GET", f"{_path(name)}/status", f"status of connector {name}")
-    return _call(client, f"status of connector {name}", lambda: cast(ConnectorStatusJson, dict(found)))
+    found = client.request("GET", f"{_path(name)}/status", sentence("status of connector {name}", name=name))
+    return _call(
+        client, sentence("status of connector {name}", name=name), lambda: cast(ConnectorStatusJson, dict(found))
+    )
 
 
 def connector_of(client: ConnectClient, info: ConnectorInfoJson, status: ConnectorStatusJson | None) -> Connector:
-    return _call(client, "connector", lambda: _connector(str(info["name"]), info, status))
+    return _call(client, sentence("connector"), lambda: _connector(str(info["name"]), info, status))
 
 
 def active_topics(client: ConnectClient, name: str) -> list[str]:
     """Topics that the connector used since its creation or since they were reset."""
-    what = f"topics of connector {name}"
+    what = sentence("topics of connector {name}", name=name)
     found = client.request("GET", f"{_path(name)}/topics", what)
     return _call(client, what, lambda: sorted(str(t) for t in found[name]["topics"]))
 
 
 def offsets(client: ConnectClient, name: str) -> list[tuple[str, str]]:
     """(partition, offset) as JSON texts (KIP-875). Of a sink they are offsets of a consumer group."""
-    what = f"offsets of connector {name}"
+    what = sentence("offsets of connector {name}", name=name)
     found = client.request("GET", f"{_path(name)}/offsets", what)
     return _call(client, what, lambda: [(_json(o["partition"]), _json(o["offset"])) for o in found["offsets"]])
 
 
 def plugins(client: ConnectClient) -> list[ConnectPlugin]:
-    found = client.request("GET", "/connector-plugins", "list of plugins")
+    found = client.request("GET", "/connector-plugins", sentence("list of plugins"))
 
     def read() -> list[ConnectPlugin]:
         known = [ConnectPlugin(str(p["class"]), type_of(p.get("type")), str(p.get("version") or "")) for p in found]
         return sorted((p for p in known if p.type is not ConnectorType.UNKNOWN), key=lambda p: p.class_name)
 
-    return _call(client, "list of plugins", read)
+    return _call(client, sentence("list of plugins"), read)
 
 
 def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
     """Configs of the type PASSWORD of a plugin (KIP-769). Read once per class."""
     if class_name not in client.secret_configs:
-        what = f"configs of plugin {class_name}"
+        what = sentence("configs of plugin {name}", name=class_name)
         found = client.request("GET", f"/connector-plugins/{quote(class_name, safe='')}/config", what)
         names = _call(client, what, lambda: frozenset(str(c["name"]) for c in found if c.get("type") == "PASSWORD"))
         client.secret_configs[class_name] = names
@@ -207,45 +212,52 @@ def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
 def validate(client: ConnectClient, config: Mapping[str, str]) -> list[ValidatedConfig]:
     """Validate `config`. Returns all configs of the connector's class and of its transforms, with the errors of each. Changes nothing."""
     class_name = config.get("connector.class", "")
-    what = f"plugin {class_name}"
+    what = sentence("plugin {name}", name=class_name)
     path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"
     found = client.request("PUT", path, what, dict(config))
     return _call(client, what, lambda: [_definition(c) for c in found["configs"]])
 
 
 def create(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
-    client.request("POST", "/connectors", f"connector {name}", {"name": name, "config": dict(config)})
+    client.request("POST", "/connectors", connector_text(name), {"name": name, "config": dict(config)})
 
 
 def change_config(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
     """Replaces the whole config. The worker restarts the tasks."""
-    client.request("PUT", f"{_path(name)}/config", f"connector {name}", dict(config))
+    client.request("PUT", f"{_path(name)}/config", connector_text(name), dict(config))
 
 
 def pause(client: ConnectClient, name: str) -> None:
-    client.request("PUT", f"{_path(name)}/pause", f"connector {name}")
+    client.request("PUT", f"{_path(name)}/pause", connector_text(name))
 
 
 def resume(client: ConnectClient, name: str) -> None:
-    client.request("PUT", f"{_path(name)}/resume", f"connector {name}")
+    client.request("PUT", f"{_path(name)}/resume", connector_text(name))
 
 
 def stop(client: ConnectClient, name: str) -> None:
     """Tasks end and free their resources, the config stays (KIP-875)."""
-    client.request("PUT", f"{_path(name)}/stop", f"connector {name}")
+    client.request("PUT", f"{_path(name)}/stop", connector_text(name))
 
 
 def restart(client: ConnectClient, name: str, *, include_tasks: bool, only_failed: bool) -> None:
     query = f"includeTasks={str(include_tasks).lower()}&onlyFailed={str(only_failed).lower()}"
-    client.request("POST", f"{_path(name)}/restart?{query}", f"connector {name}")
+    client.request("POST", f"{_path(name)}/restart?{query}", connector_text(name))
 
 
 def restart_task(client: ConnectClient, name: str, task: int) -> None:
-    client.request("POST", f"{_path(name)}/tasks/{task}/restart", f"task {task} of connector {name}")
+    client.request(
+        "POST", f"{_path(name)}/tasks/{task}/restart", sentence("task {task} of connector {name}", task=task, name=name)
+    )
 
 
 def delete(client: ConnectClient, name: str) -> None:
-    client.request("DELETE", _path(name), f"connector {name}")
+    client.request("DELETE", _path(name), connector_text(name))
+
+
+def connector_text(name: str) -> str:
+    """The connector, in errors."""
+    return sentence("connector {name}", name=name)
 
 
 def _path(name: str) -> str:
@@ -302,4 +314,8 @@ def _call(client: ConnectClient, what: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise ConnectUnavailable(f"Connect cluster {client.name} answered in an unknown form for {what}.") from None
+        raise ConnectUnavailable(
+            sentence(
+                "Connect cluster {cluster} answered in an unknown form for {what}.", cluster=client.name, what=what
+            )
+        ) from None

@@ -16,15 +16,12 @@ from pathlib import Path
 import controlplane
 from controlplane.clients.json_schema_worker import CPU_SECONDS, MEMORY_BYTES
 from controlplane.domain.value_faults import ValueFault, ValueMisfit
+from weir_common.phrases import sentence, text_from_json
 from weir_common.schema_formats import Schema, SchemaUnavailable
 
 ANSWER_SECONDS = 30.0
 """Elapsed time of the process. Its own limit is CPU time, so this is reached only on a machine that is overloaded or stopped."""
 ROOT = Path(controlplane.__file__).parents[1]
-ENDED = (
-    "The value was not checked with schema ID {id}: it needs more than {ms:.0f} ms of CPU time or {gib} GiB of memory. A pattern of the schema with "
-    "nested repetitions, for example (a+)+, is a usual cause. Change the pattern, or produce with another format."
-)
 
 
 def encode_limited(schema: Schema, text: str) -> bytes:
@@ -45,10 +42,18 @@ def encode_limited(schema: Schema, text: str) -> bytes:
             check=True,
         )
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-        raise SchemaUnavailable(ENDED.format(id=schema.id, ms=CPU_SECONDS * 1000, gib=MEMORY_BYTES >> 30)) from None
+        raise SchemaUnavailable(
+            sentence(
+                "The value was not checked with schema ID {id}: it needs more than {ms} ms of CPU time or {gib} GiB of memory. A pattern of the schema "
+                "with nested repetitions, for example (a+)+, is a usual cause. Change the pattern, or produce with another format.",
+                id=schema.id,
+                ms=f"{CPU_SECONDS * 1000:.0f}",
+                gib=MEMORY_BYTES >> 30,
+            )
+        ) from None
     answer = json.loads(done.stdout)
     if reason := answer.get("unavailable"):
-        raise SchemaUnavailable(reason)
+        raise SchemaUnavailable(text_from_json(reason))
     if answer["faults"]:
         raise ValueMisfit([ValueFault(*fault) for fault in answer["faults"]])
     return data

@@ -22,6 +22,7 @@ def main() -> None:
     """Writes {"faults": [[path, expected, found]]}, or {"unavailable": why the schema cannot be used}."""
     from controlplane.domain.json_schema_encoding import encode_json
     from controlplane.domain.value_faults import ValueMisfit
+    from weir_common.phrases import reason_of, sentence, text_to_json
     from weir_common.schema_formats import Schema, SchemaType, SchemaUnavailable, load_library
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -36,9 +37,10 @@ def main() -> None:
     except ValueMisfit as misfit:
         answer = {"faults": [astuple(fault) for fault in misfit.faults]}
     except SchemaUnavailable as error:
-        answer = {"unavailable": str(error)}
+        answer = {"unavailable": text_to_json(reason_of(error))}
     except RecursionError:
-        answer = {"unavailable": f"Schema ID {schema_id}, or the value, is nested too deeply."}
+        too_deep = sentence("Schema ID {id}, or the value, is nested too deeply.", id=schema_id)
+        answer = {"unavailable": text_to_json(too_deep)}
     signal.setitimer(signal.ITIMER_PROF, 0)
     json.dump(answer, sys.stdout)
 

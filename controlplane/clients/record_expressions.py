@@ -21,7 +21,6 @@ from typing import Any
 from brokerd.wire.records import Record
 from controlplane.clients.expression_worker import EVALUATION_CPU_SECONDS, MEMORY_BYTES
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from controlplane.domain.record_expression import (
     NOT_BOOLEAN,
     RECORD_BYTES_MAX,
@@ -31,6 +30,7 @@ from controlplane.domain.record_expression import (
     refusal,
     size_of,
 )
+from weir_common.phrases import sentence
 
 WORKER = Path(__file__).with_name("expression_worker.py")
 

@@ -50,7 +50,6 @@ from controlplane.controller.events import (
     SubjectKind,
 )
 from controlplane.db.sqlite import drop_if_replaced
-from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.selectors.common import cluster_row
 from controlplane.services import Rejected, move_worker, recovery, topic_results
@@ -58,6 +57,7 @@ from controlplane.services import access as access_services
 from controlplane.services import features as feature_services
 from controlplane.services import topics as topic_services
 from controlplane.services.common import AlreadyExists, record
+from weir_common.phrases import sentence
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.page_phrases import STATE_CHANGE
-from controlplane.domain.phrases import Phrase, TranslatableText, Value, from_json, number_of, sentence
 from weir_common.json_values import Json
+from weir_common.phrases import Phrase, TranslatableText, Value, from_json, number_of, sentence
 
 
 @dataclass(frozen=True, slots=True)

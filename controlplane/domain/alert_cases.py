@@ -22,8 +22,8 @@ from controlplane.domain.alert_types import (
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.domain.move_types import MoveState
-from controlplane.domain.phrases import Phrase, Value, number_of
 from controlplane.domain.text import coarse_count, coarse_duration, leading_digit, size_text
+from weir_common.phrases import Phrase, Value, number_of
 
 
 def anomalies(facts: Facts) -> list[Case]:

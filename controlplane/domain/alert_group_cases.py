@@ -10,9 +10,9 @@ from controlplane.domain.alert_phrases import P
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity, ShareGroupFacts
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.phrases import Phrase, Value, number_of
 from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.text import coarse_count, coarse_duration, needed_count
+from weir_common.phrases import Phrase, Value, number_of
 
 CATCH_UP_S = 3_600.0
 """The text of the alert contains the consume rate that a group needs to catch up within these seconds."""

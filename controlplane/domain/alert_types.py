@@ -12,8 +12,8 @@ from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
-from controlplane.domain.phrases import Value
 from controlplane.domain.share_lag import ShareStall
+from weir_common.phrases import Value
 
 NAMES_MAX = 3
 """Maximum number of partitions or groups that a sentence names. The others are only counted."""

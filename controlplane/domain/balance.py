@@ -34,8 +34,8 @@ from controlplane.domain.balance_types import (
     Relocated,
 )
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
+from weir_common.phrases import sentence
 
 __all__ = [
     "COUNTED",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.domain.phrases import Phrase
+from weir_common.phrases import Phrase
 
 
 class Goal(StrEnum):

@@ -23,8 +23,8 @@ from controlplane.domain import scram_users
 from controlplane.domain.access import ACL_FIELDS, AclOperation, AclPattern, AclPermission, AclResource, acl_key
 from controlplane.domain.errors import Rejected
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
-from controlplane.domain.phrases import sentence
 from controlplane.domain.roles import check_grant
+from weir_common.phrases import sentence
 
 VERSION = 1
 OWNER_LENGTH_MAX = 100

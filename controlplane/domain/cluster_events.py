@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controlplane.domain.alert_phrases import P
-from controlplane.domain.phrases import Phrase, Value, number_of, sentence
+from weir_common.phrases import Phrase, Value, number_of, sentence
 
 NAMES_MAX = 3
 """Maximum number of partitions that the text of an election names. The others are only counted."""

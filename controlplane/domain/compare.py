@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from brokerd.wire.records import batches
 from controlplane.domain import move_phrases as texts
-from controlplane.domain.phrases import counted, sentence
+from weir_common.phrases import counted, sentence
 
 
 @dataclass(frozen=True, slots=True)

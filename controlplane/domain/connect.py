@@ -128,8 +128,9 @@ def restored(
 
 
 def without_secrets(text: str, config: Mapping[str, str], secret_names: Collection[str] = ()) -> str:
-    """A text of a worker, for example the trace of a task, without the secrets of this config."""
-    for secret in sorted(_secrets(config, secret_names), key=len, reverse=True):
+    """A text of a worker, for example the trace of a task, without the secrets of this config. A text without secrets keeps its phrase."""
+    found = [secret for secret in _secrets(config, secret_names) if secret in text]
+    for secret in sorted(found, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
 

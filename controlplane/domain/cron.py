@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from weir_common.phrases import Phrase, sentence
+
 DAYS_MAX = 4 * 366
 """Maximum number of days in which the next time is searched. A 29 February is always within this number of days."""
 
@@ -57,7 +59,10 @@ def parse(text: str) -> Cron:
     parts = text.split()
     if len(parts) != len(FIELDS):
         raise CronError(
-            f"A schedule has five fields (minute, hour, day of month, month, day of week), not {len(parts)}."
+            sentence(
+                "A schedule has five fields (minute, hour, day of month, month, day of week), not {count}.",
+                count=len(parts),
+            )
         )
     values = [_field(part, *field) for part, field in zip(parts, FIELDS, strict=True)]
     weekdays = frozenset(day % 7 for day in values[4])
@@ -76,12 +81,22 @@ def _field(text: str, name: str, low: int, high: int) -> frozenset[int]:
             first = _number(first_text, name, low, high)
             last = _number(last_text, name, low, high) if dash else (high if slash else first)
         if last < first:
-            raise CronError(f"The {name} {part!r} ends before it begins.")
+            raise CronError(
+                sentence("The {field} {value} ends before it begins.", field=Phrase(name), value=repr(part))
+            )
         out.update(range(first, last + 1, step))
     return frozenset(out)
 
 
 def _number(text: str, name: str, low: int, high: int) -> int:
     if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
-        raise CronError(f"The {name} {text!r} is not a number from {low} to {high}.")
+        raise CronError(
+            sentence(
+                "The {field} {value} is not a number from {low} to {high}.",
+                field=Phrase(name),
+                value=repr(text),
+                low=low,
+                high=high,
+            )
+        )
     return int(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from controlplane.domain.phrases import sentence
+from weir_common.phrases import sentence
 
 
 class Rejected(Exception):

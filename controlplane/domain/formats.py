@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from weir_common.json_values import Json
+from weir_common.phrases import Phrase, reason_of, sentence
 from weir_common.schema_formats import (
     DoesNotFit,
     Schemas,
@@ -36,7 +37,7 @@ INTEGER_CODES = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
 FLOAT_CODES = {4: ">f", 8: ">d"}
 """struct codes by size in bytes, as Kafka's serializers write numbers: big-endian and signed."""
 
-TOO_DEEP = "The value is nested too deeply to be decoded."
+TOO_DEEP = sentence("The value is nested too deeply to be decoded.")
 
 PRINTABLE_CONTROLS = "\t\n\r"
 
@@ -88,7 +89,9 @@ def render(data: bytes | None, format: Format = Format.AUTO, schemas: Schemas | 
     try:
         decoded = DESERIALIZERS[format](data, schemas)
     except (DoesNotFit, SchemaUnavailable) as error:
-        decoded = Decoded(Format.HEX, _hex(data), note=f"Not {LABELS[format]}: {error}")
+        decoded = Decoded(
+            Format.HEX, _hex(data), note=sentence("Not {format}: {reason}", format=Phrase(LABELS[format]), reason=error)
+        )
     except RecursionError:
         decoded = Decoded(Format.HEX, _hex(data), note=TOO_DEEP)
     return render_decoded(decoded, len(data))
@@ -127,7 +130,7 @@ def _auto(data: bytes, schemas: Schemas | None) -> Decoded:
         try:
             return _registered(data, schemas)
         except (DoesNotFit, SchemaUnavailable) as error:
-            note = f"It starts like a record with a schema ID. {error}"
+            note = sentence("It starts like a record with a schema ID. {reason}", reason=error)
     for attempt in (_json_object, _printable, _msgpack_object):
         try:
             found = attempt(data)
@@ -148,14 +151,14 @@ def _json(data: bytes, schemas: Schemas | None = None) -> Decoded:
 
 def _json_object(data: bytes) -> Decoded:
     if data.lstrip()[:1] not in (b"{", b"["):
-        raise DoesNotFit("it is neither an object nor an array.")
+        raise DoesNotFit(sentence("it is neither an object nor an array."))
     return _json(data)
 
 
 def _printable(data: bytes) -> Decoded:
     text = _utf8(data)
     if any(c < " " and c not in PRINTABLE_CONTROLS for c in text):
-        raise DoesNotFit("it contains control characters.")
+        raise DoesNotFit(sentence("it contains control characters."))
     return Decoded(Format.TEXT, text)
 
 
@@ -170,7 +173,7 @@ def _float(data: bytes, schemas: Schemas | None = None) -> Decoded:
 def _number(data: bytes, codes: dict[int, str]) -> Json:
     if len(data) not in codes:
         sizes = ", ".join(str(size) for size in codes)
-        raise DoesNotFit(f"it has {len(data)} bytes; this format has {sizes}.")
+        raise DoesNotFit(sentence("it has {count} bytes; this format has {sizes}.", count=len(data), sizes=sizes))
     number: int | float = struct.unpack(codes[len(data)], data)[0]
     return number
 
@@ -189,9 +192,9 @@ def _msgpack_object(data: bytes) -> Decoded:
     try:
         found = _msgpack(data)
     except SchemaUnavailable as error:
-        raise DoesNotFit(str(error)) from None
+        raise DoesNotFit(reason_of(error)) from None
     if found.structure is None:
-        raise DoesNotFit("it is neither a map nor an array.")
+        raise DoesNotFit(sentence("it is neither a map nor an array."))
     return found
 
 
@@ -201,7 +204,7 @@ def _with_schema(requested: SchemaType | None, format_: Format | None) -> Deseri
             decode_registered(data, schemas) if requested is None else decode_with_schema(data, schemas, requested)
         )
         plain = plain_value(value)
-        note = f"Schema ID {schema.id}."
+        note = sentence("Schema ID {id}.", id=schema.id)
         return Decoded(format_ or FORMAT_OF[schema.type], json_text(plain), _container(plain), note)
 
     return decode
@@ -270,7 +273,7 @@ def _utf8(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise DoesNotFit(f"it is not UTF-8 (byte {error.start}).") from None
+        raise DoesNotFit(sentence("it is not UTF-8 (byte {at}).", at=error.start)) from None
 
 
 def _parsed_json(text: str) -> Json:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from weir_common.history_codes import STEP_S
+from weir_common.phrases import sentence
 
 POINTS_MAX = 450
 """Maximum number of points of a chart. More points would not be visible."""

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from controlplane.domain.value_faults import NOTHING, Faults, ValueFault, ValueMisfit, found_text, member, shorten
+from weir_common.phrases import sentence
 from weir_common.schema_formats import PARSED_SCHEMAS_MAX, Schema, SchemaUnavailable, load_library
 
 
@@ -25,7 +26,11 @@ def encode_json(schema: Schema, text: str) -> bytes:
                 faults.append_fault(fault)
     except load_library("referencing.exceptions").Unresolvable as error:
         raise SchemaUnavailable(
-            f"Schema ID {schema.id} references {shorten(str(error.ref))!r}, which is not among its references."
+            sentence(
+                "Schema ID {id} references {name}, which is not among its references.",
+                id=schema.id,
+                name=repr(shorten(str(error.ref))),
+            )
         ) from None
     if faults:
         raise ValueMisfit(sorted(faults, key=lambda f: f.path))
@@ -48,7 +53,9 @@ def validator_of(schema: Schema) -> Any:
         cls.check_schema(definition)
         return cls(definition, registry=referencing.Registry().with_resources(known.items()).crawl())
     except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
-        raise SchemaUnavailable(f"Schema ID {schema.id} is not a valid JSON Schema ({type(error).__name__}).") from None
+        raise SchemaUnavailable(
+            sentence("Schema ID {id} is not a valid JSON Schema ({error}).", id=schema.id, error=type(error).__name__)
+        ) from None
 
 
 def _faults(error: Any) -> list[ValueFault]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.domain.phrases import sentence
+from weir_common.phrases import sentence
 
 
 class ElectionVerdict(StrEnum):

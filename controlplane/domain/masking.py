@@ -25,8 +25,8 @@ from controlplane.domain.formats import (
     structure_of,
     text_of,
 )
-from controlplane.domain.phrases import sentence
 from weir_common.json_values import Json
+from weir_common.phrases import sentence
 from weir_common.schema_formats import Schemas
 
 MASKED = "masked"
@@ -222,4 +222,4 @@ class RecordRenderer:
 
 
 def hidden(size: int) -> Rendered:
-    return Rendered(MASKED, REPLACEMENT, size, "Hidden by a masking rule.")
+    return Rendered(MASKED, REPLACEMENT, size, sentence("Hidden by a masking rule."))

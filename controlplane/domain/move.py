@@ -35,7 +35,7 @@ from controlplane.domain.move_types import (
     Steps,
     difference,
 )
-from controlplane.domain.phrases import counted, sentence
+from weir_common.phrases import counted, sentence
 
 COPIED_AHEAD = 4
 """Limit of parts in progress, as a multiple of `parts_in_flight_max`. Small parts are copied faster than they are compared."""

@@ -26,8 +26,8 @@ from controlplane.domain.move_types import (
     step_for_unapplied_order,
     with_old_replicas,
 )
-from controlplane.domain.phrases import sentence
 from controlplane.domain.text import size_text
+from weir_common.phrases import sentence
 
 
 def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> PartStep | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.domain.phrases import texts_in
+from weir_common.phrases import texts_in
 
 GONE = "The partition no longer exists in the cluster."
 DIFFERENCE = (

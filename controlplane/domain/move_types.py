@@ -9,7 +9,7 @@ from enum import StrEnum
 from controlplane.domain import move_phrases as texts
 from controlplane.domain import progress
 from controlplane.domain.compare import StoredComparison
-from controlplane.domain.phrases import sentence
+from weir_common.phrases import sentence
 
 ORDER_UNTAKEN_SECONDS = 10.0
 """Seconds until an order without a controller's reaction is reported. A controller failover takes about 3."""

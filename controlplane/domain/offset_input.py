@@ -11,8 +11,8 @@ import re
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.offset_reset import RESET_PARTITIONS_MAX, Key
-from controlplane.domain.phrases import sentence
 from weir_common.json_values import Json
+from weir_common.phrases import sentence
 
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII)

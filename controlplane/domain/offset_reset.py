@@ -14,7 +14,7 @@ from typing import Any
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.log_ends import Age
-from controlplane.domain.phrases import sentence
+from weir_common.phrases import sentence
 
 RESET_PARTITIONS_MAX = 20_000
 """Maximum number of partitions of one reset. Its row contains the offsets of each partition, about 150 bytes."""

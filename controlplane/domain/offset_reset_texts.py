@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controlplane.domain.offset_reset import Key, OffsetDifference
-from controlplane.domain.phrases import counted, joined, sentence
+from weir_common.phrases import counted, joined, sentence
 
 NAMED_MAX = 5
 """Maximum number of partitions that a message names; the row has all of them."""

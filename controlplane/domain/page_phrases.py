@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.domain.phrases import texts_in
+from weir_common.phrases import texts_in
 
 ONLY_IN_SYNC = "{partition}: no other replica is in sync."
 TOO_FEW_IN_SYNC = (

@@ -16,7 +16,6 @@ from controlplane.domain import balance
 from controlplane.domain import planner_phrases as texts
 from controlplane.domain.alert_phrases import P
 from controlplane.domain.balance_state import TIGHT
-from controlplane.domain.phrases import Phrase, Value, counted, number_of, sentence
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
 from controlplane.domain.scope import (
     DrainScope,
@@ -29,6 +28,7 @@ from controlplane.domain.scope import (
     TopicScope,
 )
 from controlplane.domain.text import size_text
+from weir_common.phrases import Phrase, Value, counted, number_of, sentence
 
 __all__ = ["ComputedPlan", "PlannedPart", "PlannerBroker", "PlannerPartition", "plan"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.domain.phrases import texts_in
+from weir_common.phrases import texts_in
 
 ALREADY_REASSIGNED = "{partition} is already being reassigned; wait until it is complete, or cancel that move."
 NO_REPLICA = "{partition} would have no replica."

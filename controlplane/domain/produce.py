@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from controlplane.domain.errors import Rejected, not_json
-from controlplane.domain.phrases import sentence
+from weir_common.phrases import reason_of, sentence
 from weir_common.schema_formats import SchemaUnavailable, load_library
 
 COUNT_MAX = 1_000
@@ -120,7 +120,7 @@ def decode_input(text: str, input_format: InputFormat, name: str) -> bytes:
     except binascii.Error:
         raise Rejected("Not Base64. Use A-Z, a-z, 0-9, + and /, padded with =.", name) from None
     except SchemaUnavailable as error:
-        raise Rejected(str(error), f"{name}_format") from None
+        raise Rejected(reason_of(error), f"{name}_format") from None
     except UnicodeEncodeError:
         raise Rejected("The text has a character that UTF-8 cannot encode.", name) from None
     except (ValueError, RecursionError, OverflowError):

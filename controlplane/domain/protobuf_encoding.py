@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.domain.value_faults import NOTHING, ROOT, Faults, ValueFault, ValueMisfit, element, found_text, member
 from weir_common.json_values import Json
+from weir_common.phrases import sentence
 from weir_common.schema_formats import (
     WELL_KNOWN_PACKAGE,
     Schema,
@@ -63,9 +64,16 @@ def message_type(schema: Schema, name: str) -> tuple[Descriptor, tuple[int, ...]
         if name in ("", descriptor.full_name, descriptor.full_name.removeprefix(f"{file.package}.")):
             return descriptor, indexes
     if not known:
-        raise SchemaUnavailable(f"Schema ID {schema.id} has no message type.")
+        raise SchemaUnavailable(sentence("Schema ID {id} has no message type.", id=schema.id))
     names = ", ".join(d.full_name for d, _ in known[:NAMES_MAX])
-    raise UnknownMessage(f"Schema ID {schema.id} has no message type {name[:100]!r}. It has {names}.")
+    raise UnknownMessage(
+        sentence(
+            "Schema ID {id} has no message type {name}. It has {names}.",
+            id=schema.id,
+            name=repr(name[:100]),
+            names=names,
+        )
+    )
 
 
 def _types(descriptors: Iterable[Descriptor], path: tuple[int, ...]) -> Iterator[tuple[Descriptor, tuple[int, ...]]]:

@@ -15,8 +15,8 @@ from typing import Protocol
 from brokerd.wire.records import Record
 from controlplane.domain.errors import Rejected
 from controlplane.domain.masking import RecordRenderer
-from controlplane.domain.phrases import sentence
 from weir_common.json_values import Json, JsonObject
+from weir_common.phrases import sentence
 
 BATCH_RECORDS, BATCH_BYTES = 200, 1024 * 1024
 """Maximum number of records, and of bytes of keys and values, that are sent to the evaluation together."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from brokerd.wire.records import Record
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from weir_common.json_values import Json
+from weir_common.phrases import sentence
 
 FILTER_CHARS_MAX = 1_000
 """Maximum length of one filter."""

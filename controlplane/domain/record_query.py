@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from controlplane.domain.record_filter import Matcher, RecordFilters
 from controlplane.domain.record_scan import ScanRange
+from weir_common.phrases import sentence
 
 LIMIT_MAX = 500
 """Maximum number of records that one read finds: a page. A download has its own limit."""

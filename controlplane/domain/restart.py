@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from controlplane.domain import restart_phrases as texts
 from controlplane.domain.page_phrases import ONLY_IN_SYNC, TOO_FEW_IN_SYNC
-from controlplane.domain.phrases import counted, joined, sentence
+from weir_common.phrases import counted, joined, sentence
 
 AGE_SECONDS_MAX = 5.0
 """Maximum age of the observed state of the cluster when a broker is demoted or restarted."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.domain.phrases import texts_in
+from weir_common.phrases import texts_in
 
 BROKER_UNKNOWN = "Broker {broker} is no longer known."
 NOT_RESTARTED = "{count} of {all} brokers were not restarted."

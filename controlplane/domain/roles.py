@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from controlplane.domain.access import AclPattern
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
+from weir_common.phrases import sentence
 
 NAME_CHARS_MAX = 249
 """Maximum number of characters of a name or prefix, as of a topic's name. Names of groups that are longer need the cluster-wide role."""

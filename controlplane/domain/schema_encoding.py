@@ -14,6 +14,7 @@ from controlplane.domain.errors import MisfitValue, Rejected, not_json
 from controlplane.domain.json_schema_encoding import encode_json
 from controlplane.domain.protobuf_encoding import UnknownMessage, encode_protobuf
 from controlplane.domain.value_faults import ValueMisfit
+from weir_common.phrases import reason_of
 from weir_common.schema_formats import MAGIC, Schema, SchemaType
 
 JsonEncoder = Callable[[Schema, str], bytes]
@@ -33,7 +34,7 @@ def encode_with_schema(
     except ValueMisfit as error:
         raise MisfitValue(field, [(f.path, f.sentence) for f in error.faults]) from None
     except UnknownMessage as error:
-        raise Rejected(str(error), f"{field}_message") from None
+        raise Rejected(reason_of(error), f"{field}_message") from None
     except UnicodeEncodeError:
         raise Rejected("The text has a character that UTF-8 cannot encode.", field) from None
     except (ValueError, RecursionError):

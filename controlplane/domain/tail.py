@@ -32,7 +32,7 @@ from controlplane.domain.move_types import (
     step_for_unapplied_order,
     with_old_replicas,
 )
-from controlplane.domain.phrases import counted, sentence
+from weir_common.phrases import counted, sentence
 
 IN_STEP_RECORDS = 5_000
 """A new replica that reports at most this many missing records is in step, because under load every replica misses some. The join itself

@@ -9,6 +9,7 @@ from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import EntryKind, Severity
 from controlplane.models.choices import choices
+from controlplane.models.phrase_field import phrase_field
 
 KINDS = [(r.kind.value, r.kind.replace("_", " ")) for r in RULES]
 
@@ -22,7 +23,9 @@ class Alert(models.Model):
     severity = models.CharField(max_length=20, choices=choices(Severity))
     text = models.TextField()
     do = models.TextField(verbose_name="action")
-    words = models.JSONField(default=dict, help_text="Values in text and action (domain.phrases), for other languages.")
+    words = models.JSONField(
+        default=dict, help_text="Values in text and action (weir_common.phrases), for other languages."
+    )
     since = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, db_index=True, help_text="Null: the alert is open.")
     acknowledged_by = models.CharField(max_length=150, default="")
@@ -82,9 +85,7 @@ class AlertEntry(models.Model):
     kind = models.CharField(max_length=20, choices=choices(EntryKind))
     actor = models.CharField(max_length=150, default="")
     text = models.TextField(default="")
-    phrase = models.JSONField(
-        default=dict, help_text="Text and values of the text (domain.phrases), for other languages."
-    )
+    phrase = phrase_field("the text")
 
     class Meta:
         ordering = ["id"]

@@ -15,6 +15,7 @@ from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.retention import Limit
 from controlplane.domain.transactions import TransactionVerdict
 from controlplane.models.choices import choices
+from controlplane.models.phrase_field import phrase_field
 
 
 class Cluster(models.Model):
@@ -57,9 +58,7 @@ class ClusterEvent(models.Model):
     kind = models.CharField(max_length=30, choices=choices(ClusterEventKind))
     subject = models.CharField(max_length=20, default="", help_text="Id of a broker or controller, or empty.")
     text = models.TextField()
-    phrase = models.JSONField(
-        default=dict, help_text="Text and values of the text (domain.phrases), for other languages."
-    )
+    phrase = phrase_field("the text")
 
     class Meta:
         ordering = ["-id"]
@@ -120,11 +119,11 @@ class Broker(models.Model):
         default=list, help_text="Metrics of its requests by API; empty: not reported, or the broker did not answer."
     )
     refusals = models.JSONField(
-        default=list, help_text="Its refused requests by reason; empty: none, or the broker did not answer."
+        default=list, help_text="Its rejected requests by reason; empty: none, or the broker did not answer."
     )
     refused_clients = models.JSONField(
         default=list,
-        help_text="Clients that it refuses now, with their rates; empty: none, or the broker did not answer.",
+        help_text="Clients whose requests it rejects now, with their rates; empty: none, or the broker did not answer.",
     )
     replicas_on_disk = models.PositiveIntegerField(
         null=True,

@@ -8,6 +8,8 @@ import uuid
 
 from django.db import models
 
+from controlplane.models.phrase_field import phrase_field
+
 
 class RecoveryState(models.TextChoices):
     REQUESTED = "requested", "requested"
@@ -36,9 +38,7 @@ class ReplicaRecovery(models.Model):
     bytes_total = models.BigIntegerField(null=True, help_text="Bytes to copy; null: unknown.")
     bytes_done = models.BigIntegerField(null=True, help_text="Bytes copied; null: unknown.")
     note = models.TextField(default="")
-    note_phrase = models.JSONField(
-        default=dict, help_text="Text and values of the note (domain.phrases), for other languages."
-    )
+    note_phrase = phrase_field("the note")
     version = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
@@ -124,6 +124,7 @@ class ArchiveJob(models.Model):
     status = models.JSONField(default=dict)
     heartbeat_at = models.DateTimeField(null=True, help_text="Time in the status file of the job.")
     note = models.TextField(default="")
+    note_phrase = phrase_field("the note")
     version = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)

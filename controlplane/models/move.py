@@ -24,13 +24,14 @@ from controlplane.domain.move_types import (
     PartState,
     PlacementBefore,
 )
-from controlplane.domain.phrases import phrase_to_json, texts_from_json, texts_to_json, with_phrase
 from controlplane.domain.progress import MoveTotals, Samples, StallCause, from_json, to_json
 from controlplane.domain.scope import Scope
 from controlplane.domain.throttle import Adaptive, ProducerLatency, ThrottlesBefore
 from controlplane.domain.window import Window
 from controlplane.models.choices import choices
+from controlplane.models.phrase_field import phrase_field
 from weir_common.json_values import JsonObject
+from weir_common.phrases import phrase_to_json, texts_from_json, texts_to_json, with_phrase
 
 __all__ = [
     "FINISHED_STATES",
@@ -45,7 +46,6 @@ __all__ = [
 
 
 FINISHED_STATES = FINAL
-PHRASE_OF_NOTE = "Text and values of the note (domain.phrases), for other languages."
 WORKING_STATES = (
     MoveState.RUNNING,
     MoveState.PAUSED,
@@ -103,12 +103,12 @@ class Move(models.Model):
     step = models.PositiveIntegerField(default=0, help_text="Number of steps of the worker.")
     version = models.PositiveIntegerField(default=0, help_text="Number of writes, for compare-and-set.")
     note = models.TextField(default="")
-    note_phrase = models.JSONField(default=dict, help_text=PHRASE_OF_NOTE)
+    note_phrase = phrase_field("the note")
     overrides: models.Field[tuple[str, ...], tuple[str, ...]] = TypedJSONField(
         load=texts_from_json,
         dump=texts_to_json,
         default=tuple,
-        help_text="Safety refusals that the move overrides, as sentences.",
+        help_text="Violated safety rules that the move overrides, as sentences.",
     )
     window: models.Field[Window | None, Window | None] = TypedJSONField(
         load=windows.read, dump=windows.to_json, null=True
@@ -199,7 +199,7 @@ class MovePartition(models.Model):
     submitted_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     note = models.TextField(default="")
-    note_phrase = models.JSONField(default=dict, help_text=PHRASE_OF_NOTE)
+    note_phrase = phrase_field("the note")
     compared: models.Field[StoredComparison | None, StoredComparison | None] = TypedJSONField(
         load=_read_comparison, dump=_comparison_json, null=True
     )
@@ -252,9 +252,7 @@ class MoveTransition(models.Model):
     state_to = models.CharField(max_length=20, choices=choices(MoveState))
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="")
-    comment_phrase = models.JSONField(
-        default=dict, help_text="Text and values of a comment of the worker (domain.phrases), for other languages."
-    )
+    comment_phrase = phrase_field("a comment of the worker")
 
     class Meta:
         ordering = ["id"]

@@ -19,6 +19,7 @@ from controlplane.domain.offset_reset_json import (
     rows_from_json,
     rows_to_json,
 )
+from controlplane.models.phrase_field import phrase_field
 
 
 class ResetState(models.TextChoices):
@@ -57,9 +58,7 @@ class OffsetReset(models.Model):
     state = models.CharField(max_length=10, choices=ResetState.choices, default=ResetState.PREVIEWED, db_index=True)
     cause = models.CharField(max_length=12, choices=ResetCause.choices, default=ResetCause.NONE, blank=True)
     note = models.TextField(default="")
-    note_phrase = models.JSONField(
-        default=dict, help_text="Text and values of the note (domain.phrases), for other languages."
-    )
+    note_phrase = phrase_field("the note")
     differences: models.Field[Sequence[ReportedDifference], tuple[ReportedDifference, ...]] = TypedJSONField(
         load=differences_from_json, dump=differences_to_json, default=tuple
     )

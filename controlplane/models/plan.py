@@ -8,9 +8,9 @@ from django.db import models
 
 from controlplane.db.typed_json import TypedJSONField
 from controlplane.domain import scope as scopes
-from controlplane.domain.phrases import texts_from_json, texts_to_json
 from controlplane.domain.scope import Scope
 from controlplane.models.move import Move
+from weir_common.phrases import texts_from_json, texts_to_json
 
 
 class Plan(models.Model):
@@ -34,7 +34,7 @@ class Plan(models.Model):
         load=texts_from_json,
         dump=texts_to_json,
         default=tuple,
-        help_text="Safety refusals that the plan overrides, as sentences.",
+        help_text="Violated safety rules that the plan overrides, as sentences.",
     )
     metadata_seq = models.PositiveBigIntegerField(
         default=0, help_text="Entry of the metadata log up to which the plan was made."

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from controlplane.models.phrase_field import phrase_field
+
 
 class ProposalState(models.TextChoices):
     OPEN = "open", "open"
@@ -18,7 +20,7 @@ class ProposalState(models.TextChoices):
 
 
 class ProposalKind(models.TextChoices):
-    MOVE_APPROVE = "move.approve", "move against a safety refusal"
+    MOVE_APPROVE = "move.approve", "move against a safety rule"
     MOVE_DELETE_RECORDS = "move.delete_records", "deletion of old records before retention"
     UNCLEAN_ELECTION = "election.unclean", "unclean leader election"
     TRANSACTION_ABORT = "transaction.abort", "abort of a hanging transaction"
@@ -48,9 +50,7 @@ class Proposal(models.Model):
     decided_comment = models.TextField(default="")
     decided_at = models.DateTimeField(null=True)
     detail = models.TextField(default="", help_text="Result of the operation.")
-    detail_phrase = models.JSONField(
-        default=dict, help_text="Text and values of the result (domain.phrases), for other languages."
-    )
+    detail_phrase = phrase_field("the result")
     finished_at = models.DateTimeField(null=True)
     version = models.PositiveIntegerField(default=0)
 

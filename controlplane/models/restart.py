@@ -9,11 +9,9 @@ from django.db import models
 from controlplane.db.typed_json import TypedJSONField
 from controlplane.domain.restart import ProcessIdentity, RestartState, StepState
 from controlplane.models.choices import choices
+from controlplane.models.phrase_field import phrase_field
 
 WORKING = (RestartState.RUNNING, RestartState.PAUSED, RestartState.CANCELLING)
-
-
-PHRASE_OF_NOTE = "Text and values of the note (domain.phrases), for other languages."
 
 
 class RollingRestart(models.Model):
@@ -29,7 +27,7 @@ class RollingRestart(models.Model):
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="")
     note = models.TextField(default="")
-    note_phrase = models.JSONField(default=dict, help_text=PHRASE_OF_NOTE)
+    note_phrase = phrase_field("the note")
     turn = models.PositiveSmallIntegerField(
         null=True, default=1, unique=True, help_text="1 while unfinished, then null: at most one restart is unfinished."
     )
@@ -60,7 +58,7 @@ class RestartStep(models.Model):
     )
     leads_before = models.BooleanField(default=True, help_text="The broker was not demoted before the restart.")
     note = models.TextField(default="")
-    note_phrase = models.JSONField(default=dict, help_text=PHRASE_OF_NOTE)
+    note_phrase = phrase_field("the note")
     began_at = models.DateTimeField(null=True)
     asked_at = models.DateTimeField(null=True)
     back_at = models.DateTimeField(null=True)

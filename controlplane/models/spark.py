@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from controlplane.models.phrase_field import phrase_field
+
 
 class SparkRunState(models.TextChoices):
     REQUESTED = "requested", "requested"
@@ -60,6 +62,7 @@ class SparkRun(models.Model):
     status = models.JSONField(default=dict)
     heartbeat_at = models.DateTimeField(null=True, help_text="Time of the status file.")
     note = models.TextField(default="")
+    note_phrase = phrase_field("the note")
     version = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)

@@ -22,9 +22,9 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState
 from controlplane.domain import cluster_events
 from controlplane.domain.cluster_events import BrokerLife, LeaderChange, ObservedEvent
-from controlplane.domain.phrases import phrase_to_json
 from controlplane.models import Broker, Cluster, ClusterEvent, ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.selectors.topic_configs import min_insync
+from weir_common.phrases import phrase_to_json
 
 BLOCKERS_KEPT = 50
 """Partitions that are listed as blocking a broker's restart. The others are only counted."""

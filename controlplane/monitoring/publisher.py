@@ -18,7 +18,6 @@ from controlplane.clients.group_samples import Key
 from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.message_metrics import MessageMetrics, values
-from controlplane.domain.phrases import phrase_to_json
 from controlplane.monitoring import live_events, live_shapes
 from controlplane.monitoring.group_metrics import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
@@ -26,6 +25,7 @@ from controlplane.monitoring.projection import BrokerSums, Difference, broker_su
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache, SampleChanges
 from controlplane.monitoring.share_group_lag import ShareGroupLag
 from controlplane.selectors.topic_configs import min_insync
+from weir_common.phrases import phrase_to_json
 
 if TYPE_CHECKING:
     from controlplane.selectors.moves import MoveRow

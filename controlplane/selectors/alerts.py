@@ -13,11 +13,11 @@ from django_filters import rest_framework as filters
 from controlplane.domain.alert import KINDS_IN_ORDER, brief, stored_texts
 from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
 from controlplane.domain.alert_types import AlertKind, Severity
-from controlplane.domain.phrases import Phrase, TranslatableText
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import GROUP_ALERTS, limited, visible
+from weir_common.phrases import Phrase, TranslatableText
 
 SILENT_AGE_S = 15.0
 

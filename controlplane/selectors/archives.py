@@ -12,6 +12,7 @@ from controlplane.models import ArchiveBatch, ArchiveJob, ObservedPartition
 from controlplane.models.job import ArchiveState
 from controlplane.selectors.common import RowFilter, StateFilter, age_s, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
+from weir_common.phrases import with_phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _row(j: ArchiveJob) -> ArchiveRow:
         heartbeat_age_s=age_s(j.heartbeat_at),
         actor=j.actor,
         comment=j.comment,
-        note=j.note,
+        note=with_phrase(j.note, j.note_phrase),
         created_at=j.created_at,
         started_at=j.started_at,
         finished_at=j.finished_at,

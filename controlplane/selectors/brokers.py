@@ -15,7 +15,6 @@ from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.page_phrases import MORE_BLOCKERS, OLD_STATE
-from controlplane.domain.phrases import counted, sentence
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
 from controlplane.domain.text import count_text
@@ -25,6 +24,7 @@ from controlplane.selectors import alert_thresholds
 from controlplane.selectors.common import RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, numbered, paginate
 from controlplane.selectors.visibility import BROKER, TOPIC, sees, sees_all, visible
+from weir_common.phrases import counted, sentence
 
 TOLD_SECONDS = 60
 """Maximum age of a broker's report about itself. Older reports are not used."""

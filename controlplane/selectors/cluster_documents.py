@@ -41,13 +41,13 @@ from controlplane.domain.document_plan import (
     digest_of,
 )
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence, with_phrase
 from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, RoleBinding, Topic
 from controlplane.selectors.broker_configs import desired_configs
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageOptions, PageStart, paginate
 from controlplane.selectors.role_bindings import binding_shape
 from weir_common.json_values import JsonObject
+from weir_common.phrases import sentence, with_phrase
 
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
 """Configs that name the topic which a topic follows."""

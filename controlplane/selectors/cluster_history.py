@@ -25,9 +25,9 @@ from controlplane.domain.cluster_difference import (
 )
 from controlplane.domain.errors import Rejected, not_one_of
 from controlplane.domain.metadata_history import unpack_entries, unpack_image
-from controlplane.domain.phrases import Phrase, sentence
 from controlplane.models import Cluster, MetadataImage, MetadataSegment
 from controlplane.selectors.paging import Page, PageStart, numbered
+from weir_common.phrases import Phrase, sentence
 
 CHANGES_MAX = 5_000
 """Maximum number of single changes in one answer. The differences between the two ends are always complete."""

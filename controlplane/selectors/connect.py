@@ -27,10 +27,10 @@ from controlplane.domain.connect import (
     without_secrets,
 )
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from controlplane.models import Topic
 from controlplane.selectors.common import cluster_row
 from controlplane.selectors.paging import Page, PageStart, ordered
+from weir_common.phrases import reason_of, sentence
 
 PAGE_SECONDS = 4.0
 """Time limit for the answers of all clusters, or for all parts of one connector."""
@@ -49,7 +49,7 @@ OFFSETS_MAX = 500
 
 K = TypeVar("K")
 NO_CLUSTER = "No Connect cluster is configured (WEIR_CONNECT_URLS)."
-LATE = f"The Connect cluster did not answer within {PAGE_SECONDS:g} s."
+LATE = sentence("The Connect cluster did not answer within {limit} s.", limit=f"{PAGE_SECONDS:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +233,13 @@ def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
     if isinstance(info, ConnectUnknown):
         return None
     if isinstance(info, ConnectUnavailable):
-        raise Rejected(str(info))
+        raise Rejected(reason_of(info))
     if isinstance(status, ConnectUnavailable) and not isinstance(status, ConnectUnknown):
-        raise Rejected(str(status))
+        raise Rejected(reason_of(status))
     try:
         connector = api.connector_of(client, info, None if isinstance(status, ConnectUnavailable) else status)
     except ConnectUnavailable as error:
-        raise Rejected(str(error)) from None
+        raise Rejected(reason_of(error)) from None
     secrets = secret_names(client, connector.config)
     offsets = None if isinstance(answers["offsets"], ConnectUnavailable) else answers["offsets"]
     return ConnectorDetail(
@@ -263,7 +263,7 @@ def plugin_list(cluster: str) -> list[ConnectPluginRow]:
     try:
         return [ConnectPluginRow(p.class_name, p.type, p.version) for p in api.plugins(client_of(cluster))]
     except ConnectUnavailable as error:
-        raise Rejected(str(error)) from None
+        raise Rejected(reason_of(error)) from None
 
 
 def secret_names(client: ConnectClient, config: Mapping[str, str]) -> frozenset[str]:
@@ -313,7 +313,7 @@ def _cluster(
     rows: list[ConnectorRow],
     own_id: str,
 ) -> ConnectClusterRow:
-    problems = [str(answer) for answer in (info, listed) if isinstance(answer, ConnectUnavailable)]
+    problems = [reason_of(answer) for answer in (info, listed) if isinstance(answer, ConnectUnavailable)]
     is_listed = not isinstance(listed, ConnectUnavailable)
     return ConnectClusterRow(
         name=client.name,

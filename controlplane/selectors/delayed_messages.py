@@ -18,7 +18,6 @@ from controlplane.clients.connection import KafkaConnection
 from controlplane.domain import delayed_messages as domain
 from controlplane.domain.delayed_messages import HistogramBar
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from controlplane.selectors.front_leaders import (
     MissingPartition,
     Unanswered,
@@ -27,6 +26,7 @@ from controlplane.selectors.front_leaders import (
     leaders_of,
     topic_with_front,
 )
+from weir_common.phrases import sentence
 
 ROWS_MAX = 500
 """Maximum number of rows of one look-up."""

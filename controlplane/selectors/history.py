@@ -21,7 +21,6 @@ from controlplane.clients import lake
 from controlplane.domain import history as domain
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import RANGE_S_MAX, ROWS_KEPT_S, Step
-from controlplane.domain.phrases import sentence
 from controlplane.domain.visibility import subject_visible
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.selectors.visibility import current
@@ -29,6 +28,7 @@ from weir_common import history_codes
 from weir_common.history_codes import BLOCK_SERIES, CHUNK_VALUES, MINUTE_S, STEP_S
 from weir_common.lake_history import HistoryAnswer
 from weir_common.lake_queries import QueryError
+from weir_common.phrases import sentence
 
 RANGE_DEFAULT = timedelta(hours=1)
 UNFINISHED_S = 2 * STEP_S

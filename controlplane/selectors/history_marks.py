@@ -12,11 +12,11 @@ from django.db.models import Model, Q, QuerySet
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
-from controlplane.domain.phrases import with_phrase
 from controlplane.models import Alert, Change, ClusterEvent
 from controlplane.selectors.alerts import shown_texts
 from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.visibility import visible
+from weir_common.phrases import with_phrase
 
 M = TypeVar("M", bound=Model)
 

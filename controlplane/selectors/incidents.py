@@ -14,7 +14,6 @@ from enum import StrEnum
 from controlplane.domain import incident
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.page_phrases import STATE_ARROW, STATE_CHANGE
-from controlplane.domain.phrases import Phrase, sentence, with_phrase
 from controlplane.domain.progress import StallCause
 from controlplane.models import (
     AlertEntry,
@@ -32,6 +31,7 @@ from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
 from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.next_steps import NextStep, next_steps
 from controlplane.selectors.visibility import limited, visible
+from weir_common.phrases import Phrase, sentence, with_phrase
 
 Spot = tuple[str, int]
 """Topic and index of a partition."""

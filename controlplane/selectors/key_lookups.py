@@ -16,10 +16,10 @@ from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.domain.errors import Rejected
 from controlplane.domain.lookup_token import decode_token, encode_token
 from controlplane.domain.masking import RecordRenderer
-from controlplane.domain.phrases import sentence
 from controlplane.domain.record_scan import StopReason
 from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from controlplane.selectors.messages import DOWNLOAD_RESPONSE_BYTES, DOWNLOAD_SECONDS, MessageRow, message_row
+from weir_common.phrases import counted, joined, sentence
 
 MATCHES_MAX = 100
 """Maximum number of records of one look-up: a page, not an export."""
@@ -37,9 +37,9 @@ STOPS: dict[int, StopReason] = {
     LookupStop.TIME: StopReason.TIME,
 }
 NOTES = {
-    StopReason.LIMIT: "Older records may have this key.",
-    StopReason.BYTES: "The limit of bytes that one look-up reads is reached.",
-    StopReason.TIME: "The time limit of one look-up is reached.",
+    StopReason.LIMIT: sentence("Older records may have this key."),
+    StopReason.BYTES: sentence("The limit of bytes that one look-up reads is reached."),
+    StopReason.TIME: sentence("The time limit of one look-up is reached."),
 }
 """The reason why a look-up is not complete."""
 
@@ -337,8 +337,10 @@ def _note(parts: list[PartitionLookup]) -> str:
     stops = {p.stopped for p in parts if p.state == PartitionLookupState.MORE}
     notes = [text for stop, text in NOTES.items() if stop.value in stops]
     if failed := sum(p.state == PartitionLookupState.FAILED for p in parts):
-        notes.append(f"{failed} partition{'s' if failed > 1 else ''} could not be searched.")
-    return " ".join(notes) or "Each record of the range was searched."
+        notes.append(
+            counted(failed, "{count} partition could not be searched.", "{count} partitions could not be searched.")
+        )
+    return joined(notes) if notes else sentence("Each record of the range was searched.")
 
 
 def _part(index: int, answer: KeyLookupAnswer) -> PartitionLookup:
@@ -363,7 +365,12 @@ def _row(partition: int, match: KeyLookupAnswer.Match, renderer: RecordRenderer)
     row = message_row(partition, Record(match.offset, match.timestamp, match.key, match.value, headers), renderer)
     parts = (("key", match.key, match.key_size), ("value", match.value, match.value_size))
     cut = [
-        f"{name}: A look-up has the first {len(data):,} of {size:,} bytes; the link of the offset shows more."
+        sentence(
+            "{name}: A look-up has the first {shown} of {size} bytes; the link of the offset shows more.",
+            name=name,
+            shown=f"{len(data):,}",
+            size=f"{size:,}",
+        )
         for name, data, size in parts
         if data is not None and size > len(data)
     ]

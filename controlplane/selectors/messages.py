@@ -21,12 +21,12 @@ from controlplane.domain.formats import Format, Rendered
 from controlplane.domain.key_partition import key_partitions
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.page_phrases import NOT_READ_TO_END
-from controlplane.domain.phrases import Phrase, sentence
 from controlplane.domain.record_expression import EvaluationError, ExpressionFilter, variables_of
 from controlplane.domain.record_filter import Matcher
 from controlplane.domain.record_query import PARTITIONS_MAX, RecordQuery, ResumePoint, StartPosition
 from controlplane.domain.record_scan import PartitionProblem, Scan, ScanBudget, ScanRange, StopReason, run
 from controlplane.models import ObservedPartition
+from weir_common.phrases import Phrase, counted, joined, sentence
 
 PAGE_SECONDS, PAGE_BYTES, PAGE_RESPONSE_BYTES = 5.0, 64 * 1024 * 1024, 4 * 1024 * 1024
 """Limits of one read: time, fetched bytes, bytes of the found records."""
@@ -46,11 +46,11 @@ PROBLEM_TEXTS: Mapping[PartitionProblem, str] = {
 }
 
 STOP_TEXTS: Mapping[StopReason, str] = {
-    StopReason.END: "All records of the range were read.",
-    StopReason.LIMIT: "There are more records in the range.",
-    StopReason.TIME: "The time limit of one read is reached.",
-    StopReason.BYTES: "The limit of fetched bytes of one read is reached.",
-    StopReason.RESPONSE_BYTES: "The limit of response bytes is reached.",
+    StopReason.END: sentence("All records of the range were read."),
+    StopReason.LIMIT: sentence("There are more records in the range."),
+    StopReason.TIME: sentence("The time limit of one read is reached."),
+    StopReason.BYTES: sentence("The limit of fetched bytes of one read is reached."),
+    StopReason.RESPONSE_BYTES: sentence("The limit of response bytes is reached."),
 }
 
 
@@ -289,7 +289,13 @@ def _ranges(
         for p, (start, end) in logs.items():
             starts[p] = max(start, min(offset, end))
             if not start <= offset <= end:
-                notes[p] = f"Offset {offset} is outside the log [{start}, {end}); read from {starts[p]}."
+                notes[p] = sentence(
+                    "Offset {offset} is outside the log [{start}, {end}); read from {first}.",
+                    offset=offset,
+                    start=start,
+                    end=end,
+                    first=starts[p],
+                )
     ranges = [
         ScanRange(p, start, logs[p][1], logs[p][1] if query.backward else start) for p, start in sorted(starts.items())
     ]
@@ -328,8 +334,12 @@ def _percent(ranges: Sequence[ScanRange], backward: bool) -> float:
 def _note(stopped: StopReason, problems: Mapping[int, PartitionProblem]) -> str:
     if not problems:
         return STOP_TEXTS[stopped]
-    count = f"{len(problems)} partition{'s' if len(problems) > 1 else ''} could not be read to the end."
-    return count if stopped is StopReason.END else f"{STOP_TEXTS[stopped]} {count}"
+    unread = counted(
+        len(problems),
+        "{count} partition could not be read to the end.",
+        "{count} partitions could not be read to the end.",
+    )
+    return unread if stopped is StopReason.END else joined([STOP_TEXTS[stopped], unread])
 
 
 def masked_matcher(matcher: Matcher, plain: RecordRenderer) -> Matcher:
@@ -372,8 +382,10 @@ def message_row(partition: int, record: Record, renderer: RecordRenderer) -> Mes
 
 
 def _rendered_note(name: str, rendered: Rendered) -> str:
-    cut = " Only its beginning is shown." if rendered.cut else ""
-    return f"{name}: {rendered.note}{cut}" if rendered.note or cut else ""
+    parts = [rendered.note] if rendered.note else []
+    if rendered.cut:
+        parts.append(sentence("Only its beginning is shown."))
+    return sentence("{name}: {note}", name=name, note=joined(parts)) if parts else ""
 
 
 def message_line(topic: str, row: MessageRow) -> str:

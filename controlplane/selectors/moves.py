@@ -15,7 +15,6 @@ from controlplane.domain import page_phrases as texts
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_types import MoveMode, PlacementBefore
-from controlplane.domain.phrases import counted, sentence, with_phrase
 from controlplane.domain.progress import MoveTotals
 from controlplane.domain.scope import (
     DrainScope,
@@ -32,6 +31,7 @@ from controlplane.selectors.common import RowFilter, StateFilter, TimeFilter, in
 from controlplane.selectors.move_totals import TotalsKind, percent, sums_of, sums_of_kinds
 from controlplane.selectors.paging import Page, PageOptions, PageStart, paginate
 from controlplane.selectors.visibility import visible
+from weir_common.phrases import counted, sentence, with_phrase
 
 
 @dataclass(frozen=True, slots=True)

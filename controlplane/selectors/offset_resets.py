@@ -13,12 +13,12 @@ from django_filters import rest_framework as filters
 
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.offset_reset import PREVIEW_MINUTES, UNDO_DAYS, Key, PartitionReset, ReportedDifference
-from controlplane.domain.phrases import with_phrase
 from controlplane.models import OffsetReset
 from controlplane.models.offset_reset import ResetState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, numbered, paginate
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
+from weir_common.phrases import with_phrase
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.domain import page_phrases as texts
-from controlplane.domain.phrases import Phrase, TranslatableText, number_of
 from controlplane.models import Broker, ObservedPartition, ReplicaDamageReport
+from weir_common.phrases import Phrase, TranslatableText, number_of
 
 UNREPORTED = -1
 """Value in place of an offset (`ObservedPartition.lagging`)."""

@@ -13,10 +13,10 @@ from brokerd.authz.acls import CLUSTER_NAME, SUPPORTED, AclEntry, Acls, Decision
 from controlplane.domain.access import AclOperation, AclResource
 from controlplane.domain.errors import Rejected
 from controlplane.domain.permission import ANY_HOST, PermissionReason
-from controlplane.domain.phrases import sentence
 from controlplane.models import Acl
 from controlplane.selectors.acls import AclRow, acl_shape
 from controlplane.selectors.paging import Page, PageStart, ordered
+from weir_common.phrases import sentence
 
 OPERATIONS_OF: dict[str, list[str]] = {r.name.lower(): [o.name.lower() for o in SUPPORTED[r]] for r in SUPPORTED}
 """Operations per resource type."""

@@ -8,12 +8,12 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
-from controlplane.domain.phrases import with_phrase
 from controlplane.models import ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.job import RecoveryState
 from controlplane.selectors.common import NumberFilter, StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import visible
+from weir_common.phrases import with_phrase
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
-from controlplane.domain.phrases import with_phrase
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import RestartStep, RollingRestart
 from controlplane.selectors.common import RowFilter, StateFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import limited
+from weir_common.phrases import with_phrase
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,11 @@ from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.errors import Rejected
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry, ConsumerGroup, GroupPartition
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import visible
+from weir_common.phrases import sentence
 
 ROUTE_COLUMNS = {"name": "key", "changed_at": "changed_at", "changed_by": "changed_by"}
 UNKNOWN = "unknown"

@@ -19,6 +19,7 @@ from controlplane.clients.schema_subjects import SchemaReference, SubjectVersion
 from controlplane.domain.errors import Rejected
 from controlplane.models import Topic
 from controlplane.selectors.paging import Page, PageStart, ordered
+from weir_common.phrases import reason_of
 from weir_common.schema_formats import SchemaType, SchemaUnavailable
 from weir_common.schema_registry import SchemaRegistryClient, SchemaUnknown
 
@@ -115,7 +116,7 @@ def subject_list(*, query: str = "", sort: str = "name", page: PageStart = 1, pe
             names = [n for n in subjects.subject_names(client) if query.lower() in n.lower()]
             level = subjects.compatibility(client)
         except SchemaUnavailable as error:
-            problem = str(error)
+            problem = reason_of(error)
     sort = "-name" if sort == "-name" else "name"
     per_page = min(per_page, PER_PAGE_MAX)
     shown, total, window = ordered(names, [(str, sort == "-name")], page=page, per_page=per_page)
@@ -176,7 +177,7 @@ def subject_detail(name: str, number: int | None = None) -> SubjectDetail | None
     except SchemaUnknown:
         return None
     except SchemaUnavailable as error:
-        raise Rejected(str(error)) from None
+        raise Rejected(reason_of(error)) from None
     return detail
 
 
@@ -196,7 +197,7 @@ def difference(name: str, number: int, other: int) -> SchemaDifference | None:
     except SchemaUnknown:
         return None
     except SchemaUnavailable as error:
-        raise Rejected(str(error)) from None
+        raise Rejected(reason_of(error)) from None
     before, after = format_definition(old).splitlines(), format_definition(new).splitlines()
     labels = f"version {other}", f"version {number}"
     lines = list(difflib.unified_diff(before, after, *labels, n=CONTEXT_LINES, lineterm=""))

@@ -14,6 +14,7 @@ from controlplane.models import SparkJob, SparkRun
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
 from controlplane.selectors.common import NumberFilter, RowFilter, age_s
 from controlplane.selectors.paging import Page, PageStart, paginate
+from weir_common.phrases import with_phrase
 from weir_common.spark_jobs import KINDS, JobKind
 
 
@@ -207,7 +208,7 @@ def _run_row(r: SparkRun) -> SparkRunRow:
         batches=status.get("batches"),
         report=[ReportTableRow(t["title"], t["columns"], t["rows"], t["rows_total"]) for t in status.get("report", [])],
         error=str(status.get("error", "")),
-        note=r.note,
+        note=with_phrase(r.note, r.note_phrase),
         actor=r.actor,
         pid=r.pid,
         restarts=r.restarts,

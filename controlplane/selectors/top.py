@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from controlplane.domain.errors import Rejected, not_one_of
 from controlplane.domain.history import HistorySubject
-from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, ConsumerGroup, HistorySeries, ObservedPartition, ObservedTopic
 from controlplane.selectors import clients, history
+from weir_common.phrases import sentence
 
 TOP_DEFAULT = 10
 TOP_MAX = 100

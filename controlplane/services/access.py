@@ -18,10 +18,10 @@ from controlplane.domain.access import ACL_FIELDS as ACL_FIELDS
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.access import acl_key as acl_key
 from controlplane.domain.errors import not_one_of
-from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry, Acl, Cluster
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record
+from weir_common.phrases import sentence
 
 WAITING_MAX = 500
 """Maximum number of rows passed to the controller at a time. The next rows follow when these are applied."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 
 from controlplane.domain.access import AccessRecordKind, AclOperation, AclPattern, AclPermission, AclResource
-from controlplane.domain.phrases import sentence
 from controlplane.models import Acl
 from controlplane.models.change import Outcome
 from controlplane.services import access
 from controlplane.services.common import Rejected, audited, record
+from weir_common.phrases import sentence
 
 RESOURCE_TYPES, PATTERN_TYPES = tuple(AclResource), tuple(AclPattern)
 OPERATIONS, PERMISSIONS = tuple(AclOperation), tuple(AclPermission)

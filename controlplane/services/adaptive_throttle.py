@@ -19,12 +19,12 @@ from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain import progress, throttle
 from controlplane.domain.move_types import IN_FLIGHT
-from controlplane.domain.phrases import sentence
 from controlplane.domain.throttle import ProducerLatency
 from controlplane.models import Broker, Move
 from controlplane.models.move import MoveState
 from controlplane.services import throttles
 from controlplane.services.common import Rejected
+from weir_common.phrases import sentence
 
 FLOOR_BYTES_PER_S = 1_000_000
 """Default floor: copying at this rate does not affect producers, and the move still finishes."""

@@ -23,11 +23,11 @@ from controlplane.domain.alert_thresholds import (
     order_problem,
     value_problem,
 )
-from controlplane.domain.phrases import sentence
 from controlplane.models import AlertThreshold, AlertThresholdOverride
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds as selectors
 from controlplane.services.common import Rejected, audited, record, record_refusal
+from weir_common.phrases import sentence
 
 NEEDS_ADMINISTRATOR = "Thresholds of alerts are changed by administrators (superusers)."
 

@@ -21,7 +21,6 @@ from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import Block, LagStatus
-from controlplane.domain.phrases import Phrase, Value, phrase_to_json, to_json
 from controlplane.domain.progress import StallCause
 from controlplane.domain.text import coarse_count
 from controlplane.models import (
@@ -55,6 +54,7 @@ from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.services.refused_clients import refused_clients
 from controlplane.services.share_group_alerts import stopped_share_groups
 from weir_common.json_values import JsonObject
+from weir_common.phrases import Phrase, Value, phrase_to_json, to_json
 
 FORECAST_AGE_MAX = timedelta(days=1)
 """Maximum age of a forecast that causes an alert. After that time its job has stopped, and the disk may have changed."""

@@ -14,11 +14,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from controlplane.domain.phrases import sentence
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
 from controlplane.models.change import Outcome
 from controlplane.services.common import AlreadyExists, Rejected, audited, record
+from weir_common.phrases import sentence
 
 MARK = "weir_"
 """Beginning of every token. Secret scanners find tokens by it."""

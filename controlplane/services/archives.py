@@ -16,12 +16,13 @@ from django.utils import timezone
 
 from controlplane.clients import spark
 from controlplane.domain import driver_restarts
-from controlplane.domain.phrases import sentence
 from controlplane.models import ArchiveBatch, ArchiveJob, Change, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
+from controlplane.models.phrase_field import note_columns
 from controlplane.services.common import Rejected, audited, record
 from weir_common.java import JavaMissing, find_java
+from weir_common.phrases import sentence
 
 TOPICS_MAX = 100
 """Maximum number of topics of one job: one Spark query reads all of them, and each partition is a task in every micro-batch."""
@@ -107,8 +108,8 @@ def resume_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
             restarts_in_a_row=0,
             next_start_at=None,
             finished_at=None,
-            note="",
             version=F("version") + 1,
+            **note_columns(""),
         )
         job = ArchiveJob.objects.filter(pk=job_id).first()
         if job is None:
@@ -157,16 +158,13 @@ def advance_archive(job_id: int) -> str | None:
             return _end(
                 job,
                 ArchiveState.FAILED,
-                f"The Spark process ended {driver_restarts.RESTARTS_MAX} times without a committed batch. {tail}",
+                driver_restarts.failure_note(tail),
                 Outcome.UNKNOWN,
             )
         if job.next_start_at is None:
             wait = driver_restarts.restart_delay_s(job.restarts_in_a_row)
-            _change(
-                job,
-                next_start_at=now + timedelta(seconds=wait),
-                note=f"The Spark process ended and is restarted. {spark.log_tail(job.pk)}".strip()[:2000],
-            )
+            note = driver_restarts.restart_note(spark.log_tail(job.pk))
+            _change(job, next_start_at=now + timedelta(seconds=wait), **note_columns(note))
             return str(job.state)
         if now < job.next_start_at:
             return str(job.state)
@@ -241,7 +239,7 @@ def _note_status(job: ArchiveJob) -> None:
         ArchiveJob.objects.filter(pk=job.pk).update(status=status.values, heartbeat_at=status.at)
     if job.note and job.started_at is not None and status.at > job.started_at:
         # The running process has reported. The cause of the previous process's end is in that process's log.
-        _change(job, note="")
+        _change(job, **note_columns(""))
 
 
 def _change(job: ArchiveJob, **values: object) -> bool:
@@ -253,9 +251,9 @@ def _change(job: ArchiveJob, **values: object) -> bool:
 
 
 def _end(job: ArchiveJob, state: ArchiveState, note: str, outcome: Outcome) -> str | None:
-    if not _change(job, state=state, note=note[:2000], pid=None, finished_at=timezone.now()):
+    if not _change(job, state=state, **note_columns(note), pid=None, finished_at=timezone.now()):
         return None
     Change.objects.filter(object_id=f"archive-{job.pk}", outcome=Outcome.PENDING).update(
-        outcome=outcome, detail=note[:2000], finished_at=timezone.now()
+        outcome=outcome, detail=note, finished_at=timezone.now()
     )
     return state

@@ -17,7 +17,6 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, PermissionsMixin
 
 from controlplane.domain.access import AclPattern
-from controlplane.domain.phrases import sentence
 from controlplane.domain.roles import (
     CLUSTER_NAME,
     FILTERED,
@@ -42,6 +41,7 @@ from controlplane.services.request_resources import (
     group_of_reset,
     topics_of_move,
 )
+from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
 TOKEN_SCOPE = "token_scope"

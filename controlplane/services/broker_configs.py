@@ -17,10 +17,10 @@ from brokerd.cluster.requests import AlterConfigOp, OpType
 from brokerd.config import dynamic
 from brokerd.config.broker import BY_NAME
 from controlplane.domain.broker_config import OTHER_ACTIONS
-from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry, Broker
 from controlplane.services import access
 from controlplane.services.common import Rejected, audited
+from weir_common.phrases import sentence
 
 CLUSTER_WIDE = ALL_BROKERS
 

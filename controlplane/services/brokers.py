@@ -13,12 +13,12 @@ from django.db import transaction
 
 from brokerd.cluster.cordons import ALL_DIRECTORIES, CORDONED, LEADERSHIP
 from brokerd.cluster.requests import AlterConfigOp, OpType
-from controlplane.domain.phrases import sentence
 from controlplane.domain.scope import DrainScope
 from controlplane.models import Broker, Move
 from controlplane.selectors.brokers import drained_by
 from controlplane.services import access, moves
 from controlplane.services.common import Rejected, record_refusal, recorded_refusals
+from weir_common.phrases import sentence
 
 
 def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from controlplane.domain.phrases import sentence
 from controlplane.domain.quota import entity_text
 from controlplane.selectors.bulk_lists import row_ids
 from controlplane.selectors.quotas import quota_rows, quota_shape
@@ -20,6 +19,7 @@ from controlplane.selectors.users import user_rows
 from controlplane.selectors.visibility import visible
 from controlplane.services import quotas, users
 from controlplane.services.common import Rejected, needs_reason
+from weir_common.phrases import sentence
 
 ROWS_MAX = 500
 """Maximum number of quotas or users of one bulk deletion: each is a transaction, and all of them run in one request of the console."""

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.domain.phrases import sentence
 from controlplane.models import Alert
 from controlplane.selectors.bulk_lists import row_ids
 from controlplane.selectors.visibility import visible
 from controlplane.services import incidents
 from controlplane.services.common import Rejected
+from weir_common.phrases import sentence
 
 ALERTS_MAX = 500
 """Maximum number of alerts of one acknowledgement: a page of the list."""

@@ -12,11 +12,11 @@ from enum import StrEnum
 
 from django.db.models import Count, Q
 
-from controlplane.domain.phrases import sentence
 from controlplane.models import ConsumerGroup
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, needs_reason
 from controlplane.services.groups import delete_group
+from weir_common.phrases import sentence
 
 GROUPS_MAX = 200
 """Maximum number of groups of one bulk deletion. Each one is a request to its coordinator, and all of them run in one request of the console."""

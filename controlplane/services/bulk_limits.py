@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from brokerd.cluster.quota_entities import CONNECTIONS, IP, USER, entity_of, value_problem
-from controlplane.domain.phrases import sentence
 from controlplane.domain.quota import entity_text
 from controlplane.models import AccessEntry, Move, MovePartition
 from controlplane.models.move import FINISHED_STATES
@@ -22,6 +21,7 @@ from controlplane.selectors.visibility import visible
 from controlplane.services import quotas, throttles
 from controlplane.services.common import Rejected, needs_reason
 from controlplane.services.moves import throttle_move
+from weir_common.phrases import sentence
 
 ROWS_MAX = 500
 """Maximum number of quotas of one change: each is a transaction, and all of them run in one request of the console."""

@@ -12,11 +12,11 @@ from enum import StrEnum
 
 from brokerd.cluster.configs import contradiction
 from brokerd.cluster.model import INTERNAL_TOPICS
-from controlplane.domain.phrases import sentence
 from controlplane.models import MovePartition, ObservedTopic, Topic
 from controlplane.services.common import Rejected, needs_reason
 from controlplane.services.topic_problems import config_problems
 from controlplane.services.topics import alter_topic, delete_topic
+from weir_common.phrases import sentence
 
 TOPICS_MAX = 1_000
 """Maximum number of topics of one bulk operation. It runs in one request, at some milliseconds per topic: more would exceed the time-outs of proxies."""

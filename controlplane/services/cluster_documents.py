@@ -35,7 +35,6 @@ from controlplane.domain.document_plan import (
     difference,
     digest_of,
 )
-from controlplane.domain.phrases import joined, number_of, phrase_to_json, sentence
 from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource, Topic
 from controlplane.models.change import Outcome
 from controlplane.selectors import cluster_documents as selectors
@@ -52,6 +51,7 @@ from controlplane.services import (
     users,
 )
 from controlplane.services.common import Rejected, needs_reason, record, recorded_refusals
+from weir_common.phrases import joined, number_of, phrase_to_json, sentence
 
 KEPT = timedelta(days=30)
 """Time for which plans are stored. The last applied plan of each owner stays, because its drift is shown. The audit log keeps all applied changes."""

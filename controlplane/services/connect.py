@@ -25,10 +25,10 @@ from controlplane.clients.connect import (
 from controlplane.clients.connectors import ConfigDefinition, ValidatedConfig
 from controlplane.domain.connect import hidden, hidden_value, restored, without_secrets
 from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
-from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.selectors.connect import client_of, config_version, secret_names
 from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
+from weir_common.phrases import joined, reason_of, sentence
 
 NAME_CHARS_MAX = 200
 """Maximum number of characters of the name of a connector. A consumer group gets it with a prefix, and the audit log has 255 for cluster and name."""
@@ -42,10 +42,10 @@ CONFIGS_MAX = 1_000
 VALUE_CHARS_MAX = 100_000
 """Characters of one config; queries and schemas are the longest."""
 
-UNKNOWN_OUTCOME = "The workers may have carried it out. Look at the connector before you try again."
+UNKNOWN_OUTCOME = sentence("The workers may have carried it out. Look at the connector before you try again.")
 CHANGED_MEANWHILE = "The config was changed after you opened it. Open it again and repeat your change."
 CLASS = "connector.class"
-HIDDEN_VALUE = "The shown value is hidden. Leave it unchanged to keep the stored one, or enter a new value."
+HIDDEN_VALUE = sentence("The shown value is hidden. Leave it unchanged to keep the stored one, or enter a new value.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def _stored_config(client: ConnectClient, name: str) -> dict[str, str] | None:
     except ConnectUnknown:
         return None
     except ConnectUnavailable as error:
-        raise Rejected(str(error)) from None
+        raise Rejected(reason_of(error)) from None
 
 
 def _complete(
@@ -241,7 +241,7 @@ def _complete(
     if not name.strip() or len(name) > NAME_CHARS_MAX or not name.isprintable():
         raise Rejected(sentence("A name has 1 to {max} characters.", max=NAME_CHARS_MAX), "name")
     if not config.get(CLASS, "").strip():
-        raise MisfitValue("config", [(f"$.{CLASS}", f"{CLASS} is required.")])
+        raise MisfitValue("config", [(f"$.{CLASS}", sentence("{name} is required.", name=CLASS))])
     if len(config) > CONFIGS_MAX or any(len(v) > VALUE_CHARS_MAX for v in config.values()):
         raise Rejected(
             sentence(
@@ -262,11 +262,11 @@ def _validate_config(client: ConnectClient, complete: Mapping[str, str]) -> list
     try:
         return api.validate(client, complete)
     except ConnectUnknown as error:
-        raise MisfitValue("config", [(f"$.{CLASS}", str(error))]) from None
+        raise MisfitValue("config", [(f"$.{CLASS}", reason_of(error))]) from None
     except ConnectRefused as error:
-        raise Rejected(without_secrets(str(error), complete), "config") from None
+        raise Rejected(without_secrets(reason_of(error), complete), "config") from None
     except ConnectUnavailable as error:
-        raise Rejected(without_secrets(str(error), complete)) from None
+        raise Rejected(without_secrets(reason_of(error), complete)) from None
 
 
 def _check(client: ConnectClient, complete: Mapping[str, str]) -> None:
@@ -320,7 +320,7 @@ def _send_audited(
     *,
     before: object = None,
     after: object = None,
-    hide: Callable[[str], str] = str,
+    hide: Callable[[str], str] = lambda text: text,
 ) -> None:
     object_id = f"connector-{uuid.uuid4().hex}"
     record(
@@ -336,15 +336,15 @@ def _send_audited(
     try:
         send()
     except (ConnectRefused, ConnectUnknown) as error:
-        text = hide(str(error))
+        text = hide(reason_of(error))
         finish_changes(object_id, None, Outcome.REFUSED, text)
         raise Rejected(text) from None
     except ConnectUnreachable as error:
-        text = f"{error} {UNKNOWN_OUTCOME}" if error.sent else str(error)
+        text = joined([reason_of(error), UNKNOWN_OUTCOME]) if error.sent else reason_of(error)
         finish_changes(object_id, None, Outcome.UNKNOWN if error.sent else Outcome.REFUSED, text)
         raise Rejected(text) from None
     except ConnectUnavailable as error:
-        text = f"{hide(str(error))} {UNKNOWN_OUTCOME}"
+        text = joined([hide(reason_of(error)), UNKNOWN_OUTCOME])
         finish_changes(object_id, None, Outcome.UNKNOWN, text)
         raise Rejected(text) from None
     finish_changes(object_id, None, Outcome.CONFIRMED, "")

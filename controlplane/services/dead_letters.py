@@ -32,7 +32,6 @@ from controlplane.domain.dead_letters import (
     place_text,
     with_headers,
 )
-from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord, check_record
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.models import DeadLetterBatch, ObservedPartition, SentDeadLetter
@@ -45,6 +44,7 @@ from controlplane.services import failed_records, masking, records
 from controlplane.services.common import Rejected, finish_changes, needs_reason, record
 from controlplane.services.failed_records import Letter, Restored
 from controlplane.services.produce import MASKED_SOURCE, check_target, permission_check
+from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
 VERB = "dead_letters.send"

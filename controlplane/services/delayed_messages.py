@@ -18,7 +18,6 @@ from brokerd.delivery.delayed_records import delivery_time
 from brokerd.wire.records import Record
 from controlplane.clients import record_range
 from controlplane.clients.connection import NoAnswer
-from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import RECORD_BYTES_MAX, NewRecord
 from controlplane.selectors import delayed_messages as selectors
 from controlplane.selectors.delayed_messages import PendingList
@@ -26,6 +25,7 @@ from controlplane.selectors.front_leaders import leaders_of
 from controlplane.services import masking, records
 from controlplane.services.common import Rejected, record_refusal
 from controlplane.services.produce import audit_facts, permission_check, send_audited
+from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
 VERB = "delayed.cancel"

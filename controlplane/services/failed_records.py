@@ -28,13 +28,13 @@ from controlplane.domain.dead_letters import (
     retry_headers,
     with_headers,
 )
-from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import Header, NewRecord
 from controlplane.models import Topic
 from controlplane.selectors.dead_letters import retry_topic_of
 from controlplane.services import masking, records
 from controlplane.services.common import Rejected
 from controlplane.services.produce import MASKED_SOURCE, check_target, produce_denial
+from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
 DIGEST_DIGITS = 12

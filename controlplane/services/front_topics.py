@@ -26,9 +26,9 @@ from brokerd.cluster.configs import (
     half_topic_name,
     retry_topic_name,
 )
-from controlplane.domain.phrases import sentence
 from controlplane.models import Topic
 from controlplane.services.common import Rejected
+from weir_common.phrases import sentence
 
 FOLLOWED = ("max.message.bytes", "min.insync.replicas", "compression.type")
 """Configs of the topic that its front topics have too."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.clients.group_offsets import GroupOffsetsClient
-from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record, recorded_refusals
+from weir_common.phrases import sentence
 
 VERB = "group.remove_member"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controlplane.domain.phrases import sentence
 from controlplane.models import ConsumerGroup
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record, recorded_refusals
+from weir_common.phrases import sentence
 
 
 def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:

@@ -13,13 +13,13 @@ from brokerd.cluster.configs import half_topic_name
 from brokerd.delivery.half_messages import HalfDecision
 from brokerd.delivery.half_records import DECISION, HALF_ID
 from controlplane.clients import producer
-from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import NewRecord
 from controlplane.domain.transactions import parse_target
 from controlplane.models.change import Outcome
 from controlplane.selectors import half_messages as selectors
 from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
+from weir_common.phrases import sentence
 
 EFFECTS = {
     HalfDecision.COMMIT: "The message is delivered to {topic}, and consumers receive it. This cannot be undone.",

@@ -16,10 +16,10 @@ from django.utils import timezone
 from controlplane.clients import supervisor
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_types import EntryKind
-from controlplane.domain.phrases import sentence
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, audited, needs_reason, record
+from weir_common.phrases import sentence
 
 SILENCE_MINUTES_MAX = 30 * 24 * 60
 """Maximum duration of a silence. For a longer time, change the threshold of the alert instead."""

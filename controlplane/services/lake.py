@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 
 from controlplane.clients import lake
-from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record
 from weir_common.lake_queries import SQL_LENGTH_MAX, QueryResult
+from weir_common.phrases import sentence
 
 QUERIES_MAX = 2
 """Maximum number of queries at a time in this process: each has a process with up to 512 MB."""

@@ -15,11 +15,11 @@ from controlplane.clients import leader_elections as client
 from controlplane.clients.all_brokers import BrokerAddress
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain.leader_election import ElectionVerdict
-from controlplane.domain.phrases import sentence
 from controlplane.domain.text import count_text
 from controlplane.models.change import Outcome
 from controlplane.selectors.leader_elections import ElectionPreview, ElectionRow, election_preview, live_brokers
 from controlplane.services.common import Arguments, Rejected, audited, record
+from weir_common.phrases import sentence
 
 RECORDED_MAX = 200
 """Maximum number of partitions that a change row lists; it counts the others."""

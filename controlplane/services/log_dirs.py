@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.clients.log_dirs import alter_replica_log_dir
 from controlplane.domain.log_dirs import MoveProblem, ReportedLogDir, directory_moves, location, move_problem
-from controlplane.domain.phrases import sentence
 from controlplane.domain.text import size_text
 from controlplane.models import Broker
 from controlplane.models.change import Outcome
 from controlplane.selectors.log_dirs import reported_log_dirs
 from controlplane.services.common import Rejected, audited, needs_reason, record
+from weir_common.phrases import sentence
 
 PROBLEM_TEXTS = {
     MoveProblem.UNKNOWN_DIRECTORY: "The broker has no log directory {target}.",

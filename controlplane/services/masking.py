@@ -13,10 +13,10 @@ from django.db import IntegrityError, transaction
 from controlplane.clients.schema_registry import registry
 from controlplane.domain.formats import Format
 from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer, check_rule
-from controlplane.domain.phrases import sentence
 from controlplane.models import MaskingRule
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, audited, record, record_refusal
+from weir_common.phrases import sentence
 
 NEEDS_ADMINISTRATOR = "Masking rules are changed by administrators (superusers)."
 RULES_MAX = 1_000

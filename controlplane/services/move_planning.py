@@ -18,7 +18,6 @@ from controlplane.domain import planner as planning
 from controlplane.domain import progress
 from controlplane.domain import scope as scopes
 from controlplane.domain.move_types import Handover, MoveMode, PlacementBefore
-from controlplane.domain.phrases import joined, phrase_to_json, sentence
 from controlplane.domain.planner_phrases import AND_MORE_SENTENCES
 from controlplane.domain.scope import PartitionsScope, Scope, ScopeError
 from controlplane.domain.tail import first_placement
@@ -26,6 +25,7 @@ from controlplane.models import Broker, Move, MovePartition, ObservedPartition, 
 from controlplane.models.change import Outcome
 from controlplane.services import tails, throttles
 from controlplane.services.common import Rejected, audited, record
+from weir_common.phrases import joined, phrase_to_json, sentence
 
 PARTS_IN_FLIGHT_MAX = 64
 """Maximum number of partitions that a move copies at the same time. Each is a fetch stream that competes with the producers."""

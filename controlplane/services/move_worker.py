@@ -21,14 +21,15 @@ from controlplane.domain import move_types as types
 from controlplane.domain import progress, tail
 from controlplane.domain.move import next_steps
 from controlplane.domain.move_types import Handover, MoveMode
-from controlplane.domain.phrases import phrase_to_json, sentence, with_phrase
 from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STATES, MoveState, PartState
+from controlplane.models.phrase_field import note_columns
 from controlplane.selectors.move_totals import kinds_of
 from controlplane.services import throttles
 from controlplane.services.common import record
 from controlplane.services.move_totals import keep
+from weir_common.phrases import phrase_to_json, sentence, with_phrase
 
 AHEAD = 4
 """Waiting partitions read per free slot: where the first ones wait for a broker, later ones may start."""
@@ -60,7 +61,7 @@ def advance_move(move_id: int) -> str | None:
         if steps.state is not None:
             changes["state"] = steps.state
         if note is not None:
-            changes |= {"note": note, "note_phrase": phrase_to_json(note)}
+            changes |= note_columns(note)
         if steps.state in FINISHED_STATES:
             changes |= {
                 "finished_at": timezone.now(),

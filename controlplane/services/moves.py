@@ -17,7 +17,6 @@ from django.utils import timezone
 from brokerd.cluster.cordons import is_cordoned
 from controlplane.db.bulk import read_many
 from controlplane.domain import move_revert
-from controlplane.domain.phrases import sentence
 from controlplane.domain.throttle import Adaptive
 from controlplane.models import Broker, Move, MovePartition, ObservedPartition, Topic
 from controlplane.models.change import Outcome
@@ -31,6 +30,7 @@ from controlplane.services.move_planning import plan_move as plan_move
 from controlplane.services.move_planning import preview_move as preview_move
 from controlplane.services.move_totals import keep
 from controlplane.services.move_worker import alive, apply_steps, transition, views_of
+from weir_common.phrases import sentence
 
 PLACED_COLUMNS = ("topic_id", "topic_name", "partition", "replicas_from", "replicas_to", "read_generation")
 NOT_STARTED = Q(state=PartState.WAITING, submitted_at__isnull=True)

@@ -19,12 +19,12 @@ from controlplane.clients.notifications import is_web_address
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.errors import not_one_of
 from controlplane.domain.notification import ChannelKind
-from controlplane.domain.phrases import sentence
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.models.change import Outcome
 from controlplane.selectors.notifications import channel_destination
 from controlplane.services.common import AlreadyExists, Rejected, audited, record, record_refusal
 from controlplane.services.notifications import attempt_test
+from weir_common.phrases import sentence
 
 NEEDS_ADMINISTRATOR = "Notification channels are changed by administrators (superusers)."
 

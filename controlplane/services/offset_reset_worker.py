@@ -17,7 +17,6 @@ from controlplane.clients.group_offsets import DEADLINE_SECONDS
 from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
 from controlplane.domain.offset_reset import UNDO_DAYS
-from controlplane.domain.phrases import sentence
 from controlplane.models import OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause, ResetState
@@ -32,6 +31,7 @@ from controlplane.services.offset_resets import (
     verb_of,
     write,
 )
+from weir_common.phrases import sentence
 
 SETTLE_SECONDS = DEADLINE_SECONDS + 10
 """Time after which the process that claimed a reset sends nothing more."""

@@ -33,11 +33,11 @@ from controlplane.domain.offset_reset import (
     ResetTarget,
 )
 from controlplane.domain.offset_reset_texts import NAMED_MAX, active_reason, difference_text, names_of
-from controlplane.domain.phrases import counted, phrase_to_json, sentence
 from controlplane.models import LogEnds, OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause, ResetState
 from controlplane.services.common import Rejected, finish_changes, record, record_refusal, recorded_refusals
+from weir_common.phrases import counted, phrase_to_json, sentence
 
 VERBS = {ResetTarget.DELETE: "group.delete_offsets", ResetTarget.UNDO: "group.undo_reset"}
 RESET_VERB = "group.reset_offsets"

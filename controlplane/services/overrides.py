@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from brokerd.cluster.model import REPLACED
 from brokerd.delivery.half_messages import HalfDecision
-from controlplane.domain.phrases import Phrase, counted, sentence
 from controlplane.models import Broker, Change, Move, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
@@ -20,6 +19,7 @@ from controlplane.models.proposal import ProposalKind
 from controlplane.services import half_messages, moves, tails, transactions
 from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
+from weir_common.phrases import Phrase, counted, sentence
 
 STARTS_AFTER_APPROVAL = (
     "The move changes {count} partition. The move starts immediately.",

@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from controlplane.domain import planner as planning
 from controlplane.domain import scope as scopes
-from controlplane.domain.phrases import sentence
 from controlplane.domain.planner_types import PlannerPartition
 from controlplane.domain.scope import PartitionsScope, Placement, Scope
 from controlplane.models import Cluster, Move, Plan, PlanChunk
@@ -25,6 +24,7 @@ from controlplane.services import move_planning as moves_planning
 from controlplane.services import moves
 from controlplane.services.common import Rejected, audited, needs_reason, record, recorded_refusals
 from controlplane.services.move_planning import sentences
+from weir_common.phrases import sentence
 
 STALE_NAMED_MAX = 5
 """Maximum number of partitions listed by name whose placement changed since. The others are counted; the comparison with the current state lists all."""

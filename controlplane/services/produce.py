@@ -20,7 +20,6 @@ from controlplane.clients.connection import NoAnswer
 from controlplane.clients.record_range import RecordRange
 from controlplane.domain.formats import render
 from controlplane.domain.masking import REPLACEMENT
-from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import (
     REQUEST_BYTES_MAX,
     CopyTimestamp,
@@ -36,6 +35,7 @@ from controlplane.models.change import Outcome
 from controlplane.services import masking, records
 from controlplane.services.authorization import PERMISSION_FOR, permits
 from controlplane.services.common import Rejected, finish_changes, record, record_refusal
+from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
 

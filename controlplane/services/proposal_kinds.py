@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.domain.phrases import text_from_json, text_to_json, texts_from_json, texts_to_json
 from controlplane.models.change import Outcome
 from weir_common.json_values import JsonObject
+from weir_common.phrases import text_from_json, text_to_json, texts_from_json, texts_to_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
-from controlplane.domain.phrases import with_phrase
 from controlplane.models import Proposal
 from controlplane.models.proposal import ProposalState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
@@ -17,6 +16,7 @@ from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.services import Rejected, proposals
 from controlplane.services.overrides import KINDS
 from controlplane.services.proposal_kinds import with_phrases
+from weir_common.phrases import with_phrase
 
 
 @dataclass(frozen=True, slots=True)

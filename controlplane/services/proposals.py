@@ -19,13 +19,13 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from controlplane.domain.phrases import joined, phrase_to_json, sentence
 from controlplane.models import Proposal
 from controlplane.models.change import Outcome
 from controlplane.models.proposal import ProposalState
 from controlplane.services.common import Rejected, audited, finish_changes, needs_reason, record, recorded_refusals
 from controlplane.services.overrides import KINDS
 from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
+from weir_common.phrases import joined, phrase_to_json, sentence
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from django.db import IntegrityError, transaction
 
 from brokerd.cluster.quota_entities import entity_key, entity_problem, value_problem
 from controlplane.domain.access import AccessRecordKind
-from controlplane.domain.phrases import sentence
 from controlplane.domain.quota import Entity, entity_text
 from controlplane.models import AccessEntry
 from controlplane.services import access
 from controlplane.services.common import Rejected, audited
+from weir_common.phrases import sentence
 
 
 @audited("quota.set", lambda given: entity_text(given["entity"]), after=lambda given: dict(given["limits"]))

@@ -12,15 +12,15 @@ from enum import StrEnum
 from controlplane.clients.json_schema_checks import encode_limited
 from controlplane.clients.schema_registry import registry
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from controlplane.domain.produce import SCHEMA_FORMAT, InputFormat, decode_input
 from controlplane.domain.protobuf_encoding import UnknownMessage
 from controlplane.domain.schema_encoding import encode_with_schema
 from controlplane.domain.schema_samples import sample_text
+from weir_common.phrases import reason_of, sentence
 from weir_common.schema_formats import RegistryUnreachable, Schema, SchemaType, SchemaUnavailable
 
 NO_REGISTRY = "No schema registry is configured (WEIR_SCHEMA_REGISTRY_URL)."
-UNREACHABLE_ADVICE = "Check the registry and WEIR_SCHEMA_REGISTRY_URL, or produce with another format."
+UNREACHABLE_ADVICE = sentence("Check the registry and WEIR_SCHEMA_REGISTRY_URL, or produce with another format.")
 
 
 class RecordPart(StrEnum):
@@ -67,7 +67,7 @@ def encode(topic: str, part: RecordPart, text: str, format_name: str, choice: Sc
     try:
         return encode_with_schema(schema, text, part, choice.message, json_encoder=encode_limited)
     except SchemaUnavailable as error:
-        raise Rejected(str(error), f"{part}_subject") from None
+        raise Rejected(reason_of(error), f"{part}_subject") from None
 
 
 def schema_help(topic: str, part: RecordPart, choice: SchemaChoice) -> SchemaHelp:
@@ -76,9 +76,9 @@ def schema_help(topic: str, part: RecordPart, choice: SchemaChoice) -> SchemaHel
     try:
         sample = sample_text(schema, choice.message)
     except UnknownMessage as error:
-        raise Rejected(str(error), f"{part}_message") from None
+        raise Rejected(reason_of(error), f"{part}_message") from None
     except (SchemaUnavailable, RecursionError) as error:
-        raise Rejected(str(error), f"{part}_subject") from None
+        raise Rejected(reason_of(error), f"{part}_subject") from None
     definition = "" if schema.type is SchemaType.PROTOBUF else schema.text
     return SchemaHelp(subject, schema.id, schema.type, definition, sample)
 
@@ -92,4 +92,4 @@ def _schema(topic: str, part: RecordPart, choice: SchemaChoice) -> tuple[str, Sc
     except RegistryUnreachable as error:
         raise Rejected(sentence("{detail} {advice}", detail=error, advice=UNREACHABLE_ADVICE)) from None
     except SchemaUnavailable as error:
-        raise Rejected(str(error), f"{part}_subject") from None
+        raise Rejected(reason_of(error), f"{part}_subject") from None

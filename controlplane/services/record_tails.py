@@ -16,7 +16,6 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 
-from controlplane.domain.phrases import sentence
 from controlplane.domain.record_expression import EvaluationError
 from controlplane.domain.record_query import RecordQuery
 from controlplane.domain.record_tail import TailCounts, TailEnd
@@ -34,6 +33,7 @@ from controlplane.services.records import (
     read_denial,
     renderers,
 )
+from weir_common.phrases import sentence
 
 RECHECK_SECONDS = 5.0
 """Time between two reads of the user, the permission and the masking rules of a tail."""

@@ -11,11 +11,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from controlplane.domain.phrases import phrase_to_json, sentence
 from controlplane.models import Broker, Change, Cluster, ObservedPartition, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind, RecoveryState
 from controlplane.services.common import Rejected, audited, record
+from weir_common.phrases import phrase_to_json, sentence
 
 WORKING = (RecoveryState.REQUESTED, RecoveryState.RESET, RecoveryState.COPYING)
 

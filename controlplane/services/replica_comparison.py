@@ -23,9 +23,9 @@ from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain import move_phrases as texts
 from controlplane.domain.compare import ComparedReplica, Comparison, StoredComparison, compare_responses, equal_text
 from controlplane.domain.move_types import MoveMode
-from controlplane.domain.phrases import counted, phrase_to_json, sentence
 from controlplane.models import Broker, MovePartition, ObservedPartition
 from controlplane.models.move import MoveState, PartState
+from weir_common.phrases import counted, phrase_to_json, sentence
 
 RANGE_BYTES = 1024 * 1024
 """Bytes that are read from each replica at a time: some milliseconds of one connection, however large the log is."""

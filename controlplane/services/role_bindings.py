@@ -8,12 +8,12 @@ from django.contrib.auth.models import Group, PermissionsMixin
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 
-from controlplane.domain.phrases import sentence
 from controlplane.domain.roles import check_grant
 from controlplane.models import RoleBinding
 from controlplane.models.change import Outcome
 from controlplane.services.authorization import User
 from controlplane.services.common import AlreadyExists, Rejected, audited, record, record_refusal
+from weir_common.phrases import sentence
 
 NEEDS_ADMINISTRATOR = "Role bindings are changed by administrators (superusers)."
 BINDINGS_MAX = 10_000

@@ -16,13 +16,13 @@ from django.utils import timezone
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor as supervisor_client
 from controlplane.domain import restart as core
-from controlplane.domain.phrases import phrase_to_json, sentence, with_phrase
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import Broker, Change, Cluster, RestartStep, RollingRestart
 from controlplane.models.change import Outcome
 from controlplane.models.restart import WORKING
 from controlplane.services import brokers
 from controlplane.services.common import Rejected, record, recorded_refusals
+from weir_common.phrases import phrase_to_json, sentence, with_phrase
 
 
 def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, comment: str = "") -> RollingRestart:

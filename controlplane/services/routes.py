@@ -16,11 +16,11 @@ from django.db.models import QuerySet
 from brokerd.cluster.configs import HALF_TOPIC
 from brokerd.cluster.routes import COMMENT_LENGTH_MAX, InvalidRoute, Route, route_of
 from controlplane.domain.access import AccessRecordKind
-from controlplane.domain.phrases import sentence
 from controlplane.domain.route_graph import find_loop
 from controlplane.models import AccessEntry, Topic
 from controlplane.services import access
 from controlplane.services.common import AlreadyExists, Rejected, audited
+from weir_common.phrases import sentence
 
 ROUTES_MAX = 500
 """Maximum number of routes of a cluster. Each runs on every partition of its source topic."""

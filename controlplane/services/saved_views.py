@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
-from controlplane.domain.phrases import sentence
 from controlplane.models import HiddenColumns, SavedView
 from controlplane.services.common import Rejected
+from weir_common.phrases import sentence
 
 VIEWS_MAX = 100
 """Maximum number of saved views of one user: more than a list that is read at a glance."""

@@ -15,15 +15,16 @@ from django.utils import timezone
 
 from controlplane.domain import move_phrases as texts
 from controlplane.domain import window as windows
-from controlplane.domain.phrases import phrase_to_json, sentence
 from controlplane.domain.window import Window
 from controlplane.models import Move
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState, PartState
+from controlplane.models.phrase_field import note_columns
 from controlplane.services import moves
 from controlplane.services.common import Rejected, record, recorded_refusals
 from controlplane.services.move_worker import transition
 from weir_common.json_values import Json, JsonObject
+from weir_common.phrases import sentence
 
 log = logging.getLogger(__name__)
 
@@ -146,8 +147,7 @@ def _begin(move: Move) -> str | None:
         after = windows.window_state(move.window, until)[1] if open_ and until is not None else until
         note = sentence(texts.NOT_STARTED, reason=refused.reason)
         Move.objects.filter(pk=move.pk, state=MoveState.APPROVED).update(
-            note=note,
-            note_phrase=phrase_to_json(note),
+            **note_columns(note),
             resumes_at=after or move.resumes_at,
             version=F("version") + 1,
             **({"window": None} if after is None else {}),
@@ -160,7 +160,7 @@ def _waits(move: Move, until: datetime | None) -> None:
     if move.resumes_at != until:
         note = _opening(texts.STARTS_AT, until)
         Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
-            resumes_at=until, note=note, note_phrase=phrase_to_json(note), version=F("version") + 1
+            resumes_at=until, **note_columns(note), version=F("version") + 1
         )
 
 
@@ -172,7 +172,7 @@ def _change(move: Move, to: MoveState, comment: str, until: datetime | None) -> 
     with transaction.atomic():
         note = comment if to == MoveState.PAUSED else ""
         changed = Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
-            state=to, resumes_at=until, note=note, note_phrase=phrase_to_json(note), version=F("version") + 1
+            state=to, resumes_at=until, **note_columns(note), version=F("version") + 1
         )
         if not changed:
             return None

@@ -15,10 +15,10 @@ from controlplane.clients import schema_subjects as subjects
 from controlplane.clients.schema_subjects import NewSchema as NewSchema
 from controlplane.clients.schema_subjects import SchemaReference as SchemaReference
 from controlplane.domain.errors import Rejected
-from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.selectors.schema_subjects import required_registry
 from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
+from weir_common.phrases import reason_of, sentence
 from weir_common.schema_formats import RegistryUnreachable, SchemaUnavailable
 from weir_common.schema_formats import SchemaType as SchemaType
 from weir_common.schema_registry import RegistryRefused, SchemaUnknown
@@ -33,7 +33,7 @@ VERSION_DIGITS_MAX = 9
 """Maximum number of digits of a version number, which has 32 bits."""
 
 T = TypeVar("T")
-UNKNOWN_OUTCOME = "The registry may have carried it out. Look at the subject before you try again."
+UNKNOWN_OUTCOME = sentence("The registry may have carried it out. Look at the subject before you try again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ def check_schema(subject: str, schema: NewSchema) -> CompatibilityCheck:
     try:
         compatible, reasons = subjects.incompatibilities(client, subject, schema)
     except RegistryRefused as error:
-        raise Rejected(str(error), "definition") from None
+        raise Rejected(reason_of(error), "definition") from None
     except SchemaUnavailable as error:
-        raise Rejected(str(error)) from None
+        raise Rejected(reason_of(error)) from None
     return CompatibilityCheck(subject, compatible, reasons)
 
 
@@ -132,12 +132,12 @@ def _send_audited(
         result = send()
     except (RegistryRefused, SchemaUnknown) as error:
         finish_changes(object_id, None, Outcome.REFUSED, str(error))
-        raise Rejected(str(error), field) from None
+        raise Rejected(reason_of(error), field) from None
     except RegistryUnreachable as error:
         finish_changes(object_id, None, Outcome.UNKNOWN, f"{error} {UNKNOWN_OUTCOME}")
         raise Rejected(sentence("{detail} {advice}", detail=error, advice=UNKNOWN_OUTCOME)) from None
     except SchemaUnavailable as error:
         finish_changes(object_id, None, Outcome.UNKNOWN, str(error))
-        raise Rejected(str(error)) from None
+        raise Rejected(reason_of(error)) from None
     finish_changes(object_id, None, Outcome.CONFIRMED, "")
     return result

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
-from controlplane.domain.phrases import sentence
 from controlplane.models.change import Outcome
 from controlplane.selectors import share_groups as selectors
 from controlplane.services.common import Rejected, record, recorded_refusals
+from weir_common.phrases import sentence
 
 VERB = "share_group.delete"
 

@@ -15,11 +15,11 @@ from django.utils import timezone
 from controlplane.domain import cron
 from controlplane.domain.cron import CronError
 from controlplane.domain.errors import not_one_of
-from controlplane.domain.phrases import sentence
 from controlplane.models import ObservedTopic, SparkJob, SparkRun
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
 from controlplane.services.common import AlreadyExists, Rejected, audited, record
 from weir_common.java import JavaMissing, find_java
+from weir_common.phrases import reason_of, sentence
 from weir_common.spark_jobs import KINDS, JobKind, ParameterError, ParameterType, parse
 
 JOBS_MAX = 500
@@ -84,7 +84,7 @@ def validate_parameters(kind: JobKind, parameters: Mapping[str, Any]) -> dict[st
     try:
         values = parse(kind, parameters)
     except ParameterError as e:
-        raise Rejected(str(e), f"parameters.{e.name}") from None
+        raise Rejected(reason_of(e), f"parameters.{e.name}") from None
     for parameter in kind.parameters:
         names = values[parameter.name]
         if parameter.type is not ParameterType.TOPICS or not isinstance(names, list):
@@ -109,7 +109,7 @@ def first_run(kind: JobKind, schedule: str) -> Any:
     try:
         found = cron.parse(schedule).next_after(timezone.now())
     except CronError as e:
-        raise Rejected(str(e), "schedule") from None
+        raise Rejected(reason_of(e), "schedule") from None
     if found is None:
         raise Rejected("The schedule has no time within the next four years.", "schedule")
     return found

@@ -16,6 +16,7 @@ from controlplane.clients import spark, spark_runs
 from controlplane.domain import cron, driver_restarts
 from controlplane.models import Change, SparkJob, SparkRun
 from controlplane.models.change import Outcome
+from controlplane.models.phrase_field import note_columns
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
 from controlplane.services.common import Rejected
 from controlplane.services.spark_jobs import request_run
@@ -23,9 +24,6 @@ from weir_common.spark_runs import Phase
 
 RUNS_ACTIVE_MAX = 4
 """Maximum number of drivers at a time on this machine: each needs about 1 GB of memory. Further runs wait in the state requested."""
-
-NOTE_LENGTH_MAX = 2_000
-"""Maximum number of characters of the cause of an end: a list shows it."""
 
 SCHEDULER = "schedule"
 """The actor of runs that a schedule requests."""
@@ -58,11 +56,11 @@ def advance_run(run_id: int) -> str | None:
         return _end(run, SparkRunState.FINISHED, "")
     error = str(run.status.get("error", ""))
     if run.status.get("is_final") or driver_restarts.is_given_up(run.restarts_in_a_row):
-        return _end(run, SparkRunState.FAILED, error or spark_runs.log_tail(run.pk, NOTE_LENGTH_MAX))
+        return _end(run, SparkRunState.FAILED, error or spark_runs.log_tail(run.pk, driver_restarts.NOTE_CHARS_MAX))
     if run.next_start_at is None:
         wait = driver_restarts.restart_delay_s(run.restarts_in_a_row)
-        note = f"The Spark process ended and is restarted. {error}".strip()[:NOTE_LENGTH_MAX]
-        _change(run, next_start_at=timezone.now() + timedelta(seconds=wait), note=note)
+        note = driver_restarts.restart_note(error)
+        _change(run, next_start_at=timezone.now() + timedelta(seconds=wait), **note_columns(note))
         return str(run.state)
     return str(run.state) if timezone.now() < run.next_start_at else _start(run)
 
@@ -114,12 +112,13 @@ def _change(run: SparkRun, **values: object) -> bool:
 
 
 def _end(run: SparkRun, state: SparkRunState, note: str) -> str | None:
-    if not _change(run, state=state, note=note[:NOTE_LENGTH_MAX], pid=None, finished_at=timezone.now()):
+    note = note[: driver_restarts.NOTE_CHARS_MAX]
+    if not _change(run, state=state, **note_columns(note), pid=None, finished_at=timezone.now()):
         return None
     outcome = Outcome.UNKNOWN if state == SparkRunState.FAILED else Outcome.CONFIRMED
     Change.objects.filter(
         object_id__in=[f"spark-run-{run.pk}", f"spark-job-{run.job_id}"], outcome=Outcome.PENDING
-    ).update(outcome=outcome, detail=note[:NOTE_LENGTH_MAX], finished_at=timezone.now())
+    ).update(outcome=outcome, detail=note, finished_at=timezone.now())
     return state
 
 

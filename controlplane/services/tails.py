@@ -19,13 +19,13 @@ from brokerd.cluster.configs import ALL_BROKERS
 from controlplane.domain import planner as planning
 from controlplane.domain import tail as core
 from controlplane.domain.move_types import MoveMode, PartView
-from controlplane.domain.phrases import sentence
 from controlplane.models import GroupPartition, Move, MovePartition, ObservedTopic, RemoteSize
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState, PartState
 from controlplane.selectors.broker_configs import desired_configs
 from controlplane.services.common import Rejected, audited, record
 from controlplane.services.move_worker import apply_steps, views_of
+from weir_common.phrases import sentence
 
 NOT_READ = "Group {group} has not read {records} records of {partition}: it has no committed offset."
 NOT_READ_FROM = "Group {group} has not read {records} records of {partition}: its committed offset is {offset}."

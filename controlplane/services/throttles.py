@@ -22,10 +22,10 @@ from controlplane.domain.config_overlay import LISTS, RATES, apply_overlay
 from controlplane.domain.config_overlay import join_replica_lists as _joined
 from controlplane.domain.move_phrases import MORE_THROTTLES, THROTTLE_OF_BROKER, THROTTLE_OF_TOPIC
 from controlplane.domain.move_types import UNDER_WAY
-from controlplane.domain.phrases import joined, sentence
 from controlplane.domain.throttle import ThrottlesBefore
 from controlplane.models import AccessEntry, Broker, Move, MovePartition, ObservedTopic, Topic
 from controlplane.services.common import Rejected
+from weir_common.phrases import joined, sentence
 
 LEAST_BYTES_PER_S = 1_000
 """Minimum throttle. A lower one counts as a typing error: one batch would take minutes."""

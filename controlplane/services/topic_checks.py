@@ -11,9 +11,9 @@ from brokerd.cluster.configs import contradiction, topic_config_problem
 from brokerd.cluster.cordons import is_cordoned
 from brokerd.cluster.model import topic_name_problem, topic_names_collide
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
-from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, ObservedTopic, Topic
 from controlplane.services.common import AlreadyExists, Rejected
+from weir_common.phrases import sentence
 
 
 def check_topic(

@@ -14,11 +14,11 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import transition_problem
 from brokerd.cluster.model import INTERNAL_TOPICS
-from controlplane.domain.phrases import sentence
 from controlplane.models import Broker, MovePartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
 from controlplane.services import front_topics, topic_checks
 from controlplane.services.common import AlreadyExists, Rejected, audited, record
+from weir_common.phrases import sentence
 
 
 def _requested_values(

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from controlplane.clients import transactions as client
 from controlplane.clients.connection import Declined, NoAnswer
-from controlplane.domain.phrases import sentence
 from controlplane.domain.text import duration_text
 from controlplane.domain.transactions import CoordinatorState, TransactionVerdict, parse_target
 from controlplane.models.change import Outcome
@@ -18,6 +17,7 @@ from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, Shown
+from weir_common.phrases import sentence
 
 TARGET_CHARS_MAX = 300
 """Maximum number of characters of a proposal's target."""

@@ -13,10 +13,10 @@ from django.db import IntegrityError, transaction
 
 from controlplane.domain import scram_users as rules
 from controlplane.domain.access import AccessRecordKind
-from controlplane.domain.phrases import sentence
 from controlplane.models import AccessEntry
 from controlplane.services import access
 from controlplane.services.common import AlreadyExists, Rejected, audited
+from weir_common.phrases import sentence
 
 PASSWORD_BYTES = 24
 """Random bytes of a generated password: 32 characters."""

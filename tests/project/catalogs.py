@@ -47,7 +47,7 @@ SENTENCE_CALLS = {
     "PermissionDenied": (0,),
     "not_one_of": (0,),
 }
-"""Calls of the control plane whose literals the console translates, with the positions of the text and its plural (`controlplane.domain.phrases`)."""
+"""Calls of the control plane and of weir_common whose literals the console translates, with the positions of the text and its plural (`weir_common.phrases`)."""
 SCRIPT_KEYWORDS = {"gettext": None, "ngettext": (1, 2)}
 MO_MAGIC, MO_HEAD_BYTES = 0x950412DE, 28
 TEMPLATE_CALL = re.compile(r"(?<![\w.])(n?p?gettext|_)\(\s*(?=['\"u])")
@@ -123,7 +123,7 @@ def texts(domain: str) -> dict[CatalogText, set[str]]:
         for path in sorted((ROOT / package).rglob("*.py")):
             if b"gettext" in path.read_bytes():
                 add(path, _code_texts(path, "python", PYTHON_KEYWORDS))
-    for path in sorted((ROOT / "controlplane").rglob("*.py")):
+    for path in sorted([*(ROOT / "controlplane").rglob("*.py"), *(ROOT / "weir_common").rglob("*.py")]):
         if not path.is_relative_to(ROOT / "controlplane" / "management"):
             add(path, _sentences(path))
     for text in [

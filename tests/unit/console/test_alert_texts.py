@@ -27,12 +27,12 @@ from controlplane.domain.alert_types import (
 )
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.phrases import Phrase, Value, to_json
 from controlplane.domain.share_lag import ShareStall
 from controlplane.selectors.anomalies import AnomalyRow
 from controlplane.services.alerts import anomaly_text
 from tests.unit.console.test_catalogues import GRAMMAR
 from tests.unit.controlplane.domain.test_alert import ILL
+from weir_common.phrases import Phrase, Value, to_json
 
 VERBS = {"has", "have", "is", "are", "was", "were"}
 

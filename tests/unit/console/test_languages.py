@@ -63,7 +63,6 @@ ENGLISH = {
     "console/overview.html": 1,
     "console/parts/changes_table.html": 1,
     "console/permissions.html": 2,
-    "console/spark_job.html": 1,
     "console/zookeeper.html": 1,
 }
 """Elements with lang="en" in a template. Their texts are English in each language: details of the audit log, which is a record of what was done, ACL operations,

@@ -13,11 +13,14 @@ from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from console import cells
+from console.vocabulary import translated
+from controlplane.domain import driver_restarts
 from controlplane.domain.compare import StoredComparison, equal_text
-from controlplane.domain.phrases import sentence
+from controlplane.domain.formats import Format, render
 from controlplane.models import (
     Alert,
     AlertEntry,
+    ArchiveJob,
     Change,
     ClusterEvent,
     Move,
@@ -25,14 +28,18 @@ from controlplane.models import (
     Plan,
     Proposal,
     RestartStep,
+    SparkJob,
+    SparkRun,
 )
 from controlplane.models.change import Outcome
+from controlplane.models.phrase_field import note_columns
 from controlplane.monitoring.publisher import move_shape
 from controlplane.selectors import moves as move_selectors
 from controlplane.services import alerts, move_worker, moves, proposals
 from controlplane.services.move_planning import parse_scope
 from controlplane.services.proposal_kinds import ProposalHandler
 from tests.unit.controlplane.world import World
+from weir_common.phrases import sentence
 
 CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN"}
 
@@ -210,3 +217,51 @@ def test_the_problems_of_a_document_are_translated(seeded: dict[str, Any], opera
         "文档不含机密信息",
     ):
         assert chinese in shown
+
+
+def test_the_notes_of_archives_and_spark_runs_are_translated(world: World, operator: Client) -> None:
+    note = driver_restarts.restart_note("java.lang.OutOfMemoryError")
+    archive = ArchiveJob.objects.create(topics=["orders"], actor="bea", **note_columns(note))
+    job = SparkJob.objects.create(name="nightly", kind="profile", parameters={"topics": ["orders"]}, actor="bea")
+    run = SparkRun.objects.create(job=job, parameters=job.parameters, actor="bea", **note_columns(note))
+    chinese = "Spark 进程已结束，正在重启。 java.lang.OutOfMemoryError"
+    for address in ("/pipeline/", f"/pipeline/{archive.pk}/", f"/spark-jobs/{job.pk}/", f"/spark-runs/{run.pk}/"):
+        assert chinese in page(operator, address), address
+    ArchiveJob.objects.update(note_phrase={})
+    assert "The Spark process ended and is restarted." in page(operator, "/pipeline/")
+
+
+def test_a_long_log_is_cut_and_the_note_keeps_its_phrase() -> None:
+    note = driver_restarts.failure_note("x" * 5_000)
+    assert len(note) == driver_restarts.NOTE_CHARS_MAX and note_columns(note)["note_phrase"]
+    assert driver_restarts.failure_note(" ") == "The Spark process ended 5 times without a committed batch."
+
+
+def test_a_registry_and_connect_workers_without_an_answer_are_explained_in_the_language_of_the_page(
+    world: World, operator: Client, settings: Any
+) -> None:
+    nobody = "http://127.0.0.1:9"
+    settings.WEIR = replace(settings.WEIR, schema_registry_url=nobody, connect_urls=(("etl", (nobody,)),))
+    refused = "没有应答（URLError）。"
+    assert f"Schema Registry {refused}" in page(operator, "/schemas/")
+    assert f"Schema Registry {refused}" in page(operator, "/schemas/subject/?name=orders-value")
+    assert f"Connect 集群 etl 的 Worker {nobody} 没有应答（ConnectionRefusedError）。" in page(operator, "/connect/")
+
+
+def test_a_wrong_parameter_of_a_spark_job_is_explained_in_the_language_of_the_page(
+    world: World, operator: Client
+) -> None:
+    world.topic("orders", (1, 2))
+    form = {"name": "a", "since": "yesterday", "table": "orders", "topics": "orders"}
+    shown = unescape(operator.post("/spark-jobs/new/replay/", form, **CHINESE).content.decode())
+    assert "起始时间必须是时间，例如 2026-01-31T08:00:00+00:00。" in shown
+    late = {**form, "since": "", "schedule": "61 * * * *"}
+    shown = unescape(operator.post("/spark-jobs/new/replay/", late, **CHINESE).content.decode())
+    assert "分钟 '61' 不是 0 到 59 的数字。" in shown
+
+
+def test_the_note_of_a_record_value_is_translated() -> None:
+    note = render(b"\xff", Format.JSON).note
+    assert note == "Not JSON: it is not UTF-8 (byte 0)."
+    with translation.override("zh-hans"):
+        assert translated(note) == "不是 JSON：它不是 UTF-8（第 0 字节）。"

@@ -12,6 +12,7 @@ from controlplane.clients.json_schema_checks import encode_limited
 from controlplane.domain.json_schema_encoding import encode_json
 from controlplane.domain.value_faults import ValueMisfit
 from tests.unit.controlplane.domain.test_json_schema_encoding import SCHEMA, schema
+from weir_common.phrases import TranslatableText, reason_of
 from weir_common.schema_formats import SchemaUnavailable
 
 EXPONENTIAL = "^(a+)+$"
@@ -29,8 +30,9 @@ def test_the_results_are_those_of_the_unlimited_validation() -> None:
     assert misfit.value.faults == expected.value.faults
     with pytest.raises(json.JSONDecodeError):
         encode_limited(SCHEMA, "{")
-    with pytest.raises(SchemaUnavailable, match=r"references 'gone\.json'"):
+    with pytest.raises(SchemaUnavailable, match=r"references 'gone\.json'") as unavailable:
         encode_limited(schema({"$ref": "gone.json"}), "{}")
+    assert isinstance(reason_of(unavailable.value), TranslatableText), "the process returns the phrase"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from tests.cluster.local import ROOT
+from weir_common.phrases import TranslatableText, text_from_json
 
 
 def answer_of(definition: Any, text: str) -> tuple[int, Any]:
@@ -29,7 +30,9 @@ def test_the_answer_has_the_faults_or_why_the_schema_cannot_be_used() -> None:
     code, answer = answer_of({"type": "integer"}, '"x"')
     assert (code, answer) == (0, {"faults": [["$", "the type integer", 'the text "x"']]})
     code, answer = answer_of({"type": "nonsense"}, "1")
-    assert code == 0 and "not a valid JSON Schema" in answer["unavailable"]
+    reason = text_from_json(answer["unavailable"])
+    assert code == 0 and reason == "Schema ID 5 is not a valid JSON Schema (SchemaError)."
+    assert isinstance(reason, TranslatableText)
 
 
 def test_the_kernel_ends_a_validation_without_an_answer() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from controlplane.domain import page_phrases
-from controlplane.domain.phrases import counted, render, sentence
+from weir_common.phrases import counted, render, sentence
 
 PLACEHOLDER = re.compile(r"{(\w+)}")
 

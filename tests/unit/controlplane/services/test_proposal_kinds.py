@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.domain.phrases import TranslatableText, counted, sentence
 from controlplane.services.proposal_kinds import Shown, with_phrases
+from weir_common.phrases import TranslatableText, counted, sentence
 
 
 def test_the_texts_of_a_stored_proposal_have_their_phrases() -> None:

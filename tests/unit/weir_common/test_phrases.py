@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.phrases import (
+from weir_common.phrases import (
     Phrase,
     TranslatableText,
     Value,

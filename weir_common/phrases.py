@@ -45,8 +45,8 @@ class TranslatableText(str):
 
 
 def sentence(text: str, /, **values: object) -> TranslatableText:
-    """A sentence for a page, in English until the page translates it. A value that is a sentence itself is translated, too. Other values than names,
-    phrases and lists of these are shown as `str` shows them."""
+    """A sentence for a page, in English until the page translates it. A value that is a sentence itself is translated, too, and so is the reason of an
+    exception. Other values than names, phrases and lists of these are shown as `str` shows them."""
     return _text_of(Phrase(text, {name: _value(v) for name, v in values.items()}))
 
 
@@ -62,6 +62,12 @@ def joined(texts: Iterable[str], between: str = " ") -> TranslatableText:
     parts = [_value(text) for text in texts]
     form = between.join(f"{{part_{n}}}" for n in range(len(parts)))
     return _text_of(Phrase(form, {f"part_{n}": part for n, part in enumerate(parts)}))
+
+
+def reason_of(error: BaseException) -> str:
+    """The text of an exception, with its phrase. `str(error)` has no phrase."""
+    first = error.args[0] if error.args else ""
+    return first if isinstance(first, str) else str(error)
 
 
 def texts_in(constants: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -80,6 +86,8 @@ def _text_of(phrase: Phrase) -> TranslatableText:
 
 
 def _value(value: object) -> Value:
+    if isinstance(value, BaseException):
+        value = reason_of(value)
     if isinstance(value, TranslatableText):
         return value.phrase
     if isinstance(value, str | Phrase):
