@@ -5,12 +5,14 @@ night may take five minutes. As root: the small disk is a tmpfs.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,32 @@ def alerts(devcluster: DevCluster) -> set[str]:
     return {a["kind"] for a in devcluster.get("alerts")["rows"]}
 
 
+@contextmanager
+def explained(devcluster: DevCluster, move: int) -> Iterator[None]:
+    """Adds to a failure what an engineer would look at: the alerts, the move with its partitions, the brokers, and the bytes in the log directories."""
+    try:
+        yield
+    except AssertionError as failure:
+        paths = (
+            "alerts",
+            f"moves/{move}",
+            f"moves/{move}/parts",
+            f"moves/{move}/history",
+            "brokers",
+            "topics/ledger/partitions",
+        )
+        for path in paths:
+            failure.add_note(f"{path}: {json.dumps(devcluster.get(path), indent=1)}")
+        used = subprocess.run(
+            ["du", "--block-size=1", "--max-depth=1", *sorted(str(d) for d in devcluster.folder.glob("broker-*/data"))],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        failure.add_note(f"bytes of the log directories:\n{used.stdout}{used.stderr}")
+        raise
+
+
 def fill(devcluster: DevCluster) -> None:
     """A topic on brokers 1 and 3 whose size is that of the small disk."""
     devcluster.topic(
@@ -164,12 +192,15 @@ def test_a_full_disk_a_wrong_move_and_a_slow_consumer_are_ended_within_five_minu
     click('#before td a[href*="/moves/"]')
     page.wait_for_selector('h1:has-text("ledger"), h1:has-text("2 partitions")')
     session.shot("night-3-move")
-    # It copies to the full broker and has finished one partition, which a cancellation would keep there. So roll it back: the copies are deleted.
+    # It copies to the full broker. A cancellation would keep a partition that is finished there. So roll it back: both copies are deleted.
     page.wait_for_selector('[data-f=move_status]:has-text("running")')
+    move = int(page.url.rstrip("/").rpartition("/")[2])
     click('#move-acts a:has-text("Roll back (2)")')
     page.fill("#id_comment", "broker 2 has no space")
     click("main button.primary")
-    wait_for(lambda: "disk_low" not in alerts(devcluster), "free space on broker 2", 240)
+    with explained(devcluster, move):
+        wait_for(lambda: devcluster.get(f"moves/{move}")["state"] == "rolled_back", "the end of the roll-back", 240)
+        wait_for(lambda: "disk_low" not in alerts(devcluster), "free space on broker 2", 240)
     found_disk_s = time.monotonic() - began
 
     page.goto("/")
