@@ -33,11 +33,13 @@ class OpenAlert:
 
 @dataclass(frozen=True, slots=True)
 class CauseRule:
-    """`shared`: the effect must have an object in common with the cause. Otherwise the cause affects the whole cluster."""
+    """`shared`: the effect must have an object in common with the cause. Otherwise the cause affects the whole cluster. `of`: how the common object must begin.
+    A group depends on brokers, but does not explain the loss of another group that depends on the same broker."""
 
     cause: AlertKind
     effects: frozenset[AlertKind]
     shared: bool = True
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,16 @@ class Incident:
     severity: Severity
 
 
+BROKERS = frozenset(
+    {
+        AlertKind.BROKER_DOWN,
+        AlertKind.BROKER_SILENT,
+        AlertKind.DISK_FAILED,
+        AlertKind.DISK_LOW,
+        AlertKind.DISK_FILLING,
+        AlertKind.DISK_SLOW,
+    }
+)
 PARTITIONS = frozenset(
     {AlertKind.PARTITIONS_OFFLINE, AlertKind.PARTITIONS_UNDER_MIN_ISR, AlertKind.PARTITIONS_UNDER_REPLICATED}
 )
@@ -84,10 +96,10 @@ RULES: tuple[CauseRule, ...] = (
     CauseRule(AlertKind.DISK_SLOW, frozenset({AlertKind.PARTITIONS_UNDER_REPLICATED, *GROUPS, *MOVES})),
     CauseRule(AlertKind.DISK_LOW, MOVES),
     CauseRule(AlertKind.PARTITIONS_OFFLINE, GROUPS | RETENTION),
-    CauseRule(AlertKind.GROUP_STOPPED, RETENTION),
-    CauseRule(AlertKind.GROUP_STALLED, RETENTION),
-    CauseRule(AlertKind.GROUP_FALLING_BEHIND, RETENTION),
-    CauseRule(AlertKind.MOVE_WILL_NOT_FINISH, frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED})),
+    CauseRule(AlertKind.GROUP_STOPPED, RETENTION, of="group:"),
+    CauseRule(AlertKind.GROUP_STALLED, RETENTION, of="group:"),
+    CauseRule(AlertKind.GROUP_FALLING_BEHIND, RETENTION, of="group:"),
+    CauseRule(AlertKind.MOVE_WILL_NOT_FINISH, frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED}), of="move:"),
 )
 """The first rule that applies names the cause. The causes are in the order in which one causes the next."""
 
@@ -102,7 +114,7 @@ def explains(rule: CauseRule, cause: OpenAlert, effect: OpenAlert) -> bool:
         cause.kind is rule.cause
         and effect.kind in rule.effects
         and cause.since_s <= effect.since_s + (LAG_CAUSE_LATE_S if lag else CAUSE_LATE_S)
-        and (not rule.shared or bool(cause.objects & effect.objects))
+        and (not rule.shared or any(name.startswith(rule.of) for name in cause.objects & effect.objects))
     )
 
 

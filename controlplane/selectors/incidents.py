@@ -36,16 +36,6 @@ from weir_common.phrases import Phrase, sentence, with_phrase
 Spot = tuple[str, int]
 """Topic and index of a partition."""
 
-BROKER_KINDS = frozenset(
-    {
-        AlertKind.BROKER_DOWN,
-        AlertKind.BROKER_SILENT,
-        AlertKind.DISK_FAILED,
-        AlertKind.DISK_LOW,
-        AlertKind.DISK_FILLING,
-        AlertKind.DISK_SLOW,
-    }
-)
 BROKER_CAUSES = (StallCause.TARGET_DOWN, StallCause.SOURCE_DOWN, StallCause.NO_SPACE, StallCause.FETCH_ERROR)
 """Causes of a stuck partition for which its brokers are the reason."""
 
@@ -215,7 +205,7 @@ def _objects(rows: Sequence[AlertRow]) -> dict[int, set[str]]:
 
 
 def _objects_of(kind: AlertKind, subject: str, dependencies: Dependencies) -> set[str]:
-    if kind in BROKER_KINDS:
+    if kind in incident.BROKERS:
         return {f"broker:{subject}"}
     if kind is AlertKind.PARTITIONS_OFFLINE:
         return _brokers(dependencies, dependencies.offline)
