@@ -68,6 +68,9 @@ def health_reason(data: OverviewShape) -> str:
     reason = str(data["health"]["reason"])
     if data["health"]["alert_kind"]:
         return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason)
+    age_s = data["age_s"]
+    if data["health"]["word"] == "unknown" and age_s is not None:
+        return _("The cluster monitor has read nothing from the cluster for {seconds} s.").format(seconds=int(age_s))
     if (get_language() or "en") == "en" or data["health"]["word"] in ("healthy", "unknown"):
         return translated(reason)
     if data["offline"]:

@@ -6,11 +6,12 @@ never a zero. Colour means state only. Does not read the database or the request
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext as _
@@ -185,8 +186,9 @@ def group_pace(
                 produced_per_s=needed_count(produced_per_s + lag_records / 3600)
             )
         )
+    pace = _("; ").join(parts) + _(".")
     if retention_in_s is None:
-        return format_html("{}.", "; ".join(parts))
+        return format_html("{}", pace)
     if not retention_partition:  # its topic is hidden from the user
         loss = _("{limit} deletes unread records of another topic in {time}.")
     elif retention_at_most:
@@ -194,8 +196,8 @@ def group_pace(
     else:
         loss = _("{limit} deletes unread records of {partition} in {time}.")
     return format_html(
-        '{}. <b class="t-{}">{}</b>',
-        "; ".join(parts),
+        '{} <b class="t-{}">{}</b>',
+        pace,
         "red" if retention_in_s <= 1800 else "amber",
         loss.format(limit=retention_limit, partition=retention_partition, time=coarse_duration(retention_in_s)),
     )
@@ -326,6 +328,14 @@ def _state(word: str, object_kind: str, language: str | None) -> SafeString:
 
 def state_label(word: str) -> str:
     return STATE_LABELS[word] if word in STATE_LABELS else gettext(word.replace("_", " "))
+
+
+def code_spans(text: str) -> SafeString:
+    """A text with its `code` marked up."""
+    parts = re.split(r"`([^`]+)`", text)
+    return format_html_join(
+        "", "{}", ((format_html("<code>{}</code>", part) if n % 2 else part,) for n, part in enumerate(parts))
+    )
 
 
 def outcome(word: str) -> SafeString:

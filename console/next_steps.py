@@ -65,6 +65,8 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.OPEN_GROUP: lambda t: _page("group", t),
     StepKind.RESUME_ARCHIVE: lambda t: _page("job-act", [*t, "resume"]),
     StepKind.OPEN_TOPIC: lambda t: _page("topic", t),
+    StepKind.OPEN_CHARTS: lambda t: _page("topic", t),
+    StepKind.OPEN_ANOMALIES: lambda t: _page("anomalies", []),
     StepKind.PROPOSE_ABORT: lambda t: _page("proposal-new", [], kind="transaction.abort", target=t[0]),
     StepKind.SEARCH_HANGING: lambda t: _page("hanging-transactions", [], all="1"),
     StepKind.OPEN_CHANGE: lambda t: _page("change", t),
@@ -93,18 +95,20 @@ LABELS: dict[str, str] = {
     StepKind.DRAIN_BROKER: gettext_lazy("Drain broker {0}"),
     StepKind.DEMOTE_BROKER: gettext_lazy("Move leadership off broker {0}"),
     StepKind.OPEN_BROKER: gettext_lazy("Open broker {0}"),
-    StepKind.PROPOSE_ELECTION: gettext_lazy("Propose unclean election of {0}-{1}"),
+    StepKind.PROPOSE_ELECTION: gettext_lazy("Request unclean leader election of {0}-{1}"),
     StepKind.OPEN_PARTITION: gettext_lazy("Open {0}-{1}"),
     StepKind.RECOVER_REPLICA: gettext_lazy("Re-replicate {0}-{1} on broker {2}"),
     StepKind.MOVE_OFF_BROKER: gettext_lazy("Move replicas of {1} to brokers with more space"),
     StepKind.OPEN_MOVE: gettext_lazy("Open move {0}"),
     StepKind.ROLL_BACK_MOVE: gettext_lazy("Roll back move {0}"),
-    StepKind.THROTTLE_MOVE: gettext_lazy("Change the throttle of move {0}"),
+    StepKind.THROTTLE_MOVE: gettext_lazy("Edit the throttle of move {0}"),
     StepKind.READ_RECORD: gettext_lazy("Read {0}-{1} at offset {2}"),
-    StepKind.RAISE_RETENTION: gettext_lazy("Change retention of {0}"),
+    StepKind.RAISE_RETENTION: gettext_lazy("Edit retention of {0}"),
     StepKind.OPEN_GROUP: gettext_lazy("Open group {0}"),
     StepKind.RESUME_ARCHIVE: gettext_lazy("Resume archive {0}"),
     StepKind.OPEN_TOPIC: gettext_lazy("Compare topic {0}"),
+    StepKind.OPEN_CHARTS: gettext_lazy("Open charts of {0}"),
+    StepKind.OPEN_ANOMALIES: gettext_lazy("Open anomalies"),
     StepKind.PROPOSE_ABORT: gettext_lazy("Request abort in {0}"),
     StepKind.SEARCH_HANGING: gettext_lazy("Search all topics"),
     StepKind.OPEN_CHANGE: gettext_lazy("Open change {0}"),
@@ -127,7 +131,10 @@ LABELS: dict[str, str] = {
 def _label(step: NextStep) -> str:
     if (get_language() or "en") == "en":
         return step.label
-    return LABELS[step.kind].format(*step.target)
+    target = step.target
+    if step.kind == StepKind.START_PROCESS:  # broker-3, zookeeper
+        target = [target[0].replace("-", " ").capitalize().replace("Zookeeper", "ZooKeeper")]
+    return LABELS[step.kind].format(*target)
 
 
 def buttons(steps: Iterable[NextStep], user: User) -> Iterator[StepButton]:

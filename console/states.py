@@ -58,6 +58,7 @@ STATE_LABELS = {
     "deadline_passed": gettext_lazy("retention deadline passed"),
     "dropped": gettext_lazy("archived"),
     "under_replicated": gettext_lazy("under-replicated"),
+    "under_min_isr": gettext_lazy("under min ISR"),
     "demoted": gettext_lazy("leadership off"),
     "moving": gettext_lazy("reassigning"),
     "electable": gettext_lazy("would change"),

@@ -32,8 +32,11 @@ from controlplane.domain import (
     schema_encoding,
 )
 from controlplane.domain.acl_templates import TEMPLATES
+from controlplane.domain.alert_cases import anomaly_metric, anomaly_object, refused_client
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.balance_types import Goal
+from controlplane.domain.history import METRICS
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.domain.masking import MaskTarget
 from controlplane.domain.produce import CopyTimestamp
@@ -257,6 +260,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((template.doc, "") for template in TEMPLATES.values())
     yield from ((word_text(name), "") for name in TEMPLATES)
     yield from ((name, "") for name, *_ in cron.FIELDS)
+    yield from ((goal, "") for goal in Goal)
     for job in spark_jobs.KINDS.values():
         yield from ((job.title, ""), (job.summary, ""))
         yield from ((text, "") for p in job.parameters for text in (p.label, p.help, p.unit) if text)
@@ -393,8 +397,20 @@ def alert_title(kind: str, subject: str, text: str) -> str:
     if "{}" not in short:
         return translated(short)
     if subject:
-        return translated(short).format(subject)
+        return translated(short).format(_subject_text(kind, subject))
     return text if english else translated(word_text(kind))
+
+
+def _subject_text(kind: str, subject: str) -> str:
+    """The object of an alert. The subject of some kinds has the name of a metric or the code of a reason."""
+    if kind == AlertKind.ANOMALY:
+        found, name = anomaly_object(subject), anomaly_metric(subject)
+        of = found.partition(":")[0]
+        label = next((m.label for s, metrics in METRICS.items() if s == of for m in metrics if m.name == name), name)
+        return f"{translated(label)} ({found.partition(':')[2] or translated('cluster')})"
+    if kind == AlertKind.CLIENT_REFUSED and (who := refused_client(subject)):
+        return f"{who} ({translated(subject.rpartition(' (')[2].rstrip(')'))})"
+    return subject
 
 
 def alert_do(kind: str, do: str) -> str:

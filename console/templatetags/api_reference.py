@@ -9,6 +9,8 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from console.fragments import code_spans
+
 if TYPE_CHECKING:
     from controlplane.api.reference import ReferenceField, ReferenceOperation, ReferenceResponse
 
@@ -36,10 +38,7 @@ def linked_type(row: ReferenceField | ReferenceResponse) -> SafeString:
 @register.filter
 def described(text: str) -> SafeString:
     """A description with its `code` marked up."""
-    parts = re.split(r"`([^`]+)`", text)
-    return format_html_join(
-        "", "{}", ((format_html("<code>{}</code>", part) if n % 2 else part,) for n, part in enumerate(parts))
-    )
+    return code_spans(text)
 
 
 @register.filter

@@ -26,6 +26,7 @@ from console import (
     vocabulary,
 )
 from console.address_access import may_be_shown
+from console.fragments import code_spans
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
@@ -141,8 +142,9 @@ def alert_text(alert: ShownAlert) -> str:
 
 
 @register.filter
-def alert_do(alert: ShownAlert) -> str:
-    return vocabulary.alert_do(alert.kind, alert.do)
+def alert_do(alert: ShownAlert) -> SafeString:
+    """The advice for an alert, with its commands marked up."""
+    return code_spans(vocabulary.alert_do(alert.kind, alert.do))
 
 
 @register.filter

@@ -120,7 +120,7 @@ def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
     active = sum(counts.get(s, 0) for s in moves.UNDER_WAY)
     ready = counts.get("ready", 0)
     waiting, done = counts.get("waiting", 0), counts.get("done", 0)
-    now = "none" if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
+    now = _("none") if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
     labels = {
         "approve": ActionButton("approve", _("Approve"), _("The move does not start yet."), True),
         "start": ActionButton(

@@ -20,6 +20,7 @@ from console.views.shell import (
     require_role,
     viewer_required,
 )
+from console.vocabulary import translated
 from controlplane.domain.roles import RoleResource
 from controlplane.domain.text import size_text
 from controlplane.selectors import plans, recoveries
@@ -178,7 +179,10 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
 def _summary(row: PlanRow) -> str:
     amount = _("unknown size") if row.bytes_to_copy is None else size_text(row.bytes_to_copy)
     return _("{title}: {parts}, {copies} to copy, {amount}.").format(
-        title=row.title, parts=counted(row.parts, "partition"), copies=counted(row.copies, "replica"), amount=amount
+        title=translated(row.title),
+        parts=counted(row.parts, "partition"),
+        copies=counted(row.copies, "replica"),
+        amount=amount,
     )
 
 

@@ -51,7 +51,7 @@ def topic_list(request: HttpRequest) -> HttpResponse:
     state = request.GET.get("state", "") if request.GET.get("state", "") in STATES else ""
     internal = request.GET.get("internal") == "1"
     read = partial(topics.topic_list, query=query, state=state, internal=internal)
-    options = list_options(request, "name")
+    options = list_options(request, "-offline" if state == "problems" else "name")
     if exports.is_requested(request):
         return exports.response("topics", read, options["sort"])
     found = read(**options)

@@ -32,6 +32,19 @@ def anomalies(facts: Facts) -> list[Case]:
     return [Case(a.subject, {"text": a.text}) for a in facts.anomalies[:most]]
 
 
+def anomaly_subject(metric: str, subject: str) -> str:
+    return f"{metric} of {subject}"
+
+
+def anomaly_metric(subject: str) -> str:
+    return subject.partition(" of ")[0]
+
+
+def anomaly_object(subject: str) -> str:
+    """The object in the subject of an alert, as in the history of metrics: `topic:orders`."""
+    return subject.partition(" of ")[2]
+
+
 def once(wrong: object, **words: Value) -> list[Case]:
     return [Case("", words)] if wrong else []
 
@@ -217,7 +230,15 @@ def moves_outrun(facts: Facts) -> list[Case]:
 
 
 def archives_failed(facts: Facts) -> list[Case]:
-    return [Case(str(job), {"id": str(job), "note": note or Phrase(P.SEE_JOB)}) for job, note in facts.archives]
+    return [
+        Case(str(job), {"id": str(job), "note": _with_full_stop(note) or Phrase(P.SEE_JOB)})
+        for job, note in facts.archives
+    ]
+
+
+def _with_full_stop(text: str) -> str:
+    """A text of another program with a full stop at its end: the advice follows it."""
+    return f"{text}." if text and text[-1] not in ".!?。" else text
 
 
 MESSAGE_ALERTS_MAX = 20
@@ -401,7 +422,7 @@ def _failed_parts(f: ConnectorFailure) -> Phrase:
 
 def connect_silent(facts: Facts) -> list[Case]:
     return [
-        Case(c.cluster, {"cluster": c.cluster, "problem": c.problem})
+        Case(c.cluster, {"cluster": c.cluster, "problem": _with_full_stop(c.problem)})
         for c in facts.connect
         if c.silent_s is not None and c.silent_s >= CONNECT_SILENT_S
     ]

@@ -34,8 +34,8 @@ class P:
         "has failed, and {failed} of {tasks} tasks failed ({ids})",
     )
     ACCURACY: Pair = (
-        "The interval of {count} earlier forecast of disks had the true time in {share} % of the cases.",
-        "The interval of {count} earlier forecasts of disks had the true time in {share} % of the cases.",
+        "The true time was in the interval of {share} % of {count} earlier forecast of disks.",
+        "The true time was in the interval of {share} % of {count} earlier forecasts of disks.",
     )
     DOWN = " (down now: {brokers})"
     GROUP = "Group {group}"

@@ -13,6 +13,7 @@ from django_filters import rest_framework as filters
 from controlplane.domain.alert import KINDS_IN_ORDER, brief, stored_texts
 from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
 from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.incident import BROKERS
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
@@ -141,6 +142,12 @@ def open_alerts() -> list[AlertRow]:
 def open_alerts_of_group(group_id: str) -> list[AlertRow]:
     """The open alerts of a consumer group or a share group, gravest and oldest first."""
     found = Alert.objects.filter(ended_at__isnull=True, subject=group_id, kind__in=GROUP_ALERTS)
+    return alert_shapes(visible(found).order_by("severity", "since", "pk"))
+
+
+def open_alerts_of_broker(broker_id: int) -> list[AlertRow]:
+    """The open alerts of a broker, gravest and oldest first."""
+    found = Alert.objects.filter(ended_at__isnull=True, subject=str(broker_id), kind__in=BROKERS)
     return alert_shapes(visible(found).order_by("severity", "since", "pk"))
 
 

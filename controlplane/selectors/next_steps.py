@@ -12,8 +12,15 @@ from django.db.models import F, Sum
 from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
-from controlplane.domain.alert_cases import connector_subject, refused_client, refused_subject, refused_who
+from controlplane.domain.alert_cases import (
+    anomaly_object,
+    connector_subject,
+    refused_client,
+    refused_subject,
+    refused_who,
+)
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
+from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 from controlplane.models import (
@@ -63,6 +70,9 @@ class StepKind(StrEnum):
     OPEN_GROUP = "open_group"
     RESUME_ARCHIVE = "resume_archive"
     OPEN_TOPIC = "open_topic"
+    OPEN_CHARTS = "open_charts"
+    """The page of a topic, for its charts."""
+    OPEN_ANOMALIES = "open_anomalies"
     OPEN_CHANGE = "open_change"
     OPEN_DOCUMENT_DRIFT = "open_document_drift"
     OPEN_HALF_MESSAGES = "open_half_messages"
@@ -147,7 +157,7 @@ def _disk_low(a: AlertRow) -> list[NextStep]:
         if placements := relief(a.subject, topic):
             label = f"Move replicas of {topic} to brokers with more space"
             steps.append(NextStep(StepKind.MOVE_OFF_BROKER, label, [a.subject, topic, *placements]))
-        steps.append(NextStep(StepKind.RAISE_RETENTION, f"Change retention of {topic}", [topic]))
+        steps.append(NextStep(StepKind.RAISE_RETENTION, f"Edit retention of {topic}", [topic]))
     return steps
 
 
@@ -173,7 +183,7 @@ def _partition(a: AlertRow) -> list[NextStep]:
     name, target = f"{found[0]}-{found[1]}", [found[0], str(found[1])]
     steps = [NextStep(StepKind.OPEN_PARTITION, f"Open {name}", target)]
     if a.kind == AlertKind.PARTITIONS_OFFLINE:
-        steps.append(NextStep(StepKind.PROPOSE_ELECTION, f"Propose unclean election of {name}", target))
+        steps.append(NextStep(StepKind.PROPOSE_ELECTION, f"Request unclean leader election of {name}", target))
     return steps
 
 
@@ -204,7 +214,7 @@ def _move_stuck(a: AlertRow) -> list[NextStep]:
 
 
 def _move_slow(a: AlertRow) -> list[NextStep]:
-    return [NextStep(StepKind.THROTTLE_MOVE, f"Change the throttle of move {a.subject}", [a.subject])]
+    return [NextStep(StepKind.THROTTLE_MOVE, f"Edit the throttle of move {a.subject}", [a.subject])]
 
 
 def _group(a: AlertRow) -> list[NextStep]:
@@ -216,7 +226,7 @@ def _group(a: AlertRow) -> list[NextStep]:
         worst = rows.order_by(F("retention_in_s").asc(nulls_last=True), F("lag_ms").desc(nulls_last=True)).first()
         if worst is None:
             return group
-        return [NextStep(StepKind.RAISE_RETENTION, f"Change retention of {worst.topic}", [worst.topic]), *group]
+        return [NextStep(StepKind.RAISE_RETENTION, f"Edit retention of {worst.topic}", [worst.topic]), *group]
     worst = rows.filter(committed__isnull=False).order_by(F("lag_ms").desc(nulls_last=True), "topic", "index").first()
     if a.kind != AlertKind.GROUP_STALLED or worst is None:
         return group
@@ -245,6 +255,19 @@ def _archive(a: AlertRow) -> list[NextStep]:
 def _drift(a: AlertRow) -> list[NextStep]:
     rows = drift_list()
     return [NextStep(StepKind.OPEN_TOPIC, f"Compare topic {rows[0].name}", [rows[0].name])] if rows else []
+
+
+def _anomaly(a: AlertRow) -> list[NextStep]:
+    """The charts of the object, which have marks of changes and elections."""
+    kind, _, name = anomaly_object(a.subject).partition(":")
+    steps: dict[str, tuple[StepKind, str]] = {
+        HistorySubject.TOPIC: (StepKind.OPEN_CHARTS, f"Open charts of {name}"),
+        HistorySubject.GROUP: (StepKind.OPEN_GROUP, f"Open group {name}"),
+        HistorySubject.SHARE_GROUP: (StepKind.OPEN_SHARE_GROUP, f"Open share group {name}"),
+        HistorySubject.BROKER: (StepKind.OPEN_BROKER, f"Open broker {name}"),
+    }
+    found = [NextStep(*steps[kind], [name])] if kind in steps else []
+    return [*found, NextStep(StepKind.OPEN_ANOMALIES, "Open anomalies", [])]
 
 
 def _document(a: AlertRow) -> list[NextStep]:
@@ -351,6 +374,7 @@ _STEPS = {
     AlertKind.SHARE_GROUP_STOPPED: _share_group,
     AlertKind.ARCHIVE_FAILED: _archive,
     AlertKind.DRIFT: _drift,
+    AlertKind.ANOMALY: _anomaly,
     AlertKind.DOCUMENT_DRIFT: _document,
     AlertKind.CHANGES_UNKNOWN: _unknown,
 }

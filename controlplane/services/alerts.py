@@ -15,7 +15,7 @@ from django.utils import timezone
 from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
-from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX
+from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX, anomaly_subject
 from controlplane.domain.alert_phrases import P
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
@@ -176,7 +176,9 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         hanging=hanging,
         hanging_groups=hanging_groups,
         anomalies=tuple(
-            types.AnomalyFacts(f"{a.metric} of {a.subject}", anomaly_text(a)) for a in anomaly_list() if a.alerts
+            types.AnomalyFacts(anomaly_subject(a.metric, a.subject), anomaly_text(a))
+            for a in anomaly_list()
+            if a.alerts
         ),
         disk_forecasts=_disk_forecasts(),
         drift=(cluster.drift or 0) if cluster is not None else 0,
@@ -314,7 +316,7 @@ def anomaly_text(a: AnomalyRow) -> Phrase:
     """The unusual value with two digits. If the text changed with every reading, it would be written each time."""
     values: dict[str, Value] = {
         "metric": Phrase(a.label),
-        "subject": a.subject,
+        "subject": a.subject.replace(":", " ", 1).replace("share_group ", "share group "),
         "value": coarse_count(a.value),
         "usual": coarse_count(a.usual),
     }

@@ -44,6 +44,9 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+PRICES = {"WEIR_PRICE_DISK_GB_MONTH": "0.08", "WEIR_PRICE_REMOTE_GB_MONTH": "0.023"}
+"""Prices per GB and month: pages estimate the cost of topics."""
+
 _COOKIES: dict[tuple[str, str], dict[str, str]] = {}
 """The cookies of the last login, by address and user."""
 
@@ -94,8 +97,8 @@ class BrowserSession:
 
 
 class WebServer:
-    def __init__(self, folder: Path, **variables: str) -> None:
-        """`variables`: further environment variables."""
+    def __init__(self, folder: Path, *arguments: str, **variables: str) -> None:
+        """`arguments`: options of `tests.browser.served`. `variables`: further environment variables."""
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         environment = {
@@ -107,7 +110,7 @@ class WebServer:
         }
         self.log = open(folder / "web.log", "wb")  # noqa: SIM115  closed with the process
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.browser.served", str(self.port)],
+            [sys.executable, "-m", "tests.browser.served", str(self.port), *arguments],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,
@@ -139,7 +142,18 @@ class WebServer:
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     with connect_worker() as worker:
-        running = WebServer(tmp_path_factory.mktemp("served"), WEIR_CONNECT_URLS=f"etl={worker.url}")
+        running = WebServer(tmp_path_factory.mktemp("served"), WEIR_CONNECT_URLS=f"etl={worker.url}", **PRICES)
+        yield running
+        running.end()
+
+
+@pytest.fixture(scope="session")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """A console whose rows have every kind of problem."""
+    with connect_worker() as worker:
+        running = WebServer(
+            tmp_path_factory.mktemp("night"), "--night", WEIR_CONNECT_URLS=f"etl={worker.url}", **PRICES
+        )
         yield running
         running.end()
 

@@ -4,6 +4,9 @@ Invariant: each URL name of the console has a page here or is in NOT_PAGES (test
 
 from __future__ import annotations
 
+from controlplane.domain.alert_types import AlertKind
+from tests.browser.sample_alerts import NUMBERS
+
 PAGES = {
     "overview": "/",
     "brokers": "/brokers/",
@@ -55,6 +58,12 @@ PAGES = {
     "topic-configs": "/topics/orders/?tab=configs",
     "topic-groups": "/topics/orders/?tab=groups",
     "partition": "/topics/orders/1/",
+    "tiered-topic": "/topics/clicks/",
+    "tiered-topic-configs": "/topics/clicks/?tab=configs",
+    "tiered-topic-alter": "/topics/clicks/alter/",
+    "tiered-partition": "/topics/clicks/0/",
+    "tiered-partition-copying": "/topics/clicks/2/",
+    "tiered-move": "/moves/new/?kind=partitions&topic=clicks&step=review&p=0&r0=1,2,4",
     "topic-new": "/new/topic/",
     "topic-alter": "/topics/orders/alter/",
     "topic-delete": "/topics/flights/delete/",
@@ -188,6 +197,28 @@ PAGES = {
     "missing": "/topics/nope/",
 }
 """Address by the name of its picture. An administrator may open all."""
+
+NIGHT_PAGES = {
+    "night-overview": "/",
+    "night-alerts": "/alerts/",
+    "night-broker-down": "/brokers/3/",
+    "night-broker-silent": "/brokers/4/",
+    "night-broker-failed-disk": "/brokers/1/",
+    "night-brokers": "/brokers/",
+    "night-topics": "/topics/?state=problems",
+    "night-offline-partition": "/topics/inventory/0/",
+    "night-drift": "/topics/imported.before/",
+    "night-groups": "/groups/",
+    "night-group-retention": "/groups/reporting/",
+    "night-share-group": "/share-groups/mail/",
+    "night-health": "/health/",
+    "night-silences": "/silences/",
+    "night-unknown-changes": "/audit/?outcome=unknown",
+    **{f"alert-{kind.replace('_', '-')}": f"/alerts/{number}/" for kind, number in NUMBERS.items()},
+}
+"""The same for the rows of `served --night`: a cluster with an open alert of each kind. That of a silent monitor is open only while the data is old."""
+
+SILENT_MONITOR = f"alert-{AlertKind.MONITOR_SILENT.replace('_', '-')}"
 
 WITHOUT_LOGIN = {"login": "/login/"}
 """Pages for users without a session."""

@@ -1,8 +1,8 @@
 """Contact sheets of every page of the console, to be looked at: `python -m tests.browser.screenshots [--only NAME ...]`.
 
 Each page in English and Chinese, in the light and the dark theme, at three widths, on the rows of tests/browser/served.py. Two sheets for each page are written
-to build/screenshots/sheets: NAME.png has the widest pictures, NAME-narrow.png the others. A list of what is wider than its window is printed. Whether a page is
-good is not decided here: somebody looks."""
+to build/screenshots/sheets: NAME.png has the widest pictures, NAME-narrow.png the others. --languages, --themes and --widths take only some pictures, and no
+sheets. A list of what is wider than its window is printed. Whether a page is good is not decided here: somebody looks."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from pathlib import Path
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 from tests.browser.answers import ADMINISTRATOR
-from tests.browser.conftest import ARGS, SHOTS, BrowserSession, WebServer, connect_worker
-from tests.browser.pages import CUT, PAGES, WITHOUT_LOGIN
+from tests.browser.conftest import ARGS, PRICES, SHOTS, BrowserSession, WebServer, connect_worker
+from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR, WITHOUT_LOGIN
 from tests.browser.served import PASSWORD
 
-LANGUAGES, THEMES, WIDTHS = ("en", "zh-hans"), ("light", "dark"), (390, 820, 1440)
+LANGUAGES, THEMES, WIDTHS = ("en", "zh-hans"), ("light", "dark"), (390, 768, 1440)
+ADDRESSES = {**PAGES, **NIGHT_PAGES, **WITHOUT_LOGIN}
 HEIGHT_MAX = 1400
 """Pixels of a page that a picture has: more is a list that goes on."""
-SCALES = {390: 1.0, 820: 0.6, 1440: 0.7}
+SCALES = {390: 1.0, 768: 0.62, 1440: 0.7}
 """Size of a picture on its sheet."""
 LIVE_MS = 3_000
 RESIZE_MS = 400
 """Charts follow the width of the window after a moment."""
+OLD_DATA_S = 95
 CHINESE_FONT = "fonts-wqy-microhei"
 
 
@@ -47,17 +49,30 @@ class Screenshot:
         return SHOTS / "pages" / self.page / f"{self.width}-{self.language}-{self.theme}.png"
 
 
-def pictures(pages: Iterable[str]) -> Iterator[Screenshot]:
-    """Every picture of these pages."""
-    for page, language, theme, width in itertools.product(pages, LANGUAGES, THEMES, WIDTHS):
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The pictures to take of each page."""
+
+    languages: tuple[str, ...] = LANGUAGES
+    themes: tuple[str, ...] = THEMES
+    widths: tuple[int, ...] = WIDTHS
+
+
+EVERY = Choice()
+
+
+def pictures(pages: Iterable[str], choice: Choice = EVERY) -> Iterator[Screenshot]:
+    """Every chosen picture of these pages."""
+    for page, language, theme, width in itertools.product(pages, choice.languages, choice.themes, choice.widths):
         yield Screenshot(page, language, theme, width)
 
 
-def take(browser: Browser, base: str, pages: Sequence[str]) -> list[str]:
+def take(browser: Browser, server: WebServer, pages: Sequence[str], choice: Choice = EVERY) -> list[str]:
     """Write the pictures. Returns what does not fit into its window."""
     misfits: list[str] = []
+    base = server.base
     anonymous = browser.new_context(base_url=base)
-    for language, theme in itertools.product(LANGUAGES, THEMES):
+    for language, theme in itertools.product(choice.languages, choice.themes):
         session = BrowserSession(browser, base, ADMINISTRATOR, PASSWORD)
         cookies = [
             {"name": n, "value": v, "url": base} for n, v in (("weir_language", language), ("weir_theme", theme))
@@ -68,12 +83,18 @@ def take(browser: Browser, base: str, pages: Sequence[str]) -> list[str]:
         for name in pages:
             own = name in WITHOUT_LOGIN
             page = login_page if own else session.page
-            page.set_viewport_size({"width": WIDTHS[-1], "height": 900})
-            page.goto(WITHOUT_LOGIN[name] if own else PAGES[name])
+            page.set_viewport_size({"width": choice.widths[-1], "height": 900})
+            if name == SILENT_MONITOR:
+                server.publish("age", OLD_DATA_S)
+                page.wait_for_timeout(2 * LIVE_MS)
+            page.goto(ADDRESSES[name])
             if not own:
                 _wait_for_updates(page)
-            for picture in (p for p in pictures([name]) if (p.language, p.theme) == (language, theme)):
+            for picture in pictures([name], Choice((language,), (theme,), choice.widths)):
                 misfits += [f"{picture.path.relative_to(SHOTS)}: {cut}" for cut in _shoot(page, picture)]
+            if name == SILENT_MONITOR:
+                server.publish("age", 0)
+                page.wait_for_timeout(2 * LIVE_MS)
         session.context.close()
     return misfits
 
@@ -128,27 +149,39 @@ def _figure(picture: Screenshot) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    names = [*PAGES, *WITHOUT_LOGIN]
+    names = list(ADDRESSES)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help="names of pages")
-    pages = parser.parse_args(arguments).only
+    parser.add_argument("--languages", nargs="+", choices=LANGUAGES, default=LANGUAGES, help="default: all")
+    parser.add_argument("--themes", nargs="+", choices=THEMES, default=THEMES, help="default: all")
+    parser.add_argument("--widths", nargs="+", type=int, choices=WIDTHS, default=WIDTHS, help="default: all")
+    chosen = parser.parse_args(arguments)
+    choice = Choice(tuple(chosen.languages), tuple(chosen.themes), tuple(chosen.widths))
     if not subprocess.run(["fc-list", ":lang=zh"], capture_output=True, text=True, check=False).stdout:
         sys.exit(f"Chinese texts need a font of the system (Debian: apt install {CHINESE_FONT}).")
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright, connect_worker() as worker:
-        served = WebServer(Path(folder), WEIR_CONNECT_URLS=f"etl={worker.url}")
-        try:
-            browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
-            misfits = take(browser, served.base, pages)
+    began, misfits = time.monotonic(), list[str]()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
+        for options in ((), ("--night",)):
+            pages = [name for name in chosen.only if (name in NIGHT_PAGES) == bool(options)]
+            if pages:
+                misfits += _take_from_server(browser, options, pages, choice)
+        if choice == EVERY:
             page = browser.new_page()
-            for name in pages:
+            for name in chosen.only:
                 sheet(page, name)
-            browser.close()
-        finally:
-            served.end()
+        browser.close()
     print(*misfits, sep="\n")
-    print(
-        f"{len(list(pictures(pages)))} pictures of {len(pages)} pages in {time.monotonic() - began:.0f} s; {SHOTS}/sheets"
-    )
+    taken = len(list(pictures(chosen.only, choice)))
+    print(f"{taken} pictures of {len(chosen.only)} pages in {time.monotonic() - began:.0f} s; {SHOTS}")
+
+
+def _take_from_server(browser: Browser, options: Sequence[str], pages: Sequence[str], choice: Choice) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder, connect_worker() as worker:
+        server = WebServer(Path(folder), *options, WEIR_CONNECT_URLS=f"etl={worker.url}", **PRICES)
+        try:
+            return take(browser, server, pages, choice)
+        finally:
+            server.end()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The web application on seeded rows, without a cluster: `python -m tests.browser.served PORT`.
+"""The web application on seeded rows, without a cluster: `python -m tests.browser.served PORT [--night]`.
 
-It seeds the database of $WEIR_DATA_DIR, serves, and publishes each line of its standard input ({"kind", "data"}) on the live feed. Kind "age": the
+With --night the rows are those of a cluster with every kind of problem (`sample_alerts.every_kind`). It seeds the database of $WEIR_DATA_DIR, serves, and publishes each line of its standard input ({"kind", "data"}) on the live feed. Kind "age": the
 data is that many seconds old from then on. Kind "zookeeper_away": the cluster monitor runs without ZooKeeper. Kind "ask_other_clusters": one round of requests to the other consoles."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.browser import answers
+from tests.browser import answers, sample_alerts
 from tests.browser.answers import ADMINISTRATOR, TEAM
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 USER, PASSWORD = "operator", "a long password"
 
 
-def prepare() -> None:
+def prepare(*, night: bool = False) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
     import django
 
@@ -44,10 +44,15 @@ def prepare() -> None:
         delayed_messages(made["world"])
         dead_letters(made["world"])
         moves_in_every_state()
+        tiered_topic(made["world"])
+        sample_alerts.resolved(made["world"])
         long_names()
         answers.install(made["world"])
         lake()
         health_and_past()
+        if night:
+            sample_alerts.every_kind(made["world"])
+            sample_alerts.kept_stopped()
 
 
 def delayed_messages(world: World) -> None:
@@ -204,6 +209,41 @@ def moves_in_every_state() -> None:
         )
 
 
+def tiered_topic(world: World) -> None:
+    """A topic with tiered storage whose leaders have reported their remote sizes two times: one copies a segment, one reads for a consumer."""
+    from django.utils import timezone
+
+    from controlplane.clients.broker_samples import BrokerSample, RemoteSample
+    from controlplane.models import ObservedPartition, ObservedReplica, ObservedTopic
+    from controlplane.monitoring.history import HistoryRecorder
+    from controlplane.monitoring.remote_sizes import RemoteSizeCache
+    from tests.unit.controlplane.history_rows import record
+
+    configs = {"remote.storage.enable": "true", "local.retention.ms": "3600000", "retention.ms": "2592000000"}
+    world.topic("clicks", (1, 2, 3), (2, 3, 4), (3, 4, 1), configs=configs, size=1_900_000_000)
+    ObservedPartition.objects.filter(topic__name="clicks").update(
+        start_offset=0, end_offset=48_200_000, sampled_at=timezone.now()
+    )
+    ObservedReplica.objects.filter(topic_name="clicks").update(end_offset=48_200_000, lag_records=0)
+    leaders = {("clicks", p): p + 1 for p in range(3)}
+    sizes = RemoteSizeCache()
+    for at_ms, read in ((1_000, 0), (11_000, 84_000_000)):
+        for (topic, p), broker in leaders.items():
+            copying, rate = (0, 0, 1_073_741_824)[p], (read, 0, 0)[p]
+            sample = RemoteSample(412_000_000_000 + p * 10**9, 700_000_000, copying, rate, 46_000_000)
+            sizes.take(BrokerSample(broker, at_ms, remote={(topic, p): sample}), leaders)
+    pks = dict(ObservedPartition.objects.filter(topic__name="clicks").values_list("index", "pk"))
+    sizes.write(lambda key: pks[key[1]], timezone.now())
+    ObservedTopic.objects.filter(name="clicks").update(
+        size_bytes=5_700_000_000, records=144_600_000, records_per_s=2_140.5, bytes_in_per_s=900_000.0
+    )
+    now = int(time.time()) // 10 * 10
+    recorder = HistoryRecorder()
+    for n in range(60):
+        values = {"records_per_s": 2_100.0 + n % 9, "size_bytes": 5_690_000_000.0 + 200_000 * n}
+        record(recorder, {now - 10 * (60 - n): {("topic:clicks", name): value for name, value in values.items()}})
+
+
 def long_names() -> None:
     """Names at their longest, as a client certificate and a naming scheme make them: pages must not cut the columns beside them."""
     from controlplane.services import Rejected, topics
@@ -268,5 +308,5 @@ async def main(port: int) -> None:
 
 
 if __name__ == "__main__":
-    prepare()
+    prepare(night="--night" in sys.argv[2:])
     asyncio.run(main(int(sys.argv[1])))

@@ -11,8 +11,9 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import BrowserSession, WebServer
-from tests.browser.pages import CUT, PAGES
+from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR
 from tests.browser.served import PASSWORD, USER
+from tests.cluster.local import wait_for
 from tests.live_moves import MOVE
 
 pytestmark = pytest.mark.browser
@@ -34,17 +35,46 @@ def administrator(chromium: Browser, served: WebServer) -> Iterator[BrowserSessi
     assert not session.errors, session.errors
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_without_errors(administrator: BrowserSession, name: str) -> None:
-    session = administrator
-    answer = session.page.goto(PAGES[name])
+@pytest.fixture
+def administrator_at_night(chromium: Browser, night: WebServer) -> Iterator[BrowserSession]:
+    session = BrowserSession(chromium, night.base, ADMINISTRATOR, PASSWORD)
+    yield session
+    session.context.close()
+    assert not session.errors, session.errors
+
+
+def opens(session: BrowserSession, name: str, address: str) -> None:
+    answer = session.page.goto(address)
     assert answer is not None and answer.status == (404 if name == "missing" else 200), answer.status
     session.live()
     session.shot(name)
     # Nothing is wider than the window: a cut table hides a state.
     assert session.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert " object at 0x" not in session.page.inner_text("body"), "a value of Python that is no text"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_without_errors(administrator: BrowserSession, name: str) -> None:
+    session = administrator
+    opens(session, name, PAGES[name])
     # The browser reports the 404 of the missing page.
     session.errors = [c for c in session.errors if not (name == "missing" and "404" in c)]
+
+
+@pytest.mark.parametrize("name", [n for n in NIGHT_PAGES if n != SILENT_MONITOR])
+def test_a_page_of_a_cluster_with_every_problem_opens(administrator_at_night: BrowserSession, name: str) -> None:
+    opens(administrator_at_night, name, NIGHT_PAGES[name])
+
+
+def test_the_alert_of_a_silent_monitor_opens(administrator_at_night: BrowserSession, night: WebServer) -> None:
+    session = administrator_at_night
+    session.page.goto("/alerts/")
+    night.publish("age", 95)
+    try:
+        wait_for(lambda: session.context.request.get(NIGHT_PAGES[SILENT_MONITOR]).ok, "the alert")
+        opens(session, SILENT_MONITOR, NIGHT_PAGES[SILENT_MONITOR])
+    finally:
+        night.publish("age", 0)
 
 
 @pytest.mark.parametrize("theme", ["dark", "contrast"])
@@ -65,19 +95,20 @@ def test_the_same_in_other_themes(chromium: Browser, served: WebServer, theme: s
     ("what", "width", "height"), [("small", 1280, 720), ("tablet", 1024, 768), ("phone", 390, 844)]
 )
 def test_every_page_fits_a_smaller_window(
-    chromium: Browser, served: WebServer, what: str, width: int, height: int
+    chromium: Browser, served: WebServer, night: WebServer, what: str, width: int, height: int
 ) -> None:
     """No page and no value is cut. A table that is wider than a phone scrolls inside its frame."""
     viewport = {"width": width, "height": height}
-    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD, viewport=viewport)
     misfits = []
-    for name, address in PAGES.items():
-        session.page.goto(address)
-        session.shot(f"{name}-{what}")
-        if not session.page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
-            misfits.append((name, "page", session.page.evaluate("document.documentElement.scrollWidth")))
-        misfits += [(name, "cut", cut) for cut in session.page.evaluate(CUT)]
-    session.context.close()
+    for server, pages in ((served, PAGES), (night, NIGHT_PAGES)):
+        session = BrowserSession(chromium, server.base, ADMINISTRATOR, PASSWORD, viewport=viewport)
+        for name, address in pages.items():
+            session.page.goto(address)
+            session.shot(f"{name}-{what}")
+            if not session.page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+                misfits.append((name, "page", session.page.evaluate("document.documentElement.scrollWidth")))
+            misfits += [(name, "cut", cut) for cut in session.page.evaluate(CUT)]
+        session.context.close()
     assert not misfits, misfits
 
 

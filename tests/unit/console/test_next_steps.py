@@ -63,3 +63,13 @@ def test_a_full_disk_leads_to_the_review_of_a_move_and_to_the_fields_of_retentio
     )
     assert move.url == "/moves/new/?kind=partitions&topic=orders&step=review&p=0&p=7&r0=1%2C3&r7=4%2C1"
     assert retention.url == "/topics/orders/alter/?config=retention.bytes&config=retention.ms"
+
+
+def test_a_process_to_start_has_the_name_of_the_glossary() -> None:
+    steps = [NextStep(StepKind.START_PROCESS, "x", [name]) for name in ("broker-3", "zookeeper", "controller-1")]
+    with override("zh-hans"):
+        assert [b.label for b in buttons(steps, ADMINISTRATOR)] == [
+            "启动 Broker 3",
+            "启动 ZooKeeper",
+            "启动 Controller 1",
+        ]

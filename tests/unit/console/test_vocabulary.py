@@ -26,7 +26,7 @@ def test_an_alert_is_translated_by_its_kind() -> None:
         assert vocabulary.alert_text(*stored) == "Broker 3 已宕机。"
         assert (
             vocabulary.alert_title("partitions_under_replicated", "", "1 partition has a replica that is out of sync.")
-            == "分区副本不足"
+            == "有分区的副本不同步。"
         )
         assert vocabulary.alert_do("no_controller", next(r.do for r in RULES if r.kind == "no_controller")).startswith(
             "启动"

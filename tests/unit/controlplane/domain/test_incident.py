@@ -69,6 +69,8 @@ def test_a_dead_broker_is_above_a_group_that_fell_behind_earlier() -> None:
     behind, down = alert(1, K.GROUP_FALLING_BEHIND, "group:a", since=1), alert(2, K.BROKER_DOWN, "broker:2", since=9)
     offline = alert(3, K.PARTITIONS_OFFLINE, "broker:1", since=20, grave=True)
     assert [i.cause for i in incidents([behind, down, offline])] == [3, 2, 1]
+
+
 def test_a_stopped_group_does_not_explain_the_loss_of_another_group_on_the_same_broker() -> None:
     """A group that nobody uses was shown as the cause of the unread records of all groups on the broker."""
     stopped = alert(1, K.GROUP_STOPPED, "group:nightly", "broker:3")

@@ -146,3 +146,13 @@ def test_the_damaged_replica_the_drifted_topic_and_the_unknown_change_are_named(
     assert steps("copies_damaged") == [("recover_replica", ["orders", "0", "2"])]
     assert steps("drift") == [("open_topic", ["orders"])]
     assert steps("changes_unknown") == [("open_change", [str(change.pk)])]
+
+
+def test_an_unusual_metric_leads_to_the_charts_of_its_object(world: World) -> None:
+    """Its alert said what to look at and had no button."""
+    list_of_anomalies = ("open_anomalies", [])
+    assert steps("anomaly", "records_per_s of topic:flights") == [("open_charts", ["flights"]), list_of_anomalies]
+    assert steps("anomaly", "lag_s of group:a of b") == [("open_group", ["a of b"]), list_of_anomalies]
+    assert steps("anomaly", "lag_records of share_group:a:b") == [("open_share_group", ["a:b"]), list_of_anomalies]
+    assert steps("anomaly", "disk_used_bytes of broker:3") == [("open_broker", ["3"]), list_of_anomalies]
+    assert steps("anomaly", "records_per_s of cluster") == [list_of_anomalies]
