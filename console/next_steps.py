@@ -84,7 +84,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.OPEN_CONNECT: lambda t: _page("connect", [], cluster=t[0]),
 }
 ALL_TOPICS = {StepKind.DRAIN_BROKER, StepKind.MOVE_OFF_BROKER}
-"""Steps that move replicas of every topic: their views refuse users who see only some."""
+"""Steps that move replicas of every topic: their views reject users who see only some."""
 READING = {StepKind.READ_RECORD, StepKind.READ_TOPIC}
 """Steps that show records of a topic, the first of their target."""
 POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKER, StepKind.RESTART_TASK}
@@ -119,7 +119,7 @@ LABELS: dict[str, str] = {
     StepKind.OPEN_DEAD_LETTERS: gettext_lazy("Open dead letters of {0}"),
     StepKind.OPEN_SHARE_GROUP: gettext_lazy("Open share group {0}"),
     StepKind.CHECK_PERMISSION: gettext_lazy("Check the permission of {0}"),
-    StepKind.OPEN_REFUSED: gettext_lazy("Open refused requests of {0}"),
+    StepKind.OPEN_REFUSED: gettext_lazy("Open rejected requests of {0}"),
     StepKind.RESTART_TASK: gettext_lazy("Restart task {2} of {1}"),
     StepKind.RESTART_FAILED: gettext_lazy("Restart what has failed of {1}"),
     StepKind.OPEN_CONNECTOR: gettext_lazy("Open connector {1}"),

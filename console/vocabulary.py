@@ -284,7 +284,7 @@ THRESHOLD_TITLES: dict[ThresholdName, str] = {
     ThresholdName.HALF_EXPIRED: "Expired half messages",
     ThresholdName.DELAYED_OVERDUE: "Overdue delayed message",
     ThresholdName.DEAD_LETTERS_GROWN: "New dead letters",
-    ThresholdName.CLIENT_REFUSED: "Refused requests of a client",
+    ThresholdName.CLIENT_REFUSED: "Rejected requests of a client",
     ThresholdName.FAILURES_KEPT: "Duration of alerts of failures",
     ThresholdName.HEALTH_REPLICATION: "Health check: replicas",
     ThresholdName.HEALTH_LEADER_SKEW: "Health check: balance of leaders",
@@ -323,9 +323,13 @@ OBJECTS = ("document", "masking", "notification", "scram")
 OUTCOME_WORDS = ("failed", "pending", "unknown")
 
 
+REJECTED: dict[str, str] = {AlertKind.CLIENT_REFUSED: "client rejected", StallCause.REFUSED: "rejected"}
+"""Words for codes that are stored, or that other programs read, with another verb."""
+
+
 def word_text(word: str) -> str:
     """Return a state such as `under_min_isr` with spaces between its words."""
-    return str(word).replace("_", " ")
+    return REJECTED.get(word, str(word).replace("_", " "))
 
 
 def singular(what: str) -> str:

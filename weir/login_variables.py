@@ -162,6 +162,6 @@ class LoginSettings:
         "WEIR_LOGIN_TOKEN_DAYS",
         integer(1, 365),
         "30",
-        "API tokens of a user of the directory are refused this number of days after the last login.",
+        "API tokens of a user of the directory are rejected this number of days after the last login.",
         unit="days",
     )

@@ -92,7 +92,7 @@ class WeirSettings(LoginSettings):
         "WEIR_SECRET_KEY",
         TEXT,
         "",
-        "Signs sessions: 50 random characters or more, the same for all web processes and workers. Web processes refuse to serve without it.",
+        "Signs sessions: 50 random characters or more, the same for all web processes and workers. Web processes do not serve without it.",
         default_note=IN_LOCAL_CLUSTER,
         secret=True,
     )
@@ -236,14 +236,14 @@ class WeirSettings(LoginSettings):
         "WEIR_SECOND_PERSON",
         choice({"required": True, "off": False}),
         "required",
-        "A proposal that overrides a safety refusal needs approval by another operator. `off` for a cluster with one operator "
+        "A proposal that overrides a safety rule needs approval by another operator. `off` for a cluster with one operator "
         "([how-to](how-to/override-a-refusal.md)).",
     )
     read_only: bool = variable(
         "WEIR_READ_ONLY",
         SWITCH,
         "off",
-        "The console and the REST API refuse every change of the cluster, also those of operators, for example during a freeze. Moves, jobs and "
+        "The console and the REST API reject every change of the cluster, also those of operators, for example during a freeze. Moves, jobs and "
         "self-healing that are running continue, and Kafka clients are not limited. `manage.py` commands work.",
     )
     view_by_role: bool = variable(

@@ -113,7 +113,7 @@ class BrokerMetrics:
         yield from _requests(list(self._requests()))
         counts = dict(self._refusals())
         refused = [("", (("reason", str(r)),), float(counts.get(r, 0))) for r in RefusalReason]
-        yield Family("weir_refused_requests_total", MetricType.COUNTER, "Refused requests, by reason.", refused)
+        yield Family("weir_refused_requests_total", MetricType.COUNTER, "Rejected requests, by reason.", refused)
         yield _gauge("weir_broker_info", "1.", 1, ("broker", str(self._broker_id)))
         yield _gauge("process_start_time_seconds", "Unix time of the start of the process.", self._began_s)
         used = os.times()

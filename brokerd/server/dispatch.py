@@ -175,5 +175,5 @@ class Dispatch:
         self.malformed += 1
         principal = connection.session.proven_principal if connection.session is not None else ""
         self.refusals.add(reason, connection.address, client_id or connection.traffic.client_id, principal)
-        log.info("request refused, connection closed: peer=%s reason=%s", connection.peer, what)
+        log.info("request rejected, connection closed: peer=%s reason=%s", connection.peer, what)
         connection.close()

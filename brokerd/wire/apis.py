@@ -108,7 +108,7 @@ class Api:
 
 
 _AT_ONCE = "of the broker settings, only those that docs/settings.md lists as dynamic"
-_NO_TOKENS = "refused with DELEGATION_TOKEN_AUTH_DISABLED, as Kafka does without a secret key; use SCRAM users instead"
+_NO_TOKENS = "rejected with DELEGATION_TOKEN_AUTH_DISABLED, as Kafka does without a secret key; use SCRAM users instead"
 
 APIS: dict[int, Api] = {
     api.key: api

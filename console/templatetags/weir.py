@@ -390,7 +390,7 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "dead_letters_missing": ("share-groups", "", gettext_lazy("share groups")),
     "connector_failed": ("connect", "?state=failed", gettext_lazy("failed connectors")),
     "connect_silent": ("connect", "", gettext_lazy("Connect clusters")),
-    "client_refused": ("clients", "#refused", gettext_lazy("refused requests")),
+    "client_refused": ("clients", "#refused", gettext_lazy("rejected requests")),
     "move_failed": ("move", "", gettext_lazy("move")),
     "move_stuck": ("move", "", gettext_lazy("move")),
     "move_will_not_finish": ("move", "", gettext_lazy("move")),

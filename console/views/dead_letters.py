@@ -204,7 +204,7 @@ def _summary(result: ResendResult) -> str:
     for number, text in (
         (result.already, _("sent before; not sent again.")),
         (result.missing, _("not in the log any more.")),
-        (result.refused, "refused."),
+        (result.refused, "rejected."),
         (result.unknown, _("with unknown outcome.")),
     ):
         if number:

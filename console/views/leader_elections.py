@@ -85,7 +85,7 @@ def _message(result: services.PreferredElection) -> str:
     counts = {
         _("elected"): result.confirmed,
         _("unchanged"): result.unchanged,
-        _("refused"): result.refused,
+        _("rejected"): result.refused,
         _("with an unknown outcome"): result.unknown,
     }
     listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)

@@ -66,7 +66,7 @@ class ConnectorCreateBody(ConnectorConfigBody, serializers.RequiredComment):
 
 class ConnectorChangeBody(ConnectorConfigBody, serializers.RequiredComment):
     version = drf.CharField(
-        default="", allow_blank=True, help_text="Refuse the change if the config has another version. Empty: any."
+        default="", allow_blank=True, help_text="Reject the change if the config has another version. Empty: any."
     )
 
 

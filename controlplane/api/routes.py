@@ -60,7 +60,7 @@ class RouteAlter(serializers.RequiredComment):
     owner = drf.CharField(required=False, allow_blank=True)
     description = drf.CharField(required=False, allow_blank=True)
     bindings = bindings_field(required=False)
-    if_generation = drf.IntegerField(default=None, allow_null=True, help_text="Refuse when it changed since.")
+    if_generation = drf.IntegerField(default=None, allow_null=True, help_text="Reject the change if it changed since.")
 
 
 class RouteHeader(drf.Serializer[object]):

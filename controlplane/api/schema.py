@@ -33,7 +33,7 @@ PROBLEM = {
         "type": {"type": "string", "format": "uri", "description": f"{TYPE_PREFIX} and the code."},
         "title": {"type": "string"},
         "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What was refused, why, and what would make it possible."},
+        "detail": {"type": "string", "description": "What was rejected, why, and what would make it possible."},
         "code": {"type": "string", "enum": list(ProblemCode)},
         "field": {"type": "string", "description": "Of the first error; empty when the cluster's state is at fault."},
         "errors": {"type": "array", "items": {"$ref": "#/components/schemas/FieldError"}},

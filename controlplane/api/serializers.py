@@ -109,7 +109,7 @@ class TopicAlter(Comment):
         help_text="Places the added partitions.",
     )
     if_generation = serializers.IntegerField(
-        default=None, allow_null=True, help_text="Refuse the change if the topic has another generation."
+        default=None, allow_null=True, help_text="Reject the change if the topic has another generation."
     )
 
 
@@ -234,7 +234,7 @@ class MoveCreate(Comment):
     )
     override = serializers.BooleanField(
         default=False,
-        help_text="Plan the move although a safety rule refuses it. It begins only after a second person has approved it (POST /proposals, kind move.approve).",
+        help_text="Plan the move although it violates a safety rule. It begins only after a second person has approved it (POST /proposals, kind move.approve).",
     )
     dry = serializers.BooleanField(default=False, help_text="Only show what would be planned.")
     start = serializers.BooleanField(default=False, help_text="Start immediately.")
@@ -245,7 +245,7 @@ class PlanCreate(RequiredComment):
     scope = serializers.JSONField(
         help_text="The scope of a move, or the content of Kafka's reassignment file, of any length."
     )
-    override = serializers.BooleanField(default=False, help_text="Store the plan although a safety rule refuses it.")
+    override = serializers.BooleanField(default=False, help_text="Store the plan although it violates a safety rule.")
 
 
 class PlanFileQuery(serializers.Serializer[object]):
@@ -369,7 +369,7 @@ class ProposalCreate(RequiredComment):
     shown_hash = serializers.CharField(
         default="",
         allow_blank=True,
-        help_text="Hash of the preview that was read. Refuse if the preview would differ now.",
+        help_text="Hash of the preview that was read. Reject the request if the preview would differ now.",
     )
 
 

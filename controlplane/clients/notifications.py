@@ -150,7 +150,7 @@ def _send_email(receiver: Receiver, message: Message) -> SendResult:
         mail.send()
     except smtplib.SMTPRecipientsRefused as error:
         code = max(code for code, _ in error.recipients.values())
-        return SendResult(DeliveryError.SMTP, code, "The mail server refused every recipient.")
+        return SendResult(DeliveryError.SMTP, code, "The mail server rejected every recipient.")
     except smtplib.SMTPResponseException as error:
         text = error.smtp_error.decode(errors="replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
         return SendResult(DeliveryError.SMTP, error.smtp_code, str(text)[:ANSWER_BYTES_MAX])

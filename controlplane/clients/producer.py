@@ -33,11 +33,11 @@ PROBLEMS = {
     KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "The leader has the record, but fewer replicas are in sync than min.insync.replicas. It may be lost.",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "The console's own principal has no permission to write to the topic (ACL).",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "The console's own principal has no permission for an idempotent write (ACL).",
-    KafkaError.INVALID_RECORD: "The broker refused the record. A compacted topic needs a key.",
+    KafkaError.INVALID_RECORD: "The broker rejected the record. A compacted topic needs a key.",
     KafkaError.INVALID_TIMESTAMP: "The timestamp differs too much from the broker's time (message.timestamp limits of the topic).",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "The cluster does not have this partition. It may have been deleted.",
     KafkaError.TOPIC_EXCEPTION: "Clients must not write to this topic.",
-    KafkaError.POLICY_VIOLATION: "A policy of the broker refused the record.",
+    KafkaError.POLICY_VIOLATION: "A policy of the broker rejected the record.",
     KafkaError._UNKNOWN_PARTITION: "The topic does not have this partition.",
     KafkaError._UNKNOWN_TOPIC: "The cluster does not have this topic.",
 }

@@ -175,7 +175,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         10,
         1,
         1_000_000,
-        "Refused requests of a client per minute for one reason. Above this value there is an alert, if the client is refused for two minutes.",
+        "Rejected requests of a client per minute for one reason. Above this value there is an alert, if requests are rejected for two minutes.",
     ),
     ThresholdName.FAILURES_KEPT: ThresholdRule(
         _SECONDS,

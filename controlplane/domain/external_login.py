@@ -53,7 +53,7 @@ REFUSALS: dict[LoginRefusal, str] = {
     "Weir with those of the directory.",
     LoginRefusal.ATTRIBUTE_MISSING: "The entry {dn} of the directory has no attribute {attribute}, or Weir may not read it. WEIR_LDAP_USER_ATTRIBUTE can name "
     "another one.",
-    LoginRefusal.REFUSED_BY_PROVIDER: "The login provider {provider} refused the login: {cause}.",
+    LoginRefusal.REFUSED_BY_PROVIDER: "The login provider {provider} rejected the login: {cause}.",
     LoginRefusal.WRONG_STATE: "This login was not started in this browser, or was started more than an hour ago. Start again.",
     LoginRefusal.INVALID_TOKEN: "The ID token of the login provider {provider} is not valid: {cause}. Start again. If it happens again, an "
     "administrator must compare the clocks, WEIR_OIDC_ISSUER and WEIR_OIDC_CLIENT_ID with those of the provider.",

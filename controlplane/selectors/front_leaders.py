@@ -70,7 +70,7 @@ def leader_answers(leaders: Mapping[K, int | None], ask: Callable[[KafkaConnecti
             try:
                 found[index] = ask(connection, index)
             except Declined as e:
-                found[index] = Unanswered(f"Its leader refused: {e}.")
+                found[index] = Unanswered(f"Its leader rejected the request: {e}.")
         return found
 
     for address, answer in zip(addresses, ask_brokers(addresses, ask_each), strict=True):

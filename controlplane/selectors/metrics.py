@@ -161,12 +161,12 @@ def exposition(*, topics: bool = False) -> bytes:
         ),
         (
             "weir_broker_refused_requests_per_second",
-            "Requests and connections that the broker refuses or throttles per second, by reason.",
+            "Requests and connections that the broker rejects or throttles per second, by reason.",
             [({"broker": b.broker_id, "reason": r["reason"]}, r["per_s"]) for b in brokers for r in b.refusals],
         ),
         (
             "weir_broker_refused_requests_total",
-            "Requests and connections that the broker has refused or throttled since its start, by reason.",
+            "Requests and connections that the broker has rejected or throttled since its start, by reason.",
             [({"broker": b.broker_id, "reason": r["reason"]}, r["total"]) for b in brokers for r in b.refusals],
         ),
         ("weir_broker_leaders", "Partitions that the broker leads.", of_brokers("leaders")),

@@ -312,7 +312,7 @@ def _refused_subject(row: dict[str, Any]) -> str:
 
 def _refused_client_steps(a: AlertRow) -> list[NextStep]:
     who = refused_client(a.subject)
-    steps = [NextStep(StepKind.OPEN_REFUSED, f"Open refused requests of {who}", [who])]
+    steps = [NextStep(StepKind.OPEN_REFUSED, f"Open rejected requests of {who}", [who])]
     rows = (r for found in Broker.objects.values_list("refused_clients", flat=True) for r in found)
     denied = [r for r in rows if r["operation"] and _refused_subject(r) == a.subject]
     if denied:

@@ -113,7 +113,7 @@ def create_connector(cluster: str, name: str, config: Mapping[str, str], *, acto
                 "name",
             )
         if CHARS_REFUSED & set(name) or name.strip() in (".", ".."):
-            raise Rejected("A name has no / \\ % and ;: Kafka Connect workers refuse paths with them.", "name")
+            raise Rejected("A name has no / \\ % and ;: Kafka Connect workers reject paths with them.", "name")
         complete = _complete(client, name, config, None)
         _check(client, complete)
     secrets = secret_names(client, complete)

@@ -308,7 +308,7 @@ def _send_audited(
         ]
         total = _sum(total, _send_partition(actor, letter_topic, to, partition, copies))
     outcome = Outcome.CONFIRMED if total.sent or not total.refused else Outcome.REFUSED
-    summary = f"{total.sent} sent, {total.already} sent before, {total.refused} refused, {total.unknown} unknown."
+    summary = f"{total.sent} sent, {total.already} sent before, {total.refused} rejected, {total.unknown} unknown."
     finish_changes(object_id, None, Outcome.UNKNOWN if total.unknown else outcome, " ".join([summary, *total.problems]))
     return total
 

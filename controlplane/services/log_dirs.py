@@ -145,7 +145,9 @@ def _alter(broker_id: int, topic: str, index: int, directory: str) -> tuple[Outc
     try:
         alter_replica_log_dir(connection, topic, index, directory)
     except Declined as e:
-        raise Rejected(sentence("Broker {broker_id} refused: {detail}.", broker_id=broker_id, detail=e)) from None
+        raise Rejected(
+            sentence("Broker {broker_id} rejected the request: {detail}.", broker_id=broker_id, detail=e)
+        ) from None
     except NoAnswer as e:
         return Outcome.UNKNOWN, f"No response: {e}"
     finally:

@@ -156,7 +156,7 @@ def _abort(topic: str, index: int, offset: int, facts: Mapping[str, object]) -> 
         client.write_abort_marker(leader.host, leader.port, now)
     except Declined as e:
         return Outcome.REFUSED, sentence(
-            "Broker {broker} refused the abort marker: {error}.", broker=now.leader, error=e
+            "Broker {broker} rejected the abort marker: {error}.", broker=now.leader, error=e
         )
     except NoAnswer as e:
         return Outcome.UNKNOWN, sentence(
@@ -267,7 +267,7 @@ def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome,
         _, epoch = client.fence_producer(coordinator.host, coordinator.port, transactional_id, row.timeout_ms or 1)
     except Declined as e:
         return Outcome.REFUSED, sentence(
-            "Broker {broker} refused to fence the producer: {error}.", broker=row.coordinator, error=e
+            "Broker {broker} rejected the fencing of the producer: {error}.", broker=row.coordinator, error=e
         )
     except NoAnswer as e:
         return Outcome.UNKNOWN, sentence(

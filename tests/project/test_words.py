@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.cluster.local import ROOT
+from tests.project import catalogs
 from tests.project.test_structure import product_files
 
 BOUNDS = {
@@ -223,3 +224,13 @@ def test_a_vague_phrase_is_not_added_to_the_documents(phrase: str, documents: st
     assert len(found) <= DOCUMENT_PHRASES[phrase], (
         f"{phrase!r} occurs {len(found)} times, more than {DOCUMENT_PHRASES[phrase]}: use the standard phrase"
     )
+
+
+REFUSED = re.compile(r"(?<!connection )(?<!%\()\brefus(?:e|es|ed|al|als|ing)\b", re.I)
+
+
+def test_a_text_of_the_console_says_rejected() -> None:
+    """The server rejects a request, a login, a record, a document or a config. Only the operating system refuses: `Connection refused`."""
+    assert REFUSED.search("The broker refused the record.") and not REFUSED.search("Connection refused")
+    texts = [text.singular + text.plural for text in catalogs.translations(catalogs.read("zh_Hans", "django"))]
+    assert texts and not [text for text in texts if REFUSED.search(text)]

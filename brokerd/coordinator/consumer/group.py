@@ -84,7 +84,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             case ConsumerHeartbeat():
                 self.begin(now.wall_ms)
                 answer = self._consumer_heartbeat(event, now)
-                assert not answer.error or not self.changes, f"{self.group_id}: a refused heartbeat changed the group"
+                assert not answer.error or not self.changes, f"{self.group_id}: a rejected heartbeat changed the group"
                 return self._persist_and_reply((event.token, answer))
             case events.Commit():
                 return self._commit(event, now)

@@ -10,7 +10,7 @@ from controlplane.services import console_users
 
 class Command(BaseCommand):
     help = (
-        "Refuse the sessions, logins and API tokens of a console user, from the next request on. Rows of the user stay."
+        "Reject the sessions, logins and API tokens of a console user, from the next request on. Rows of the user stay."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

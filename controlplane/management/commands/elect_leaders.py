@@ -61,7 +61,7 @@ class Command(BaseCommand):
             for r in result.rows:
                 self.stdout.write(f"{r.topic}-{r.index}\t{r.leader_before} -> {r.preferred}\t{r.outcome}\t{r.reason}")
             self.stdout.write(
-                f"{result.confirmed} confirmed, {result.unchanged} unchanged, {result.refused} refused, {result.unknown} unknown."
+                f"{result.confirmed} confirmed, {result.unchanged} unchanged, {result.refused} rejected, {result.unknown} unknown."
             )
         if result.outcome == Outcome.UNKNOWN:
             raise CommandError("An outcome is unknown; see the audit log.", returncode=UNKNOWN_CODE)

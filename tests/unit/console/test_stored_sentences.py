@@ -193,7 +193,7 @@ def test_the_result_of_an_approved_operation_is_translated(
 ) -> None:
     proposal = Proposal.objects.get()
     said = (
-        sentence("Broker {broker} refused the abort marker: {error}.", broker=3, error="INVALID_TXN_STATE")
+        sentence("Broker {broker} rejected the abort marker: {error}.", broker=3, error="INVALID_TXN_STATE")
         if refused
         else sentence("Move {move} is approved and has started.", move=7)
     )

@@ -48,4 +48,4 @@ def test_refused_requests_have_their_client_and_reason(
     address = "/permissions/?principal=User%3Ax&amp;host=10.0.0.9&amp;resource_type=topic&amp;resource_name=orders&amp;operation=write"
     assert f'href="{address}"' in viewer.get("/clients/").content.decode()
     answering(monkeypatch, {})
-    assert "No refused requests." in text(viewer, "/clients/")
+    assert "No rejected requests." in text(viewer, "/clients/")

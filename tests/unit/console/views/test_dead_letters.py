@@ -69,7 +69,7 @@ def test_chosen_dead_letters_are_sent_after_a_form(producer: Client, answers: De
     text(producer, f"{PAGE}send/", 409)
     answers.refusal = "Too large."
     refused = producer.post(f"{PAGE}send/", {**form, "target": "topic"})
-    assert "Too large." in refused.content.decode() and "2 refused." in refused.content.decode()
+    assert "Too large." in refused.content.decode() and "2 rejected." in refused.content.decode()
 
 
 def test_all_that_match_are_sent_and_the_page_continues(
@@ -133,4 +133,4 @@ def test_dead_letters_of_share_groups(monkeypatch: pytest.MonkeyPatch, producer:
     edit = text(producer, f"{page}0/1/edit/")
     assert ">v31<" in edit.replace("\n", "") and "x-retry-group" not in edit
     rest = producer.post(f"{page}send-matching/?source_begins=orders", {"target": "topic", "comment": "fixed"})
-    assert "1 refused." in rest.content.decode() and {r.value for _, r in answers.written} == {b"v30", b"v31", b"v32"}
+    assert "1 rejected." in rest.content.decode() and {r.value for _, r in answers.written} == {b"v30", b"v31", b"v32"}

@@ -69,7 +69,7 @@ def test_refusals_stay_on_the_form(operator: Client, viewer: Client, directories
     apply = {"directory": "/b", "comment": "x", "step": "apply"}
     directories.error = Declined("KAFKA_STORAGE_ERROR")
     answer = operator.post(MOVE, apply)
-    assert answer.status_code == 400 and "Broker 1 refused: KAFKA_STORAGE_ERROR" in answer.content.decode()
+    assert answer.status_code == 400 and "Broker 1 rejected the request: KAFKA_STORAGE_ERROR" in answer.content.decode()
     directories.error = NoAnswer("frozen")
     assert "it is unknown whether" in operator.post(MOVE, apply, follow=True).content.decode()
     assert viewer.post(MOVE, apply).status_code == 403

@@ -169,7 +169,7 @@ def test_an_expired_token_is_refused(client: Client, settings: Any) -> None:
 def test_a_token_for_another_client_is_refused(client: Client, idp: Provider, settings: Any) -> None:
     back = idp.log_in(with_query(started(client), client_id="another-client"), "s-1")
     answer = callback(client, back)
-    assert "refused the login" in refusal(answer, 403), "the provider refuses the code of another client"
+    assert "rejected the login" in refusal(answer, 403), "the provider refuses the code of another client"
 
 
 def test_a_token_that_another_key_signed_is_refused(client: Client, idp: Provider) -> None:
@@ -226,7 +226,7 @@ def test_a_refusal_of_the_provider_is_shown(client: Client) -> None:
     answer = client.get(
         "/login/oidc/callback/", {"state": state, "error": "access_denied", "error_description": "<b>no"}
     )
-    assert "refused the login: &lt;b&gt;no" in refusal(answer, 403)
+    assert "rejected the login: &lt;b&gt;no" in refusal(answer, 403)
 
 
 def test_a_local_user_is_not_taken_over_unless_the_setting_permits_it(

@@ -36,7 +36,7 @@ def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pyte
     assert leader_answers({**leaders_of("t"), 4: None}, ask) == {
         0: "9001/0",
         1: Unanswered("it is frozen"),
-        2: Unanswered("Its leader refused: NOT_LEADER_OR_FOLLOWER."),
+        2: Unanswered("Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."),
         3: "9003/3",
         4: Unanswered("The partition has no leader."),
     }

@@ -34,7 +34,7 @@ def test_partitions_without_an_answer_are_named(answers: HalfAnswers) -> None:
     found = selectors.undecided("orders")
     assert found is not None and not found.rows and not found.blocked
     assert [(m.partition, m.problem) for m in found.missing] == [
-        (0, "Its leader refused: NOT_LEADER_OR_FOLLOWER."),
+        (0, "Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."),
         (1, "it is frozen"),
     ]
     answers.refused, answers.silent = set(), set()

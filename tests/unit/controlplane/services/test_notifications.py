@@ -291,7 +291,7 @@ def test_mail_is_sent_by_smtp(world: World, settings: Any) -> None:
         "Broker 1 is down" in text
         and f"References: <weir-weir-alert-{alert.pk}-{int(Alert.objects.get().since.timestamp())}@weir>" in text
     )
-    assert NotificationChannel.objects.get().failure == "550 The mail server refused every recipient."
+    assert NotificationChannel.objects.get().failure == "550 The mail server rejected every recipient."
 
 
 def test_old_deliveries_are_deleted_except_of_open_incidents(world: World, receiver: HttpReceiver) -> None:

@@ -45,7 +45,7 @@ def test_a_client_that_is_refused_steadily_is_an_alert(world: World) -> None:
     store(2, refused(per_min=19.0, minutes=7, host="10.0.0.2"))
     (alert,) = found().values()
     assert alert.subject == "User:x (unauthorized)" and alert.severity == "degraded"
-    assert alert.text.startswith("User:x is refused about 40 times per minute since ")
+    assert alert.text.startswith("Requests of User:x are rejected about 40 times per minute since ")
     assert "it is not authorized to write topic flights (client ID app, address 10.0.0.2)." in alert.text
     store(1)
     store(2)

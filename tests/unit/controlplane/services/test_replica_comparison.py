@@ -317,7 +317,7 @@ def test_retention_during_the_comparison_is_no_difference(
 
     monkeypatch.setattr(kafka, "read_replica", passing)
     part = look(tail)
-    assert part.state == "comparing" and part.note.endswith("refuses: OFFSET_OUT_OF_RANGE")
+    assert part.state == "comparing" and part.note.endswith("rejects the request: OFFSET_OUT_OF_RANGE")
     while part.state == "comparing":
         tail.parts.update(note="in other words")  # the state, not the note, shows the comparison
         part = look(tail)

@@ -144,7 +144,7 @@ def test_only_an_ongoing_transaction_is_fenced(answers: Answers) -> None:
 def test_a_failed_fencing_reports_the_reason(answers: Answers) -> None:
     answers.coordinators = {3: [OPEN]}
     answers.on_fence = refuses
-    assert "refused to fence" in decided(FENCE, "billing").detail
+    assert "rejected the fencing" in decided(FENCE, "billing").detail
     answers.on_fence = stays_silent
     row = decided(FENCE, "billing")
     assert "No response" in row.detail and outcomes("transaction.fence")[0][2] == "unknown"

@@ -36,7 +36,7 @@ def test_without_execute_nothing_is_changed(answers: Elections) -> None:
 
 def test_execute_elects_and_is_audited(answers: Elections) -> None:
     said = run("--topic", "orders", "--partition", "0", "--execute", "--comment", "after the restart")
-    assert "orders-0\t2 -> 1\tconfirmed" in said and "1 confirmed, 0 unchanged, 0 refused, 0 unknown." in said
+    assert "orders-0\t2 -> 1\tconfirmed" in said and "1 confirmed, 0 unchanged, 0 rejected, 0 unknown." in said
     change = Change.objects.get()
     assert change.comment == "after the restart" and change.actor.endswith("(weir elect_leaders)")
     with pytest.raises(CommandError, match="not in the ISR"):
