@@ -9,13 +9,17 @@ from collections.abc import Callable
 
 from celery import shared_task
 from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
 
 log = logging.getLogger(__name__)
 
+POLLED_SECONDS = 10.0
+"""Seconds between writes of the time of the last poll, which tells the cluster monitor that a worker runs."""
 QUIET_SECONDS = 60.0
 """Seconds between sweeps of rows that need no step each second."""
 
 _swept = 0.0
+_polled = -POLLED_SECONDS
 
 
 def _step(kind: str, advance: Callable[[int], str | None], row_id: int) -> None:
@@ -95,7 +99,7 @@ def deliver_notification(delivery_id: int) -> None:
 def advance_all() -> None:
     """The poll of each second: every unfinished row gets its task, except Spark jobs (`advance_spark`). Moves come first: a new worker must still import
     the other services, which takes as long as the rest of its start."""
-    global _swept
+    global _swept, _polled
     from controlplane.services import move_worker
 
     try:
@@ -105,6 +109,7 @@ def advance_all() -> None:
         log.warning("database unavailable, move poll is retried: error=%s", e)
         close_old_connections()
         return
+    from controlplane.models import Cluster
     from controlplane.services import (
         adaptive_throttle,
         audit,
@@ -145,6 +150,9 @@ def advance_all() -> None:
             offset_reset_worker.sweep()
             healing.heal()
         audit.seal()
+        if now - _polled >= POLLED_SECONDS:
+            _polled = now
+            Cluster.objects.filter(pk=1).update(worker_polled_at=timezone.now())
     except DatabaseError as e:
         log.warning("database unavailable, poll is retried: error=%s", e)
         close_old_connections()

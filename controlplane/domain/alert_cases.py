@@ -396,6 +396,14 @@ SUBJECT_CHARS_MAX = 300
 """Maximum number of characters of the subject of an alert about a connector: the database column has as many."""
 
 
+WORKER_SILENT_S = 60.0
+"""A worker without a poll for this time has an alert. It polls each second; a step that waits for a broker, or a restart, takes less time."""
+
+
+def worker_silent(facts: Facts) -> list[Case]:
+    return once(facts.worker_silent_s is not None and facts.worker_silent_s >= WORKER_SILENT_S)
+
+
 def connector_subject(cluster: str, connector: str) -> str:
     return f"{cluster}: {connector}"[:SUBJECT_CHARS_MAX]
 

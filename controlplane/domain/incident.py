@@ -87,6 +87,7 @@ RULES: tuple[CauseRule, ...] = (
         frozenset({AlertKind.PARTITIONS_OFFLINE, AlertKind.CHANGES_UNKNOWN, *MOVES}),
         shared=False,
     ),
+    CauseRule(AlertKind.WORKER_SILENT, frozenset({AlertKind.CHANGES_UNKNOWN, *MOVES}), shared=False),
     CauseRule(AlertKind.BROKER_DOWN, PARTITIONS | GROUPS | RETENTION | MOVES),
     CauseRule(
         AlertKind.DISK_FAILED,

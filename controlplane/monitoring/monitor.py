@@ -239,7 +239,8 @@ class ClusterMonitor:
             self._alerts_ms = now.mono_ms
             thresholds = alert_thresholds.current()
             self.metrics.use_thresholds(thresholds)
-            alerts.evaluate(thresholds)
+            began_ms = now.wall_ms - (now.mono_ms - self._began_ms)
+            alerts.evaluate(thresholds, datetime.fromtimestamp(began_ms / 1000, UTC))
 
     def _update_damage(self, image: Image, now: Now) -> None:
         if self._damage.found is not None:

@@ -355,6 +355,7 @@ _STEPS = {
     AlertKind.PARTITIONS_UNDER_REPLICATED: _partition,
     AlertKind.NO_CONTROLLER: _no_controller,
     AlertKind.ZOOKEEPER_AWAY: lambda a: _process("zookeeper", "ZooKeeper"),
+    AlertKind.WORKER_SILENT: lambda a: _process("worker", "the worker"),
     AlertKind.BROKER_DOWN: _broker_down,
     AlertKind.BROKER_SILENT: _broker,
     AlertKind.DISK_FAILED: _disk_failed,

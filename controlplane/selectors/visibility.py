@@ -68,6 +68,7 @@ TOPIC_ALERTS = (
 CLUSTER_ALERTS = (
     AlertKind.NO_CONTROLLER,
     AlertKind.ZOOKEEPER_AWAY,
+    AlertKind.WORKER_SILENT,
     AlertKind.BROKER_DOWN,
     AlertKind.BROKER_SILENT,
     AlertKind.DISK_FAILED,

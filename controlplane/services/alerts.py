@@ -69,11 +69,11 @@ LOOKED_AT_MAX = 1_000
 """Maximum number of partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
 
 
-def evaluate(thresholds: AlertThresholds | None = None) -> bool:
-    """One evaluation: alerts are created, updated and ended. `thresholds` None: those of the rows. Returns whether any row changed. Raises
-    DatabaseError."""
+def evaluate(thresholds: AlertThresholds | None = None, monitored_since: datetime | None = None) -> bool:
+    """One evaluation: alerts are created, updated and ended. `thresholds` None: those of the rows. `monitored_since`: the start of the monitor. A worker that was
+    silent before, while the whole cluster was stopped, causes no alert. Returns whether any row changed. Raises DatabaseError."""
     now = timezone.now()
-    found = alert.alerts(facts(thresholds or alert_thresholds.current()))
+    found = alert.alerts(facts(thresholds or alert_thresholds.current(), monitored_since))
     rows = Alert.objects.filter(
         Q(ended_at__isnull=True) | Q(ended_at__gt=now - timedelta(seconds=alert_rows.FLAP_SECONDS))
     )
@@ -129,7 +129,14 @@ def _json(a: types.ComputedAlert) -> JsonObject:
     return {name: to_json(value) for name, value in a.words.items()}
 
 
-def facts(thresholds: AlertThresholds) -> types.Facts:
+def _worker_silent_s(cluster: Cluster | None, monitored_since: datetime | None) -> float | None:
+    if cluster is None or cluster.worker_polled_at is None:
+        return None
+    polled_at = cluster.worker_polled_at
+    return (timezone.now() - max(polled_at, monitored_since or polled_at)).total_seconds()
+
+
+def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) -> types.Facts:
     since = timezone.now() - timedelta(seconds=thresholds[ThresholdName.FAILURES_KEPT])
     cluster = Cluster.objects.filter(pk=1).first()
     sums = ObservedTopic.objects.aggregate(
@@ -142,6 +149,7 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
     return types.Facts(
         zookeeper=cluster.zookeeper_connected if cluster is not None else None,
         controller=cluster.controller_id if cluster is not None else None,
+        worker_silent_s=_worker_silent_s(cluster, monitored_since),
         brokers=tuple(
             types.BrokerFacts(
                 b.broker_id,

@@ -104,7 +104,7 @@ def kept_stopped() -> None:
     from controlplane.clients.supervisor import started_at
 
     own = {"pid": os.getpid(), "started": started_at(os.getpid())}
-    names = (f"broker-{DOWN}", "controller-1", "zookeeper")
+    names = (f"broker-{DOWN}", "controller-1", "zookeeper", "worker")
     stopped = [{"name": n, "state": "stopped", "pid": None, "started": None, "exit_code": 0} for n in names]
     (settings.WEIR.data_dir / "processes.json").write_text(json.dumps({"supervisor": own, "processes": stopped}))
 
@@ -132,14 +132,15 @@ def _of_all_states(
 
 
 def _brokers(world: World) -> None:
-    """Broker 3 is down, broker 4 does not respond, and broker 1 and 2 have problems with their disks."""
+    """Broker 3 is down, broker 4 does not respond, broker 1 and 2 have problems with their disks, and no worker runs."""
     from django.utils import timezone
 
     from brokerd.cluster.model import NO_BROKER_EPOCH, NO_LEADER
-    from controlplane.models import Broker, ConnectCluster, HangingTransaction
+    from controlplane.models import Broker, Cluster, ConnectCluster, HangingTransaction
     from tests.unit.controlplane.forecast_runs import DISK, finished_run
 
     now = timezone.now()
+    Cluster.objects.update(worker_polled_at=now - timedelta(minutes=4))
     world.topic("inventory", (DOWN,), (4, 1), size=3_200_000)
     world.topic("stock", (1, DOWN), (1, 2), configs={"min.insync.replicas": "2"}, size=9_100_000)
     for topic in world.image.topics.values():

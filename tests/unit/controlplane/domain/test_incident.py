@@ -42,6 +42,11 @@ def test_a_lost_zookeeper_explains_outdated_data_and_alerts_that_need_a_controll
     assert found == Incident(1, (2, 0, 3), Severity.AT_RISK)
 
 
+def test_a_worker_that_does_not_run_explains_stuck_moves() -> None:
+    silent, stuck = alert(1, K.WORKER_SILENT), alert(2, K.MOVE_STUCK, "move:7", since=30)
+    assert [(i.cause, i.effects) for i in incidents([stuck, silent])] == [(1, (2,))]
+
+
 def test_a_chain_of_causes_is_one_incident_of_the_first_cause() -> None:
     down = alert(1, K.BROKER_DOWN, "broker:2")
     stalled = alert(2, K.GROUP_STALLED, "group:billing", "broker:2", since=30)

@@ -85,6 +85,7 @@ def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> No
 def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
     assert steps("broker_down", "2", ended=True) == steps("monitor_silent") == []
     assert steps("zookeeper_away") == [], "no supervisor keeps it stopped"
+    assert steps("worker_silent") == []
 
 
 def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 from rest_framework.test import APIClient
 
+from controlplane import tasks
 from controlplane.models import (
     Alert,
     Broker,
@@ -253,6 +255,35 @@ def test_the_health_is_never_better_than_the_most_severe_alert(world: World, vie
     world.look()
     alerts.evaluate()
     assert (overview().alerts, overview().health.word) == (0, "healthy")
+
+
+@pytest.mark.django_db
+def test_a_worker_that_does_not_poll_is_an_alert_of_the_cluster(world: World) -> None:
+    def kinds(silent_s: float | None, monitored_s: float = 1_000) -> list[str]:
+        now = timezone.now()
+        Cluster.objects.update(worker_polled_at=None if silent_s is None else now - timedelta(seconds=silent_s))
+        alerts.evaluate(monitored_since=now - timedelta(seconds=monitored_s))
+        return [a.kind for a in selectors.open_alerts()]
+
+    assert kinds(None) == [], "no worker has ever polled: the cluster is being set up"
+    assert kinds(50) == []
+    assert kinds(3_600, monitored_s=5) == [], "the whole cluster was stopped for an hour"
+    assert kinds(70) == ["worker_silent"]
+    assert (overview().health.word, overview().health.reason) == ("degraded", "No worker is running.")
+    assert kinds(2) == []
+
+
+@pytest.mark.django_db
+def test_a_poll_of_the_worker_is_recorded_every_ten_seconds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_polled", -tasks.POLLED_SECONDS)
+    tasks.advance_all()
+    polled_at = Cluster.objects.get().worker_polled_at
+    assert polled_at is not None and (timezone.now() - polled_at).total_seconds() < 60
+    tasks.advance_all()
+    assert Cluster.objects.get().worker_polled_at == polled_at, "no write in each second"
+    monkeypatch.setattr(tasks, "_polled", time.monotonic() - tasks.POLLED_SECONDS)
+    tasks.advance_all()
+    assert Cluster.objects.get().worker_polled_at > polled_at
 
 
 @pytest.mark.django_db
