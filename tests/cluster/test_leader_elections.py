@@ -72,4 +72,4 @@ def test_the_command_shows_the_preview_and_elects(devcluster: DevCluster) -> Non
     devcluster.post(f"brokers/{BROKER}/restore_leadership", {"comment": "test"})
     wait_for(lambda: verdicts(devcluster) == {}, "the preferred leader")
     said = devcluster.manage("elect_leaders", "--topic", TOPIC, "--partition", "0", "--execute")
-    assert "0 confirmed, 1 unchanged, 0 refused, 0 unknown." in said
+    assert "0 confirmed, 1 unchanged, 0 rejected, 0 unknown." in said
