@@ -68,7 +68,7 @@ def test_a_message_that_is_not_pending_is_refused(olga: Any, answers: DelayAnswe
         with pytest.raises(Rejected, match=reason):
             cancelled(olga, partition, offset)
     answers.refused = {0}
-    with pytest.raises(Rejected, match="unknown now: Its leader refused"):
+    with pytest.raises(Rejected, match="unknown now: Its leader rejected"):
         cancelled(olga)
     assert not answers.written and Change.objects.filter(outcome="refused").count() == 5
     assert services.cancel(olga, "plain", 0, 3, comment="x") is None

@@ -68,7 +68,7 @@ def test_refusals_have_reasons_and_are_recorded(directories: Directories) -> Non
 
 def test_the_broker_refuses_or_does_not_answer(directories: Directories) -> None:
     directories.error = Declined("KAFKA_STORAGE_ERROR")
-    with pytest.raises(Rejected, match="Broker 1 refused: KAFKA_STORAGE_ERROR"):
+    with pytest.raises(Rejected, match="Broker 1 rejected the request: KAFKA_STORAGE_ERROR"):
         services.move_to_log_dir(1, "orders", 0, "/b", **ALICE)
     directories.error = NoAnswer("it is frozen")
     _, outcome = services.move_to_log_dir(1, "orders", 0, "/b", **ALICE)
