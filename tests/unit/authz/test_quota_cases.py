@@ -102,7 +102,7 @@ class Scene:
         request = Request(caller, None, header, m.CreateTopicsRequest(), Session("PLAINTEXT", f"User:{user}"))  # type: ignore[arg-type]
         (may,) = self.mutations.take(request, [count], self.ms, strict=not old)
         request.reply(m.CreateTopicsResponse())
-        return str(caller.muted) if may else f"refused {caller.muted}"
+        return str(caller.muted) if may else f"rejected {caller.muted}"
 
 
 STEP = re.compile(r"(?:\+(\d+) )?(\S+) (produces|fetches|uses|creates) (\d+)( with acks=0)?( with an old version)?")
