@@ -145,7 +145,6 @@ class AclTemplateForm(WeirForm):
 
     def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
         super().__init__(data, **options)
-        self.fields["template"].choices = [(t.value, translated(word_text(t))) for t in AclTemplate]  # type: ignore[attr-defined]  # of a ChoiceField
         for field in TemplateField:
             users = [info.template for info in TEMPLATES.values() if field in info.fields]
             names = ", ".join(translated(word_text(name)) for name in users)

@@ -62,6 +62,7 @@ BROKERS = frozenset(
         AlertKind.DISK_SLOW,
     }
 )
+"""Kinds of alerts whose subject is the number of a broker."""
 PARTITIONS = frozenset(
     {AlertKind.PARTITIONS_OFFLINE, AlertKind.PARTITIONS_UNDER_MIN_ISR, AlertKind.PARTITIONS_UNDER_REPLICATED}
 )

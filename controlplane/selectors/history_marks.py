@@ -12,6 +12,7 @@ from django.db.models import Model, Q, QuerySet
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
+from controlplane.domain.incident import BROKERS
 from controlplane.models import Alert, Change, ClusterEvent
 from controlplane.selectors.alerts import shown_texts
 from controlplane.selectors.changes import WITHOUT_EFFECT
@@ -39,14 +40,7 @@ EVENTS = {
 }
 
 ALERTS = {
-    HistorySubject.BROKER: (
-        AlertKind.BROKER_DOWN,
-        AlertKind.BROKER_SILENT,
-        AlertKind.DISK_FAILED,
-        AlertKind.DISK_LOW,
-        AlertKind.DISK_FILLING,
-        AlertKind.DISK_SLOW,
-    ),
+    HistorySubject.BROKER: tuple(BROKERS),
     HistorySubject.GROUP: (
         AlertKind.GROUP_DATA_LOST,
         AlertKind.GROUP_RETENTION,

@@ -20,6 +20,7 @@ from django.db.models.lookups import In
 from brokerd.cluster.quota_entities import entity_of
 from controlplane.domain.access import AccessRecordKind, AclPattern
 from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.incident import BROKERS
 from controlplane.domain.quota import entity_text
 from controlplane.domain.roles import WILDCARD, RoleResource
 from controlplane.domain.visibility import EVERYTHING, Visibility
@@ -69,12 +70,7 @@ CLUSTER_ALERTS = (
     AlertKind.NO_CONTROLLER,
     AlertKind.ZOOKEEPER_AWAY,
     AlertKind.WORKER_SILENT,
-    AlertKind.BROKER_DOWN,
-    AlertKind.BROKER_SILENT,
-    AlertKind.DISK_FAILED,
-    AlertKind.DISK_LOW,
-    AlertKind.DISK_FILLING,
-    AlertKind.DISK_SLOW,
+    *BROKERS,
 )
 """Kinds of alerts about brokers and the cluster itself, which contain no name of a topic or group. Alerts about partitions of several topics are not among
 them."""
