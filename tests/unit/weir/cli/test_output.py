@@ -37,7 +37,31 @@ def test_an_object_has_its_lists_as_tables() -> None:
         "replicas:",
         "  BROKER",
         "       1",
-        'configs   {"a": "b"}',
+        "configs:",
+        "  a  b",
+    ]
+
+
+def test_an_object_inside_an_object_has_a_line_per_name() -> None:
+    data = {"row": {"name": "orders", "limits": {"rate": 5}, "empty": {}}, "age_s": 1}
+    assert list(lines(data, 80)) == [
+        "row:",
+        "  name    orders",
+        "  limits:",
+        "    rate  5",
+        "  empty   {}",
+        "age_s  1",
+    ]
+
+
+def test_a_list_that_does_not_fit_has_a_line_per_item() -> None:
+    data = {"safe": False, "blockers": ["orders-0: no other replica.", "orders-1: no other replica."]}
+    assert list(lines(data, 80))[1] == 'blockers  ["orders-0: no other replica.", "orders-1: no other replica."]'
+    assert list(lines(data, 40)) == [
+        "safe      no",
+        "blockers:",
+        "  orders-0: no other replica.",
+        "  orders-1: no other replica.",
     ]
 
 
