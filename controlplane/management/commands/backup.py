@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from brokerd.cluster.blocking import Unreachable
@@ -18,7 +19,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--to", type=Path, required=True, help="a directory that does not exist, or is empty")
-        parser.add_argument("--data-dir", type=Path, default=Path("data"), help="data directory of the local cluster")
+        parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir, help="data directory of the local cluster")
         parser.add_argument(
             "--zookeeper",
             help="host:port[,host:port..]; default: WEIR_ZOOKEEPER, or the local cluster's, started if it does not run",

@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.clients import supervisor as supervisor_client
@@ -21,7 +22,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--data-dir", type=Path, default=Path("data"))
+        parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir)
 
     def handle(self, *_args: str, data_dir: Path, **_options: object) -> None:
         folder: Path = data_dir.resolve()

@@ -10,6 +10,7 @@ import signal
 import time
 from pathlib import Path
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.clients import supervisor as supervisor_client
@@ -28,7 +29,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("verb", choices=("stop", "start", "kill"))
         parser.add_argument("name", help="as `manage.py status` shows it")
-        parser.add_argument("--data-dir", type=Path, default=Path("data"))
+        parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir)
 
     def handle(self, *_args: str, verb: str, name: str, data_dir: Path, **_options: object) -> None:
         folder: Path = data_dir.resolve()

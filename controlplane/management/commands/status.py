@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from controlplane.clients import supervisor as supervisor_client
@@ -15,7 +16,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--data-dir", type=Path, default=Path("data"))
+        parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir)
         parser.add_argument("--json", dest="as_json", action="store_true")
 
     def handle(self, *_args: str, data_dir: Path, as_json: bool, **_options: object) -> None:

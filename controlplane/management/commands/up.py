@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -58,7 +59,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--controllers", type=int, help=f"default: as in the last start, else {layouts.CONTROLLERS_DEFAULT}"
         )
-        parser.add_argument("--data-dir", type=Path, default=Path("data"))
+        parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir)
         parser.add_argument(
             "--port-base",
             type=int,
