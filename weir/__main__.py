@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 
 OPTIONS_WITH_VALUE = ("--server", "--token", "--data-dir", "-o", "--output")
 """Options that may precede a command of the REST API."""
@@ -24,26 +25,37 @@ def first_word(arguments: list[str]) -> str:
     return ""
 
 
-def runs_rest_command(word: str) -> bool:
-    """Run the command line over the REST API if the word is one of its commands."""
+def runs_rest_command(arguments: list[str]) -> bool:
+    """Run the command line over the REST API if the first word is one of its commands."""
     from weir.cli.command_names import COMMANDS
 
-    if word not in COMMANDS:
+    if first_word(arguments) not in COMMANDS:
         return False
     try:
         from weir.cli import app
     except ModuleNotFoundError:  # a node with brokers only: neither click nor requests
         return False
-    app.main(sys.argv[1:])
+    app.main(arguments)
     return True
 
 
+def other_commands() -> str:
+    """The commands that are not Django's, for `weir help`: Django lists only its own."""
+    from weir.cli.command_names import COMMANDS
+
+    names = textwrap.fill(
+        " ".join(sorted(COMMANDS)), 100, break_on_hyphens=False, initial_indent="    ", subsequent_indent="    "
+    )
+    return f"\n[REST API: `weir help topics` lists the verbs of topics]\n{names}\n\n[machines of a production cluster]\n    configure"
+
+
 def main() -> None:
-    if sys.argv[1:2] == ["configure"]:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["configure"]:
         from weir.deployment import command
 
-        sys.exit(command.main(sys.argv[2:]))
-    if runs_rest_command(first_word(sys.argv[1:])):
+        sys.exit(command.main(arguments[1:]))
+    if runs_rest_command([*arguments[1:], "--help"] if arguments[:1] == ["help"] else arguments):
         return
     # The settings read the data directory at import: the option that names it must be known before.
     for i, argument in enumerate(sys.argv):
@@ -64,6 +76,8 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as e:
         sys.exit(f"error: {e}")
+    if arguments in ([], ["help"], ["--help"], ["-h"]):
+        sys.stdout.write(other_commands() + "\n")
 
 
 if __name__ == "__main__":
