@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
 from brokerd.wire.apis import APIS
 from tests.cluster.local import ROOT
+from weir.cli.app import build
+from weir.cli.command_names import API, COMMANDS
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
 FOLDERS = (
@@ -121,6 +125,46 @@ def test_every_command_a_document_names_exists(path: Path) -> None:
         "collectstatic",
     }
     assert sorted(set(re.findall(r"manage\.py ([a-z_]+)", text)) - commands) == []
+
+
+def rest_command_lines(text: str) -> list[list[str]]:
+    """The words after `weir` of each command in a block or a code span, without comments, redirections and a final `...`."""
+    spans = re.findall(r"`weir ([^`\n]+)`", text)
+    blocks = "\n".join(re.findall(r"^```.*?^```", text, flags=re.S | re.M))
+    lines = re.findall(r"^ *(?:- |\.venv/bin/)?weir (.+)$", blocks, flags=re.M)
+    commands = [shlex.split(re.split(r" [|>#]| \|\|", line)[0]) for line in [*spans, *lines]]
+    return [[w for w in words if w != "..."] for words in commands if words[0] in COMMANDS - {API}]
+
+
+def usage_error(words: list[str]) -> str:
+    """The error of the command line for these words; "" if they are valid or only incomplete (`weir diff`)."""
+    command: click.Command = build()
+    rest = [str(Path(__file__)) if before == "-f" else word for before, word in zip(["", *words], words, strict=False)]
+    try:
+        while isinstance(command, click.Group) and rest:
+            command, rest = command.commands[rest[0]], rest[1:]
+        command.make_context("weir", rest)
+    except KeyError as e:
+        return f"no command {e}"
+    except (click.MissingParameter, click.BadOptionUsage, click.exceptions.NoArgsIsHelpError):
+        return ""
+    except click.UsageError as e:
+        return e.format_message()
+    return ""
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_of_the_rest_api_in_a_document_is_valid(path: Path) -> None:
+    errors = {" ".join(words): usage_error(words) for words in rest_command_lines(path.read_text())}
+    assert {words: error for words, error in errors.items() if error} == {}
+
+
+def test_an_invalid_command_is_found() -> None:
+    text = "See `weir connectors restart --include-tasks true`.\n```\nweir topics lst | head\n```\n"
+    assert [usage_error(words) for words in rest_command_lines(text)] == [
+        "Got unexpected extra argument (true)",
+        "no command 'lst'",
+    ]
 
 
 def test_every_make_command_in_the_readme_is_in_the_makefile() -> None:
