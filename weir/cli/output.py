@@ -70,7 +70,7 @@ def _object(data: Mapping[str, object], width: int) -> Iterator[str]:
     """Names and values; below its name a list of objects as a table, an object as names and values, a list that is too long as lines."""
     size = max(map(len, data), default=0)
     for name, value in data.items():
-        inner = _nested(value, width - len(GAP)) or _long_list(value, width - size - len(GAP))
+        inner = _nested_lines(value, width - len(GAP)) or _list_lines(value, width - size - len(GAP))
         if inner:
             yield f"{name}:"
             yield from (f"{GAP}{line}" for line in inner)
@@ -78,7 +78,7 @@ def _object(data: Mapping[str, object], width: int) -> Iterator[str]:
             yield f"{name:<{size}}{GAP}{_text(value)}"
 
 
-def _nested(value: object, width: int) -> list[str]:
+def _nested_lines(value: object, width: int) -> list[str]:
     """The lines of an object or of a list of objects; none for another value."""
     if isinstance(value, dict):
         return list(_object(value, width))
@@ -86,7 +86,7 @@ def _nested(value: object, width: int) -> list[str]:
     return list(table(rows, width)) if rows else []
 
 
-def _long_list(value: object, width: int) -> list[str]:
+def _list_lines(value: object, width: int) -> list[str]:
     """The lines of a list that is wider than `width`; none for another value."""
     if not isinstance(value, list) or len(_text(value)) <= width:
         return []
