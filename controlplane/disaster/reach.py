@@ -42,7 +42,9 @@ class NewLogOptions(TypedDict):
 
 def add_arguments(parser: CommandParser) -> None:
     """The options of every command that writes a new metadata log."""
-    parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir, help="data directory of the local cluster")
+    parser.add_argument(
+        "--data-dir", type=Path, default=settings.WEIR.data_dir, help="data directory of the local cluster"
+    )
     parser.add_argument(
         "--zookeeper",
         help="host:port[,host:port..]; default: WEIR_ZOOKEEPER, or the local cluster's, started if it does not run",

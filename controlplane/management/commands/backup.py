@@ -19,7 +19,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--to", type=Path, required=True, help="a directory that does not exist, or is empty")
-        parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir, help="data directory of the local cluster")
+        parser.add_argument(
+            "--data-dir", type=Path, default=settings.WEIR.data_dir, help="data directory of the local cluster"
+        )
         parser.add_argument(
             "--zookeeper",
             help="host:port[,host:port..]; default: WEIR_ZOOKEEPER, or the local cluster's, started if it does not run",

@@ -24,7 +24,9 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir, help="data directory of the local cluster")
+        parser.add_argument(
+            "--data-dir", type=Path, default=settings.WEIR.data_dir, help="data directory of the local cluster"
+        )
         parser.add_argument(
             "--zookeeper",
             help="host:port[,host:port..]; default: WEIR_ZOOKEEPER, or the local cluster's, started if it does not run",
