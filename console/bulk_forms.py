@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Unpack
+from typing import Unpack
 
 from django import forms
 from django.http import HttpRequest
@@ -42,7 +42,7 @@ class BulkTopicForm(WeirForm):
     )
     comment = comment_field(required=True)
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         """`change`: the BulkChange."""
         values = self.cleaned_data
         if "operation" not in values:
@@ -75,10 +75,10 @@ class BulkApplyForm(BulkTopicForm):
         except (ValueError, AttributeError, TypeError) as e:
             raise forms.ValidationError(_("The form has no previewed topics. Preview the operation again.")) from e
 
-    def clean(self) -> dict[str, Any]:
-        values = super().clean()
-        expected, typed = len(values.get("topics", {})), values.get("confirm_count", "").strip().replace(",", "")
-        if values.get("operation") == BulkOperation.DELETE and typed != str(expected):
+    def clean(self) -> dict[str, object]:
+        values, given = super().clean(), self.cleaned_data
+        expected, typed = len(given.get("topics", {})), given.get("confirm_count", "").strip().replace(",", "")
+        if given.get("operation") == BulkOperation.DELETE and typed != str(expected):
             self.add_error(
                 "confirm_count",
                 _("Type {expected} to confirm the deletion of {expected} topics.").format(expected=expected),
@@ -89,7 +89,7 @@ class BulkApplyForm(BulkTopicForm):
 class BulkLimitForm(WeirForm):
     """`value`: the argument of the service. `unchanged`: the value of a preview that has no input yet."""
 
-    unchanged: Any = None
+    unchanged: object = None
 
     def value(self) -> object:
         raise NotImplementedError
@@ -102,7 +102,7 @@ class BulkLimitForm(WeirForm):
 class BulkQuotaLimitsForm(BulkLimitForm):
     """An empty field leaves the limit as it is, 0 removes it."""
 
-    unchanged: Any = {}
+    unchanged: object = {}
     comment = comment_field(required=True)
 
     def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
@@ -113,14 +113,14 @@ class BulkQuotaLimitsForm(BulkLimitForm):
             self.fields[quota] = field
         self.order_fields([*UNITS, "comment"])
 
-    def clean(self) -> dict[str, Any]:
-        given = super().clean()
+    def clean(self) -> dict[str, object]:
+        values, given = super().clean(), self.cleaned_data
         if not self.errors and all(given.get(quota) is None for quota in UNITS):
             self.add_error(None, _("Give at least one limit."))
         for quota in UNITS:
             if (given.get(quota) or 0) < 0:
                 self.add_error(quota, _("A limit cannot be negative."))
-        return given
+        return values
 
     def value(self) -> dict[str, float | None]:
         given = self.cleaned_data

@@ -80,7 +80,7 @@ def page_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
 
 _SHARED = frozenset({live_events.CLUSTER, live_events.BROKERS, live_events.MOVES})
 """Updates with few rows that many pages show: rendered once per language, not once per page."""
-_latest: dict[tuple[str, str], tuple[Mapping[str, Any], PageUpdate]] = {}
+_latest: dict[tuple[str, str], tuple[Mapping[str, object], PageUpdate]] = {}
 """(kind, language) -> the data of the newest update of the kind, and all that it changes."""
 
 

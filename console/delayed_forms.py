@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import forms
 
 from console.forms import WeirForm
 from console.message_forms import text_field, time_field, unix_ms
 from console.texts import gettext_lazy
 from controlplane.domain.produce import InputFormat, decode_input
+from controlplane.selectors.delayed_messages import PendingFilter
 from controlplane.services import Rejected
 
 FIELDS = {"from_ms": "due_from", "to_ms": "due_until", "token": "partition"}
@@ -29,12 +28,14 @@ class PendingForm(WeirForm):
     )
     token = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
 
-    def requested(self) -> dict[str, Any]:
-        """Arguments of the look-up. Raises Rejected with the field."""
+    def requested_key(self) -> bytes | None:
+        """The key of the look-up. Raises Rejected with the field."""
         v = self.cleaned_data
-        key = decode_input(v["key"], InputFormat(v["key_format"] or InputFormat.TEXT), "key") if v["key"] else None
+        return decode_input(v["key"], InputFormat(v["key_format"] or InputFormat.TEXT), "key") if v["key"] else None
+
+    def requested(self) -> PendingFilter:
+        v = self.cleaned_data
         return {
-            "key": key,
             "partition": v["partition"],
             "from_ms": unix_ms(v["due_from"]),
             "to_ms": unix_ms(v["due_until"]),

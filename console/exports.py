@@ -7,7 +7,7 @@ removed during this time may be missing or be there twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from django.http import HttpRequest, HttpResponse
 
@@ -15,23 +15,27 @@ from controlplane.api.renderers import csv_lines
 from controlplane.selectors.common import as_dict
 from controlplane.selectors.paging import PER_PAGE_MAX, Page
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 ROWS_MAX = 100_000
 """Rows of one file, about 20 MB in memory: more than any list of the largest cluster that is tested."""
 FORMAT = "format"
+Row = TypeVar("Row", bound="DataclassInstance")
 
 
 def is_requested(request: HttpRequest) -> bool:
     return request.GET.get(FORMAT) == "csv"
 
 
-def response(name: str, read: Callable[..., Page[Any]], sort: str) -> HttpResponse:
+def response(name: str, read: Callable[..., Page[Row]], sort: str) -> HttpResponse:
     """The file `name`.csv. `read`: the selector with the filter of the page, which takes sort, page and per_page."""
     answer = HttpResponse(b"".join(_lines(read, sort)), content_type="text/csv; charset=utf-8")
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return answer
 
 
-def _lines(read: Callable[..., Page[Any]], sort: str) -> Iterator[bytes]:
+def _lines(read: Callable[..., Page[Row]], sort: str) -> Iterator[bytes]:
     number, sent = 1, 0
     while True:
         found = read(sort=sort, page=number, per_page=PER_PAGE_MAX)

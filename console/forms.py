@@ -5,8 +5,8 @@ A form checks syntax only. A service checks the meaning; its error is shown next
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping
-from typing import Any, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import TypedDict, Unpack
 
 from django import forms
 from django.forms.utils import pretty_name
@@ -23,6 +23,7 @@ from controlplane.domain.window import DAYS
 from controlplane.services import Rejected
 from controlplane.services.acls import OPERATIONS, PATTERN_TYPES, PERMISSIONS, RESOURCE_TYPES
 from controlplane.services.topic_problems import creation_problems
+from weir_common.json_values import JsonObject
 
 WHY_CHARS_MAX = 500
 INPUT_FORMATS = [
@@ -49,7 +50,7 @@ FormData = Mapping[str, object] | None
 class FormOptions(TypedDict, total=False):
     """Arguments of a form in addition to its data."""
 
-    initial: MutableMapping[str, Any] | None
+    initial: Mapping[str, object] | None
     prefix: str | None
 
 
@@ -59,7 +60,8 @@ class WeirForm(forms.Form):
     use_required_attribute = False
 
     def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
-        super().__init__(data, **options)
+        initial = options.get("initial")
+        super().__init__(data, initial=None if initial is None else dict(initial), prefix=options.get("prefix"))
         for name, field in self.fields.items():
             if field.label is None:
                 field.label = translated(pretty_name(name))
@@ -71,7 +73,7 @@ class WeirForm(forms.Form):
         for reason in reasons:
             self.add_error(field if visible else None, translated(reason))
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         return super().clean() or {}
 
 
@@ -143,9 +145,10 @@ class TopicForm(WeirForm):
     )
     comment = comment_field()
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         """All problems together. `configs`: values by name, without units."""
-        values = super().clean()
+        super().clean()
+        values = self.cleaned_data
         lines, problems = config_lines(values.get("configs", ""))
         configs, wrong = parsed_all(lines)
         for problem in [*problems, *wrong]:
@@ -286,7 +289,7 @@ class WindowForm(WeirForm):
         help_text=gettext_lazy("Days on which the window opens; none selected: every day."),
     )
 
-    def window(self) -> dict[str, Any] | None:
+    def window(self) -> JsonObject | None:
         """The window as JSON (`window.read`)."""
         v = self.cleaned_data
         opens, stop_by, days = v["opens"].strip(), v["stop_by"].strip(), [int(d) for d in v["days"]]
@@ -385,7 +388,7 @@ class MoveForm(WeirForm):
     )
     comment = comment_field(required=True, autofocus=True)
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         """Split the choice of the form into two fields of a move: mode and handover."""
         mode, __, handover = (self.cleaned_data.get("mode") or "copy").partition("_")
         return {**self.cleaned_data, "mode": mode, "handover": handover}

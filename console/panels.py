@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from django.http import HttpRequest
 
@@ -39,6 +39,6 @@ def known_position(request: HttpRequest) -> tuple[str, int] | None:
     return (run, int(seq)) if seq.isascii() and seq.isdigit() and len(seq) < 20 else None
 
 
-def lazy(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], Any]:
+def lazy(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
     """A context value that is read when a template first uses it, once. Templates call a callable without arguments."""
     return cache(partial(read, *args, **kwargs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from console.forms import FormData, FormOptions, MegabytesField, WeirForm, comment_field
 from console.texts import gettext_lazy
 from controlplane.domain.quota import ENTITIES, ENTITY_TYPES, UNITS, Entity, QuotaUnit
+from controlplane.services import Rejected
 
 LABELS = {
     "producer_byte_rate": gettext_lazy("Producer, MB/s"),
@@ -56,9 +57,9 @@ class QuotaLimitsForm(WeirForm):
     def limits(self) -> dict[str, float | None]:
         return {quota: self.cleaned_data[quota] for quota in UNITS if quota in self.fields}
 
-    def refuse(self, error: Any) -> None:
+    def refuse(self, error: Rejected) -> None:
         field, __, quota = error.field.partition(".")
-        super().refuse(type(error)(error.reason, quota or field))
+        super().refuse(Rejected(error.reason, quota or field))
 
 
 class QuotaForm(QuotaLimitsForm):
@@ -95,8 +96,8 @@ class QuotaForm(QuotaLimitsForm):
     def _needed_for(self, name: str, entities: list[str]) -> None:
         self.fields[name].widget.attrs["data-when"] = f"applies_to={'|'.join(entities)}"
 
-    def clean(self) -> dict[str, Any]:
-        given = super().clean()
+    def clean(self) -> dict[str, object]:
+        values, given = super().clean(), self.cleaned_data
         types = ENTITIES.get(given.get("applies_to", ""), ())
         for entity_type in ENTITY_TYPES:
             field = NAME_FIELDS[entity_type]
@@ -112,7 +113,7 @@ class QuotaForm(QuotaLimitsForm):
                 self.add_error(
                     quota, _("A quota for {value} cannot have this limit.").format(value=given.get("applies_to"))
                 )
-        return given
+        return values
 
     def entity(self) -> dict[str, str | None]:
         types = ENTITIES[self.cleaned_data["applies_to"]]

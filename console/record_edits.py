@@ -7,7 +7,6 @@ says so: a copy must not silently differ from its record. Does not contain: the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.utils.translation import gettext as _
 
@@ -31,7 +30,7 @@ WRITTEN_AS: dict[str, str] = {
 class EditedCopy:
     """`initial`: fields of the Produce form. `left_out`: sentences about parts of the record that are not in it."""
 
-    initial: dict[str, Any]
+    initial: dict[str, object]
     left_out: list[str] = field(default_factory=list)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django import template
 from django.utils.translation import gettext as _
@@ -26,10 +25,16 @@ def _cell_class(value: object) -> str:
     return "num" if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
+def _cell_text(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return fragments.number(value)
+    return "–" if value is None else value
+
+
 @register.filter
-def report_cells(row: Sequence[Any]) -> list[tuple[Any, str]]:
+def report_cells(row: Sequence[object]) -> list[tuple[object, str]]:
     """(text, class) of each value of a report's row."""
-    return [(fragments.number(v) if _cell_class(v) == "num" else "–" if v is None else v, _cell_class(v)) for v in row]
+    return [(_cell_text(v), _cell_class(v)) for v in row]
 
 
 @register.filter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -31,7 +30,7 @@ class ActionButton:
 class ImmediateAction:
     """An operation without a review. `message`: text of the flash message, with {0} for the id or the name. `undo`: the reverse operation, or ""."""
 
-    service: Callable[..., Any]
+    service: Callable[..., object]
     message: str
     undo: str = ""
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 
 from console import exports, runbooks
 from console.alert_forms import NoteForm, SilenceForm
-from console.next_steps import buttons
+from console.next_steps import StepButton, buttons
 from console.panels import lazy
 from console.texts import gettext_lazy, known_language
 from console.views.actions import ImmediateAction, run_immediately
@@ -115,12 +115,17 @@ def _page(request: HttpRequest, alert_id: int, form: NoteForm, *, status: int = 
     if alerts.alert_row(alert_id) is None:
         return not_found(request, _("alert {alert_id}").format(alert_id=alert_id), "alerts", nav="alerts")
     detail = lazy(incidents.incident_detail, alert_id)
+
+    def next_steps() -> list[StepButton]:
+        found = detail()
+        return [] if found is None else list(buttons(found.next_steps, request.user))
+
     context = {
         "alert_id": alert_id,
         "d": detail,
         "sent": lazy(notifications.deliveries_of_alert, alert_id),
         "sent_shown": bool(alert_id) and not current().limited,
-        "steps": lazy(lambda: list(buttons(detail().next_steps, request.user))),
+        "steps": lazy(next_steps),
         "form": form,
         "verbs": ["acknowledge", "withdraw", "notes"],
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
@@ -89,7 +88,7 @@ def _preview(
     return render_page(request, "console/bulk_topics_preview.html", context, nav="topics", status=status)
 
 
-def _apply(request: HttpRequest, form: BulkApplyForm, context: dict[str, Any]) -> HttpResponse:
+def _apply(request: HttpRequest, form: BulkApplyForm, context: dict[str, object]) -> HttpResponse:
     v = form.cleaned_data
     require_role(request, RoleResource.TOPIC, list(v["topics"]))
     try:
@@ -98,7 +97,7 @@ def _apply(request: HttpRequest, form: BulkApplyForm, context: dict[str, Any]) -
         form.refuse(error)
         return render_page(request, "console/bulk_topics.html", context, nav="topics", status=409)
     order = sorted(results, key=lambda r: (r.outcome is not BulkOutcome.REJECTED, r.name))
-    return bulk_result_page(request, RESULT, order, context["back"])
+    return bulk_result_page(request, RESULT, order, urlencode(_filter(request)))
 
 
 @require_POST

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -170,15 +170,19 @@ def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpRe
 
 
 def _form(
-    request: HttpRequest, letters: DeadLetterTopic, form: SendForm, act: Any, context: dict[str, Any]
+    request: HttpRequest,
+    letters: DeadLetterTopic,
+    form: SendForm,
+    act: Callable[[], ResendResult | None],
+    context: Mapping[str, object],
 ) -> HttpResponse:
     """The form, and after a POST its result: on the list, or on this page if the sending continues."""
     name = letters.topic
-    context |= {"name": name, "form": form, "back": _list_url(name), "method": "POST"}
+    shown = {**context, "name": name, "form": form, "back": _list_url(name), "method": "POST"}
     status = 200
     if form.is_bound and form.is_valid():
         try:
-            result: ResendResult | None = act()
+            result = act()
         except PermissionDenied as error:
             return render_page(
                 request, "console/denied.html", {"reason": refusal_text(error)}, nav="topics", status=403
@@ -191,12 +195,12 @@ def _form(
             if not result.resume and not result.problems:
                 flash(request, _summary(result))
                 return redirect_to("dead-letters", name)
-            context |= {"result": result, "summary": _summary(result)}
+            shown |= {"result": result, "summary": _summary(result)}
             if result.resume:
-                context |= {"hidden": {CONTINUE: result.resume}, "button": _("Continue")}
+                shown |= {"hidden": {CONTINUE: result.resume}, "button": _("Continue")}
     if form.is_bound and form.errors:
         status = 400
-    return render_page(request, "console/dead_letter_send.html", context, nav="topics", status=status)
+    return render_page(request, "console/dead_letter_send.html", shown, nav="topics", status=status)
 
 
 def _summary(result: ResendResult) -> str:

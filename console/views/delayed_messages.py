@@ -48,7 +48,7 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
     }
     if form.is_valid():
         try:
-            listed = services.look_up(request.user, name, **form.requested())
+            listed = services.look_up(request.user, name, key=form.requested_key(), **form.requested())
         except Rejected as error:
             form.refuse(error)
         except PermissionDenied as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
@@ -76,7 +76,7 @@ def move(request: HttpRequest, broker_id: int, topic: str, index: int) -> HttpRe
     except Rejected as error:
         return rejected(request, error, back, nav="brokers")
     form = LogDirForm(choices, request.POST or None)
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "broker_id": broker_id,
         "name": f"{topic}-{index}",
         "source": source,
@@ -87,7 +87,7 @@ def move(request: HttpRequest, broker_id: int, topic: str, index: int) -> HttpRe
         "body": {"topic": topic, "partition": index, "directory": "DIRECTORY", "comment": "COMMENT"},
     }
     if request.method != "POST" or not form.is_valid():
-        return _form(request, context)
+        return _form(request, form, context)
     v = form.cleaned_data
     context["body"] = {"topic": topic, "partition": index, **v}
     try:
@@ -99,7 +99,7 @@ def move(request: HttpRequest, broker_id: int, topic: str, index: int) -> HttpRe
         )
     except Rejected as error:
         form.refuse(error)
-        return _form(request, context)
+        return _form(request, form, context)
     if outcome == ACCEPTED:
         flash(
             request,
@@ -140,6 +140,6 @@ def cancel(request: HttpRequest, broker_id: int, topic: str, index: int) -> Http
     return redirect_to("log-directories", broker_id)
 
 
-def _form(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    status = 400 if context["form"].is_bound else 200
+def _form(request: HttpRequest, form: LogDirForm, context: dict[str, object]) -> HttpResponse:
+    status = 400 if form.is_bound else 200
     return render_page(request, "console/log_dir_move.html", context, nav="brokers", status=status)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -192,7 +191,7 @@ def message_records(topic: str, rows: Sequence[MessageRow], *, opened: bool = Fa
 def permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
     """The address of a query that finds the same records later: a start relative to now becomes a timestamp. The newest records start at the oldest
     that was found."""
-    values = {name: value for name, value in parameters.items() if value and name != "resume"}
+    values = {name: str(value) for name, value in parameters.items() if value and name != "resume"}
     at_ms = None
     if query.start is StartPosition.MINUTES:
         at_ms = int(datetime.now(UTC).timestamp() * 1000) - (query.minutes or 0) * 60_000
@@ -207,7 +206,7 @@ def permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[MessageR
 
 def lookup_permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
     """Return the permanent address of a look-up. It has an end time: a look-up is newest first, so later records would displace the found ones."""
-    values = {name: value for name, value in parameters.items() if value and name != "resume"} | _start_of(query)
+    values = {name: str(value) for name, value in parameters.items() if value and name != "resume"} | _start_of(query)
     if query.until_ms is None:
         newest_ms = max((r.timestamp_ms for r in rows if r.timestamp_ms is not None), default=0)
         until_s = max(int(datetime.now(UTC).timestamp()), newest_ms // 1000)
@@ -218,7 +217,9 @@ def lookup_permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[M
 
 def lookup_continue_link(parameters: QueryDict, query: RecordQuery, token: str) -> str:
     """The address that continues a look-up. Its start does not move with the time."""
-    return _address({name: value for name, value in parameters.items() if value} | _start_of(query) | {"resume": token})
+    return _address(
+        {name: str(value) for name, value in parameters.items() if value} | _start_of(query) | {"resume": token}
+    )
 
 
 def _start_of(query: RecordQuery) -> dict[str, str]:
@@ -229,7 +230,7 @@ def _start_of(query: RecordQuery) -> dict[str, str]:
     return {"start": StartPosition.TIMESTAMP.value, "time": f"{at:%Y-%m-%dT%H:%M:%S}", "minutes": ""}
 
 
-def _address(values: dict[str, Any]) -> str:
+def _address(values: Mapping[str, str]) -> str:
     query = QueryDict(mutable=True)
     query.update(values)
     return f"{reverse('messages')}?{query.urlencode()}"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -34,6 +33,7 @@ from controlplane.selectors.partitions import PartitionRow
 from controlplane.selectors.visibility import limited
 from controlplane.services import Rejected, plans, proposals, rebalance
 from controlplane.services import moves as services
+from controlplane.services.move_planning import MoveCaps
 from controlplane.services.request_resources import topics_in
 
 KINDS = {
@@ -280,7 +280,7 @@ def _submit(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
         return render_page(
             request,
             "console/move_review.html",
-            {**context, "error": "The form has no reviewed move. Start over."},
+            {**context, "error": _("The form has no reviewed move. Review the move again.")},
             status=400,
         )
     v = form.cleaned_data
@@ -288,20 +288,17 @@ def _submit(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
     of_topics = request.POST.get("act") not in ("propose", "save")
     require_role(request, RoleResource.TOPIC, topics_in(v["scope"]) if of_topics else ())
     try:
-        caps = {
-            k: v[k]
-            for k in (
-                "parts_in_flight_max",
-                "parts_per_broker_max",
-                "throttle_bytes_per_s",
-                "compare",
-                "mode",
-                "deadline_hours",
-                "handover",
-            )
-        }
+        caps = MoveCaps(
+            parts_in_flight_max=v["parts_in_flight_max"],
+            parts_per_broker_max=v["parts_per_broker_max"],
+            throttle_bytes_per_s=v["throttle_bytes_per_s"],
+            compare=v["compare"],
+            mode=v["mode"],
+            deadline_hours=v["deadline_hours"],
+            handover=v["handover"],
+        )
         if request.POST.get("act") == "propose":
-            return _request_approval(request, v, caps)
+            return _request_approval(request, v["scope"], v["comment"], caps)
         if request.POST.get("act") == "save":
             plan = plans.save_plan(v["scope"], actor=actor(request), comment=v["comment"], override=True)
             flash(
@@ -320,10 +317,10 @@ def _submit(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
     return redirect_to("move", move.pk)
 
 
-def _request_approval(request: HttpRequest, v: Mapping[str, Any], caps: Mapping[str, Any]) -> HttpResponse:
+def _request_approval(request: HttpRequest, scope: Scope, comment: str, caps: MoveCaps) -> HttpResponse:
     """Plans a move that overrides a safety check and requests the approval of another operator."""
-    move = services.plan_move(v["scope"], actor=actor(request), comment=v["comment"], override=True, **caps)
-    row = proposals.propose("move.approve", str(move.pk), {"start": True}, actor=actor(request), comment=v["comment"])
+    move = services.plan_move(scope, actor=actor(request), comment=comment, override=True, **caps)
+    row = proposals.propose("move.approve", str(move.pk), {"start": True}, actor=actor(request), comment=comment)
     flash(
         request,
         _("Move {id} planned, approval requested. It starts when another operator approves.").format(id=move.pk),

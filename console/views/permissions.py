@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import forms
 from django.http import HttpRequest, HttpResponse
 
@@ -78,7 +76,8 @@ class PermissionForm(WeirForm):
 @viewer_required
 def permission_page(request: HttpRequest) -> HttpResponse:
     form = PermissionForm(request.GET if "principal" in request.GET else None)
-    context: dict[str, Any] = {"form": form, "q": request.GET.get("q", "").strip()}
+    query = request.GET.get("q", "").strip()
+    context: dict[str, object] = {"form": form, "q": query}
     if form.is_bound and form.is_valid():
         v = form.cleaned_data
         context["authorizer"] = report = authorizer_report()
@@ -94,7 +93,7 @@ def permission_page(request: HttpRequest) -> HttpResponse:
                     principal=v["principal"],
                     host=v["host"],
                     resource_type=v["resource_type"],
-                    query=context["q"],
+                    query=query,
                     options=options,
                     **list_options(request, "resource_name"),
                 )

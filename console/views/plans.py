@@ -28,6 +28,7 @@ from controlplane.selectors.plans import PlanRow
 from controlplane.services import Rejected, schedules
 from controlplane.services import moves as move_services
 from controlplane.services import plans as services
+from controlplane.services.move_planning import MoveCaps
 
 
 @viewer_required
@@ -136,7 +137,12 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
     form = MoveOfPlanForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
-        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare")}
+        caps = MoveCaps(
+            parts_in_flight_max=v["parts_in_flight_max"],
+            parts_per_broker_max=v["parts_per_broker_max"],
+            throttle_bytes_per_s=v["throttle_bytes_per_s"],
+            compare=v["compare"],
+        )
         try:
             window = form.window()
             schedules.check(schedules.parse_window(window))

@@ -23,7 +23,7 @@ from controlplane.selectors.paging import Page, PageStart
 from controlplane.services import moves as move_services
 from controlplane.services import plans as services
 from controlplane.services import schedules
-from controlplane.services.move_planning import parse_scope
+from controlplane.services.move_planning import MoveCaps, parse_scope
 
 DIFFERENCE = serializers.shape(selectors.PlanDifference)
 MOVE = serializers.shape(moves.MoveRow)
@@ -107,7 +107,12 @@ class PlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         """Make a move of exactly these parts. Refused if the placement of a partition changed since."""
         self.get_object()
         v = self.body(serializers.PlanMove)
-        caps = {k: v[k] for k in ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s", "compare")}
+        caps = MoveCaps(
+            parts_in_flight_max=v["parts_in_flight_max"],
+            parts_per_broker_max=v["parts_per_broker_max"],
+            throttle_bytes_per_s=v["throttle_bytes_per_s"],
+            compare=v["compare"],
+        )
         schedules.check(schedules.parse_window(v["window"]))
         move = services.move_of(plan_id, v["digest"], actor=self.actor, comment=v["comment"], caps=caps)
         if v["window"] is not None:

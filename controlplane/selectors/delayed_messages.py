@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypedDict
 
 from brokerd.cluster.configs import DELAY_TOPIC, delay_topic_name
 from brokerd.wire.errors import ErrorCode
@@ -153,6 +154,16 @@ def _overdue_ms(answer: DelayedMessagesAnswer) -> int:
     if answer.due and answer.last_due_ms >= 0:
         times.append(answer.last_due_ms)
     return max(0, _now_ms() - min(times)) if times else 0
+
+
+class PendingFilter(TypedDict, total=False):
+    """Keyword arguments of `look_up`, without the key."""
+
+    partition: int | None
+    from_ms: int | None
+    to_ms: int | None
+    limit: int
+    token: str
 
 
 def look_up(

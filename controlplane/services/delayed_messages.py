@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Unpack
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
@@ -85,7 +85,9 @@ class _Cancellable:
     key: bytes
 
 
-def look_up(user: User, topic: str, *, key: bytes | None = None, **requested: Any) -> PendingList | None:
+def look_up(
+    user: User, topic: str, *, key: bytes | None = None, **requested: Unpack[selectors.PendingFilter]
+) -> PendingList | None:
     """See `selectors.delayed_messages.look_up`. A look-up by key says whether a record has this key, so it needs the permission to read records, and
     a key that is not masked. Raises PermissionDenied and Rejected."""
     front = selectors.front_topic(topic)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypedDict
 
 from django.db import IntegrityError, transaction
 
@@ -121,6 +121,18 @@ def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Previ
         tail=tails.outlook(plan),
         overridable=bool(plan.problems) and set(plan.problems) <= set(plan.overridable),
     )
+
+
+class MoveCaps(TypedDict, total=False):
+    """Keyword arguments of `plan_move` that a form or a request may give."""
+
+    parts_in_flight_max: int
+    parts_per_broker_max: int
+    throttle_bytes_per_s: int | None
+    mode: str
+    compare: bool
+    deadline_hours: int | None
+    handover: str
 
 
 @audited(

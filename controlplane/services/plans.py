@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from django.db import transaction
 from django.utils import timezone
@@ -23,7 +22,7 @@ from controlplane.selectors.plan_parts import CHUNK, Part, parts_of
 from controlplane.services import move_planning as moves_planning
 from controlplane.services import moves
 from controlplane.services.common import Rejected, audited, needs_reason, record, recorded_refusals
-from controlplane.services.move_planning import sentences
+from controlplane.services.move_planning import MoveCaps, sentences
 from weir_common.phrases import sentence
 
 STALE_NAMED_MAX = 5
@@ -93,7 +92,7 @@ def drop_plan(plan_id: int, *, actor: str, comment: str = "") -> None:
     _record(row, "plan.drop", actor, comment, before={"digest": row.digest})
 
 
-def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: Mapping[str, Any] | None = None) -> Move:
+def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: MoveCaps | None = None) -> Move:
     """A planned move of exactly these parts; approved if the plan is. `caps`: the keyword arguments of `move_planning.plan_move`. Raises Rejected
     with the partitions whose placement changed since the plan was made, and with every current problem."""
     row = _get(plan_id)
