@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db.models import QuerySet
 from django.http import Http404, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -31,7 +29,7 @@ PART = serializers.shape(selectors.PlanPartRow)
 PLAN = serializers.shape(selectors.PlanRow)
 
 
-def _part_page(rows: QuerySet[Plan], *, page: PageStart, per_page: int, **_: Any) -> Page[selectors.PlanPartRow]:
+def _part_page(rows: QuerySet[Plan], *, page: PageStart, per_page: int, **_: object) -> Page[selectors.PlanPartRow]:
     """`rows`: the plan alone. Its parts are stored in blocks, not as rows, in the order of topics."""
     return selectors.plan_parts(rows.get().pk, page=page, per_page=per_page)
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any
 
 from django.http import JsonResponse
 
@@ -119,7 +118,7 @@ def problem(
     errors: Sequence[FieldError] = (),
     *,
     headers: Mapping[str, str] | None = None,
-    extra: Mapping[str, Any] | None = None,
+    extra: Mapping[str, object] | None = None,
     status: int | None = None,
 ) -> JsonResponse:
     """The response of a problem. `field` of the body is the field of the first error, or empty if no input caused the problem. `extra`: further

@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -99,7 +98,7 @@ class ConnectClient:
         self._clock = clock
         self._opener = build_opener(_ConnectRedirectsRefused)
 
-    def request(self, method: str, path: str, what: str, body: object = None) -> Any:
+    def request(self, method: str, path: str, what: str, body: object = None) -> object:
         """The body of a response, None if it is empty. `what`: the object in errors. Raises ConnectUnavailable."""
         started, reasons = self._clock(), []
         for worker in self.workers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypedDict, TypeVar, cast
+from typing import TypedDict, TypeVar
 from urllib.parse import quote
 
 from controlplane.clients.connect import ConnectClient, ConnectUnavailable
@@ -19,57 +19,32 @@ from weir_common.phrases import sentence
 T = TypeVar("T")
 
 
-class StatusJson(TypedDict, total=False):
-    """The state of a connector or of one of its tasks, as workers return it. Only tasks have an `id`."""
+class StateJson(TypedDict):
+    """The state of a connector or of one of its tasks. `trace`: of a failed one, else ""."""
 
-    id: int
-    state: str
+    state: str | None
     worker_id: str
-    trace: str | None
+    trace: str
 
 
-class ConnectorStatusJson(TypedDict, total=False):
-    """The answer to GET /connectors/NAME/status."""
-
-    type: str
-    connector: StatusJson
-    tasks: list[StatusJson]
+class TaskStateJson(StateJson):
+    id: int
 
 
-class ConnectorInfoJson(TypedDict, total=False):
-    """The answer to GET /connectors/NAME."""
+class ConnectorStatusJson(TypedDict):
+    """The parts of the answer to GET /connectors/NAME/status that are read."""
 
-    name: str
-    type: str
-    config: dict[str, str | None]
+    type: str | None
+    connector: StateJson
+    tasks: list[TaskStateJson]
 
 
-class DefinitionJson(TypedDict, total=False):
-    """The definition of a config in the answer to a validation."""
+class ConnectorInfoJson(TypedDict):
+    """The parts of the answer to GET /connectors/NAME that are read. `config`: without the configs that are null."""
 
     name: str
-    type: str
-    required: bool
-    default_value: str | None
-    importance: str
-    documentation: str
-    group: str | None
-
-
-class ConfigValueJson(TypedDict, total=False):
-    """The value of a config in the answer to a validation."""
-
-    value: str | None
-    recommended_values: list[str]
-    errors: list[str]
-    visible: bool
-
-
-class ConfigInfoJson(TypedDict):
-    """One config in the answer to a validation."""
-
-    definition: DefinitionJson
-    value: ConfigValueJson
+    type: str | None
+    config: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,62 +113,67 @@ class ValidatedConfig(ConfigDefinition):
 def worker_info(client: ConnectClient) -> ConnectWorkerInfo:
     """Raises ConnectUnavailable, as all functions here."""
     found = client.request("GET", "/", sentence("version"))
-    return _call(
-        client, sentence("version"), lambda: ConnectWorkerInfo(str(found["version"]), str(found["kafka_cluster_id"]))
-    )
+
+    def read() -> ConnectWorkerInfo:
+        worker = _object(found)
+        return ConnectWorkerInfo(str(worker["version"]), str(worker["kafka_cluster_id"]))
+
+    return _call(client, sentence("version"), read)
 
 
 def connectors(client: ConnectClient) -> list[Connector]:
     found = client.request("GET", "/connectors?expand=status&expand=info", sentence("list of connectors"))
-    return _call(
-        client,
-        sentence("list of connectors"),
-        lambda: [_connector(name, c["info"], c.get("status")) for name, c in found.items()],
-    )
+
+    def read() -> list[Connector]:
+        listed = {name: _object(c) for name, c in _object(found).items()}
+        return [_connector(name, _info(c["info"]), _status(c.get("status") or {})) for name, c in listed.items()]
+
+    return _call(client, sentence("list of connectors"), read)
 
 
 def connector_config(client: ConnectClient, name: str) -> dict[str, str]:
     """Return the config of the connector, with secrets in clear text."""
     what = connector_text(name)
     found = client.request("GET", f"{_path(name)}/config", what)
-    return _call(client, what, lambda: _texts(found))
+    return _call(client, what, lambda: _texts(_object(found)))
 
 
 def connector_info(client: ConnectClient, name: str) -> ConnectorInfoJson:
     found = client.request("GET", _path(name), connector_text(name))
-    return _call(client, connector_text(name), lambda: cast(ConnectorInfoJson, dict(found)))
+    return _call(client, connector_text(name), lambda: _info(found))
 
 
 def connector_status(client: ConnectClient, name: str) -> ConnectorStatusJson:
     found = client.request("GET", f"{_path(name)}/status", sentence("status of connector {name}", name=name))
-    return _call(
-        client, sentence("status of connector {name}", name=name), lambda: cast(ConnectorStatusJson, dict(found))
-    )
+    return _call(client, sentence("status of connector {name}", name=name), lambda: _status(found))
 
 
-def connector_of(client: ConnectClient, info: ConnectorInfoJson, status: ConnectorStatusJson | None) -> Connector:
-    return _call(client, sentence("connector"), lambda: _connector(str(info["name"]), info, status))
+def connector_of(info: ConnectorInfoJson, status: ConnectorStatusJson | None) -> Connector:
+    return _connector(info["name"], info, status)
 
 
 def active_topics(client: ConnectClient, name: str) -> list[str]:
     """Topics that the connector used since its creation or since they were reset."""
     what = sentence("topics of connector {name}", name=name)
     found = client.request("GET", f"{_path(name)}/topics", what)
-    return _call(client, what, lambda: sorted(str(t) for t in found[name]["topics"]))
+    return _call(client, what, lambda: sorted(str(t) for t in _list(_object(_object(found)[name])["topics"])))
 
 
 def offsets(client: ConnectClient, name: str) -> list[tuple[str, str]]:
     """(partition, offset) as JSON texts (KIP-875). Of a sink they are offsets of a consumer group."""
     what = sentence("offsets of connector {name}", name=name)
     found = client.request("GET", f"{_path(name)}/offsets", what)
-    return _call(client, what, lambda: [(_json(o["partition"]), _json(o["offset"])) for o in found["offsets"]])
+    return _call(
+        client, what, lambda: [(_json(o["partition"]), _json(o["offset"])) for o in _objects(_object(found)["offsets"])]
+    )
 
 
 def plugins(client: ConnectClient) -> list[ConnectPlugin]:
     found = client.request("GET", "/connector-plugins", sentence("list of plugins"))
 
     def read() -> list[ConnectPlugin]:
-        known = [ConnectPlugin(str(p["class"]), type_of(p.get("type")), str(p.get("version") or "")) for p in found]
+        listed = _objects(found)
+        known = [ConnectPlugin(str(p["class"]), type_of(p.get("type")), str(p.get("version") or "")) for p in listed]
         return sorted((p for p in known if p.type is not ConnectorType.UNKNOWN), key=lambda p: p.class_name)
 
     return _call(client, sentence("list of plugins"), read)
@@ -204,7 +184,9 @@ def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
     if class_name not in client.secret_configs:
         what = sentence("configs of plugin {name}", name=class_name)
         found = client.request("GET", f"/connector-plugins/{quote(class_name, safe='')}/config", what)
-        names = _call(client, what, lambda: frozenset(str(c["name"]) for c in found if c.get("type") == "PASSWORD"))
+        names = _call(
+            client, what, lambda: frozenset(str(c["name"]) for c in _objects(found) if c.get("type") == "PASSWORD")
+        )
         client.secret_configs[class_name] = names
     return client.secret_configs[class_name]
 
@@ -215,7 +197,7 @@ def validate(client: ConnectClient, config: Mapping[str, str]) -> list[Validated
     what = sentence("plugin {name}", name=class_name)
     path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"
     found = client.request("PUT", path, what, dict(config))
-    return _call(client, what, lambda: [_definition(c) for c in found["configs"]])
+    return _call(client, what, lambda: [_definition(c) for c in _objects(_object(found)["configs"])])
 
 
 def create(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
@@ -265,26 +247,75 @@ def _path(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
 
 
+def _object(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError(f"an object is expected, not {type(value).__name__}")
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"a list is expected, not {type(value).__name__}")
+    return value
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    return [_object(v) for v in _list(value)]
+
+
+def _optional(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"a number is expected, not {type(value).__name__}")
+    return value
+
+
+def _info(value: object) -> ConnectorInfoJson:
+    info = _object(value)
+    return {
+        "name": str(info.get("name") or ""),
+        "type": _optional(info.get("type")),
+        "config": _texts(_object(info.get("config") or {})),
+    }
+
+
+def _status(value: object) -> ConnectorStatusJson:
+    status = _object(value)
+    return {
+        "type": _optional(status.get("type")),
+        "connector": _state(_object(status.get("connector") or {})),
+        "tasks": [{"id": _number(t["id"]), **_state(t)} for t in _objects(status.get("tasks") or [])],
+    }
+
+
+def _state(status: Mapping[str, object]) -> StateJson:
+    return {
+        "state": _optional(status.get("state")),
+        "worker_id": str(status.get("worker_id") or ""),
+        "trace": str(status.get("trace") or ""),
+    }
+
+
 def _connector(name: str, info: ConnectorInfoJson, status: ConnectorStatusJson | None) -> Connector:
-    reported: ConnectorStatusJson = status or {}
-    own: StatusJson = reported.get("connector") or {}
-    tasks = [
-        TaskStatus(int(t["id"]), state_of(t.get("state")), str(t.get("worker_id") or ""), str(t.get("trace") or ""))
-        for t in reported.get("tasks") or []
-    ]
+    reported = _status({}) if status is None else status
+    own = reported["connector"]
+    tasks = [TaskStatus(t["id"], state_of(t["state"]), t["worker_id"], t["trace"]) for t in reported["tasks"]]
     return Connector(
         name=name,
-        type=type_of(reported.get("type") or info.get("type")),
-        state=state_of(own.get("state")),
-        worker=str(own.get("worker_id") or ""),
-        trace=str(own.get("trace") or ""),
-        config=_texts(info.get("config") or {}),
+        type=type_of(reported["type"] or info["type"]),
+        state=state_of(own["state"]),
+        worker=own["worker_id"],
+        trace=own["trace"],
+        config=info["config"],
         tasks=sorted(tasks, key=lambda t: t.id),
     )
 
 
-def _definition(described: ConfigInfoJson) -> ValidatedConfig:
-    definition, value = described["definition"], described["value"]
+def _definition(described: Mapping[str, object]) -> ValidatedConfig:
+    definition, value = _object(described["definition"]), _object(described["value"])
     default = definition.get("default_value")
     return ValidatedConfig(
         name=str(definition["name"]),
@@ -295,8 +326,8 @@ def _definition(described: ConfigInfoJson) -> ValidatedConfig:
         documentation=str(definition.get("documentation") or ""),
         group=str(definition.get("group") or ""),
         value=None if value.get("value") is None else str(value["value"]),
-        recommended=[str(v) for v in value.get("recommended_values") or []],
-        errors=[str(e) for e in value.get("errors") or []],
+        recommended=[str(v) for v in _list(value.get("recommended_values") or [])],
+        errors=[str(e) for e in _list(value.get("errors") or [])],
         is_visible=bool(value.get("visible", True)),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
@@ -27,7 +26,7 @@ class ArchiveRow:
     rows: int
     batches: int
     restarts: int
-    status: dict[str, Any]
+    status: dict[str, object]
     heartbeat_at: datetime | None
     heartbeat_age_s: float | None
     actor: str

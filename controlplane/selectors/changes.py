@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
@@ -25,8 +24,8 @@ class ChangeRow:
     object_kind: str
     object_name: str
     comment: str
-    before: Any
-    after: Any
+    before: object
+    after: object
     outcome: str
     detail: str
     finished_at: datetime | None

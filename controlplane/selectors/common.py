@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -31,7 +31,7 @@ class RowFilter(filters.FilterSet):  # type: ignore[misc]
     """Base of the filters of lists: query parameters of the REST API, keywords of the selectors."""
 
     @classmethod
-    def rows(cls, rows: QuerySet[M], **values: Any) -> QuerySet[M]:
+    def rows(cls, rows: QuerySet[M], **values: object) -> QuerySet[M]:
         """`rows` with the conditions of these values. Empty values are no condition."""
         return cast("QuerySet[M]", cls(values, rows).qs)
 
@@ -68,7 +68,7 @@ class TruthFilter(filters.BooleanFilter):  # type: ignore[misc]
 
     field_class = TruthField
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, widget=forms.TextInput, **kwargs)
 
 
@@ -77,7 +77,7 @@ class NumberFilter(filters.NumberFilter):  # type: ignore[misc]
 
     field_class = forms.IntegerField
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, min_value=0, max_value=INTEGER_MAX, **kwargs)
 
 

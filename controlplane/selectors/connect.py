@@ -7,11 +7,11 @@ answer is a `problem` of its row, not an error. No row has a secret of a config.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from django.utils.crypto import salted_hmac
 
@@ -47,7 +47,8 @@ TRACE_CHARS_MAX = 20_000
 OFFSETS_MAX = 500
 """Maximum number of offsets of one connector that are shown. A source may have one per file or table."""
 
-K = TypeVar("K")
+P = ParamSpec("P")
+T = TypeVar("T")
 NO_CLUSTER = "No Connect cluster is configured (WEIR_CONNECT_URLS)."
 LATE = sentence("The Connect cluster did not answer within {limit} s.", limit=f"{PAGE_SECONDS:g}")
 
@@ -178,17 +179,14 @@ def connector_list(
 ) -> ConnectorPage:
     """Connectors with `query` in their name or class. `state`: failed = the connector or a task failed; else a state of the connector. `sort`: state (those
     that need attention first), name, cluster, failed_tasks, with '-' for the reverse."""
-    calls: dict[tuple[str, str], Callable[[], object]] = {}
-    for client in clients():
-        calls["info", client.name] = partial(api.worker_info, client)
-        calls["connectors", client.name] = partial(api.connectors, client)
-    found = _read_all(calls)
     rows, known, own_id = [], [], cluster_row().cluster_id
-    for client in clients():
-        listed = found["connectors", client.name]
-        own = [] if isinstance(listed, ConnectUnavailable) else [_row(client.name, c) for c in listed]
-        known.append(_cluster(client, found["info", client.name], listed, own, own_id))
-        rows += own
+    with _Reads() as reads:
+        requested = [(c, reads.start(api.worker_info, c), reads.start(api.connectors, c)) for c in clients()]
+        for client, worker_read, list_read in requested:
+            info, listed = reads.result(worker_read), reads.result(list_read)
+            own = [] if isinstance(listed, ConnectUnavailable) else [_row(client.name, c) for c in listed]
+            known.append(_cluster(client, info, listed, own, own_id))
+            rows += own
     chosen = [
         r
         for r in rows
@@ -220,28 +218,23 @@ def states_of(row: ConnectorRow) -> set[str]:
 def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
     """None if the cluster does not have the connector. Raises Rejected if the cluster is not configured or does not answer."""
     client = client_of(cluster)
-    answers = _read_all(
-        {
-            "info": partial(api.connector_info, client, name),
-            "status": partial(api.connector_status, client, name),
-            "topics": partial(api.active_topics, client, name),
-            "offsets": partial(api.offsets, client, name),
-            "worker": partial(api.worker_info, client),
-        }
-    )
-    info, status = answers["info"], answers["status"]
+    with _Reads() as reads:
+        info_read = reads.start(api.connector_info, client, name)
+        status_read = reads.start(api.connector_status, client, name)
+        topics_read = reads.start(api.active_topics, client, name)
+        offsets_read = reads.start(api.offsets, client, name)
+        worker_read = reads.start(api.worker_info, client)
+        info, status, topics = reads.result(info_read), reads.result(status_read), reads.result(topics_read)
+        known_offsets, worker = reads.result(offsets_read), reads.result(worker_read)
     if isinstance(info, ConnectUnknown):
         return None
     if isinstance(info, ConnectUnavailable):
         raise Rejected(reason_of(info))
     if isinstance(status, ConnectUnavailable) and not isinstance(status, ConnectUnknown):
         raise Rejected(reason_of(status))
-    try:
-        connector = api.connector_of(client, info, None if isinstance(status, ConnectUnavailable) else status)
-    except ConnectUnavailable as error:
-        raise Rejected(reason_of(error)) from None
+    connector = api.connector_of(info, None if isinstance(status, ConnectUnavailable) else status)
     secrets = secret_names(client, connector.config)
-    offsets = None if isinstance(answers["offsets"], ConnectUnavailable) else answers["offsets"]
+    offsets = None if isinstance(known_offsets, ConnectUnavailable) else known_offsets
     return ConnectorDetail(
         row=_row(cluster, connector),
         trace=_trace(connector.trace, connector.config, secrets),
@@ -251,10 +244,10 @@ def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
             ConnectorTaskRow(t.id, t.state, t.worker, _trace(t.trace, connector.config, secrets))
             for t in connector.tasks
         ],
-        topics=None if isinstance(answers["topics"], ConnectUnavailable) else _topics(answers["topics"]),
+        topics=None if isinstance(topics, ConnectUnavailable) else _topics(topics),
         offsets=None if offsets is None else [ConnectorOffsetRow(*o) for o in offsets[:OFFSETS_MAX]],
         offsets_complete=offsets is None or len(offsets) <= OFFSETS_MAX,
-        is_this_cluster=_is_this_cluster(answers["worker"], cluster_row().cluster_id),
+        is_this_cluster=_is_this_cluster(worker, cluster_row().cluster_id),
     )
 
 
@@ -345,23 +338,30 @@ def _trace(text: str, config: Mapping[str, str], secrets: frozenset[str]) -> str
     return without_secrets(text[:TRACE_CHARS_MAX], config, secrets)
 
 
-def _read_all(calls: Mapping[K, Callable[[], object]]) -> dict[K, Any]:
-    """The result of each call, or its ConnectUnavailable. A late request ends by its own time-out, in the background."""
-    pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="connect")
-    try:
-        requested = {key: pool.submit(call) for key, call in calls.items()}
-        wait(requested.values(), timeout=PAGE_SECONDS)
-        return {key: _result(future) for key, future in requested.items()}
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+class _Reads:
+    """Concurrent reads, PAGE_SECONDS at most for all of them. A late request ends by its own time-out, in the background."""
 
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="connect")
+        self._end = time.monotonic() + PAGE_SECONDS
 
-def _result(future: Future[object]) -> object:
-    if not future.done():
-        return ConnectUnavailable(LATE)
-    error = future.exception()
-    if error is None:
-        return future.result()
-    if isinstance(error, ConnectUnavailable):
-        return error
-    raise error
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def start(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        return self._pool.submit(read, *args, **kwargs)
+
+    def result(self, future: Future[T]) -> T | ConnectUnavailable:
+        """The result, or why there is none."""
+        wait([future], timeout=max(0.0, self._end - time.monotonic()))
+        if not future.done():
+            return ConnectUnavailable(LATE)
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, ConnectUnavailable):
+            return error
+        raise error

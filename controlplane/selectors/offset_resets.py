@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -55,7 +54,7 @@ class OffsetResetRow:
     id: int
     group_id: str
     target: str
-    spec: dict[str, Any]
+    spec: dict[str, object]
     state: str
     cause: str
     note: str

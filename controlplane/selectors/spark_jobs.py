@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Max, QuerySet
 
@@ -24,7 +23,7 @@ class ReportTableRow:
 
     title: str
     columns: list[str]
-    rows: list[list[Any]]
+    rows: list[list[object]]
     rows_total: int
 
 
@@ -38,7 +37,7 @@ class SparkRunRow:
     kind: str
     state: str
     phase: str
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     rows: int | None
     rows_per_second: float | None
     behind_records: int | None
@@ -69,7 +68,7 @@ class SparkJobRow:
     name: str
     kind: str
     title: str
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     schedule: str
     next_run_at: datetime | None
     state: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -34,7 +33,7 @@ class Claim:
     state: ClaimState
     id: int
     status: int = 0
-    body: Any = None
+    body: object = None
     secret: bool = False
 
 
