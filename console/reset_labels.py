@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.texts import gettext_lazy
+from controlplane.domain.offset_reset import StoredReset
 from controlplane.domain.text import duration_text
 
 TARGETS = {
@@ -65,7 +65,7 @@ def reset_span(span_ms: int | None, at_least: bool) -> SafeString:
     )
 
 
-def reset_value(spec: dict[str, Any]) -> SafeString:
+def reset_value(spec: StoredReset) -> SafeString:
     """The value of a reset: its time, offset, shift or source group."""
     if (time_ms := spec.get("time_ms")) is not None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
@@ -16,7 +16,15 @@ from controlplane.api.viewsets import RowViewSet
 from controlplane.selectors import delayed_messages as selectors
 from controlplane.services import delayed_messages as services
 
-NO_LIST: dict[str, Any] = {"pagination_class": None, "filterset_class": None}
+
+class NoList(TypedDict):
+    """Arguments of `action` for a GET that returns no page of rows."""
+
+    pagination_class: None
+    filterset_class: None
+
+
+NO_LIST: NoList = {"pagination_class": None, "filterset_class": None}
 CANCELLED = serializers.shape(services.CancelResult)
 DELAYED_MESSAGES = serializers.shape(selectors.DelayedMessages)
 PENDING = serializers.shape(selectors.PendingList)

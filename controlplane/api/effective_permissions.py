@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
@@ -47,24 +47,27 @@ class PermissionQuery(PageQuery, PrincipalQuery):
     resource_type = drf.ChoiceField(choices=["", *AclResource], default="", allow_blank=True)
 
 
-def _arguments(values: dict[str, Any]) -> dict[str, Any]:
-    """The query as arguments of the selectors, completed by the settings of the brokers that answer."""
-    options = permissions.AuthorizerOptions(tuple(values.pop("super_users")), values.pop("allow_if_no_acl"))
-    return {**values, "options": authorizers.authorizer_report().options(options)}
+def _options(super_users: Sequence[str], allow_if_no_acl: bool) -> permissions.AuthorizerOptions:
+    """The options of the query, completed by the settings of the brokers that answer."""
+    return authorizers.authorizer_report().options(permissions.AuthorizerOptions(tuple(super_users), allow_if_no_acl))
 
 
 class EffectivePermissionsView(InputMixin):
     @extend_schema(parameters=[PermissionQuery], responses={200: PAGE})
     def get(self, request: Request) -> Response:
         """A page of the effective permissions of a principal: one row per resource pattern."""
-        return page_response(request, permissions.permission_list(**_arguments(self.query(PermissionQuery))))
+        v = self.query(PermissionQuery)
+        options = _options(v.pop("super_users"), v.pop("allow_if_no_acl"))
+        return page_response(request, permissions.permission_list(**v, options=options))
 
 
 class PermissionCheckView(InputMixin):
     @extend_schema(parameters=[CheckQuery], responses=CHECK)
     def get(self, request: Request) -> Response:
         """The decision about an operation and its reason: deny rules first, then allow rules. Brokers without an authorizer allow every operation."""
-        return Response(CHECK(permissions.check_permission(**_arguments(self.query(CheckQuery)))).data)
+        v = self.query(CheckQuery)
+        options = _options(v.pop("super_users"), v.pop("allow_if_no_acl"))
+        return Response(CHECK(permissions.check_permission(**v, options=options)).data)
 
 
 class AuthorizerView(InputMixin):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
@@ -38,21 +36,21 @@ class LeaderElectionView(InputMixin):
     @extend_schema(parameters=[ElectionScope], responses={200: PREVIEW})
     def get(self, request: Request) -> Response:
         """The partitions that are not led by their preferred replica, and for each whether an election would change its leader, or why not."""
-        return Response(PREVIEW(_preview(self.query(ElectionScope))).data)
+        return Response(PREVIEW(_preview(**self.query(ElectionScope))).data)
 
     @extend_schema(request=ElectionStart, responses={200: ELECTION, 202: ELECTION})
     def post(self, request: Request) -> Response:
         """Elect the preferred leaders. Each partition has an outcome, confirmed by a broker that reports the new leader. 202: the outcome of at least
         one partition is unknown. 409: no preferred leader can be elected."""
         v = self.body(ElectionStart)
-        _preview(v)
+        _preview(v["topic"], v["partition"])
         result = services.elect_preferred_leaders(v["topic"], v["partition"], actor=self.actor, comment=v["comment"])
         return Response(ELECTION(result).data, status=202 if result.outcome == Outcome.UNKNOWN else 200)
 
 
-def _preview(scope: dict[str, Any]) -> selectors.ElectionPreview:
-    found = selectors.election_preview(scope["topic"], scope["partition"])
+def _preview(topic: str, partition: int | None) -> selectors.ElectionPreview:
+    found = selectors.election_preview(topic, partition)
     if found is None:
-        name = scope["topic"] if scope["partition"] is None else f"{scope['topic']}-{scope['partition']}"
+        name = topic if partition is None else f"{topic}-{partition}"
         raise Http404(f"There is no topic or partition {name!r}.")
     return found

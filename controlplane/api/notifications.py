@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.decorators import action
@@ -87,7 +85,7 @@ class NotificationChannelViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet)
         """Change a channel. Needs an administrator."""
         services.check_administrator(request.user, "notification.alter", str(channel_id))
         self.get_object()
-        changes: dict[str, Any] = self.body(NotificationChannelAlter)
+        changes = self.body(NotificationChannelAlter)
         services.alter_channel(channel_id, changes, actor=self.actor, comment=changes.pop("comment"))
         return self.row()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Proposal
-from controlplane.selectors.paging import Page
+from controlplane.selectors.paging import Page, PageOptions
 from controlplane.services import proposal_rows
 from controlplane.services import proposals as services
 
@@ -31,7 +31,7 @@ class ProposalViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     def get_row(self, key: int) -> proposal_rows.ProposalRow | None:
         return proposal_rows.proposal_row(key, self.actor)
 
-    def page_of(self, rows: QuerySet[Proposal], **options: Any) -> Page[proposal_rows.ProposalRow]:
+    def page_of(self, rows: QuerySet[Proposal], **options: Unpack[PageOptions]) -> Page[proposal_rows.ProposalRow]:
         return proposal_rows.proposal_page(rows, self.actor, **options)
 
     @extend_schema(request=serializers.ProposalCreate, responses={201: PROPOSAL})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
@@ -23,14 +21,14 @@ ROUTE = serializers.shape(routes.RouteRow)
 TESTED = serializers.shape(routes.RouteTestRow)
 
 
-def bindings_field(**options: Any) -> drf.ListField:
+def bindings_field(*, required: bool | None = None) -> drf.ListField:
     return drf.ListField(
         child=drf.JSONField(),
         help_text=f"At most {BINDINGS_MAX}. Each has a target and a match, for example "
         '{"target": "paid", "match": {"kind": "key", "value": "paid"}}. Kinds: key, pattern (value with * and #), headers_all, headers_any '
         "(headers: [{name, value}], value null: present), all. Optional: sample_percent, sample_by (key, offset), set_headers, remove_headers, "
         "key_from_header, drop_key.",
-        **options,
+        required=required,
     )
 
 

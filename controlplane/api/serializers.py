@@ -167,7 +167,7 @@ class OneKey(serializers.Serializer[object]):
         help_text="The key, as hexadecimal bytes, instead of `key`.",
     )
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if attrs["key"] is not None and attrs["key_hex"] is not None:
             raise serializers.ValidationError({"key": ["Give one of key and key_hex."]})
         return attrs
@@ -186,7 +186,7 @@ class KeyLookupQuery(OneKey):
     key_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
     value_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if attrs["key"] is None and attrs["key_hex"] is None:
             raise serializers.ValidationError({"key": ["Give one of key and key_hex."]})
         return super().validate(attrs)
@@ -290,7 +290,7 @@ class MoveThrottle(Comment):
         help_text='Instead of a fixed rate: {"cap": .., "floor": ..}. The rate follows the producers\' p99 between both. The floor is optional.',
     )
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if "throttle_bytes_per_s" not in self.initial_data and attrs["adaptive"] is None:
             raise serializers.ValidationError(
                 {"throttle_bytes_per_s": "Give a rate, null for none, or adaptive bounds."}

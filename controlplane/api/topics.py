@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, Unpack
 
 from django.db.models import QuerySet
 from django.http import Http404
@@ -27,7 +27,7 @@ from controlplane.models import ObservedPartition, ObservedTopic
 from controlplane.selectors import key_lookups, messages, partitions
 from controlplane.selectors import topics as selectors
 from controlplane.selectors.entity_tags import topic_tag
-from controlplane.selectors.paging import ListOrder, Page
+from controlplane.selectors.paging import ListOrder, Page, PageOptions
 from controlplane.selectors.remote_sizes import PartitionStorage, TopicStorage, partition_storage, topic_storage
 from controlplane.services import Rejected, produce
 from controlplane.services import topics as services
@@ -74,7 +74,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
     def get_row(self, key: str) -> selectors.TopicDetail | None:
         return selectors.topic_detail(key)
 
-    def page_of(self, rows: QuerySet[ObservedTopic], **options: Any) -> Page[selectors.TopicRow]:
+    def page_of(self, rows: QuerySet[ObservedTopic], **options: Unpack[PageOptions]) -> Page[selectors.TopicRow]:
         return selectors.topic_page(rows, unapplied=not self.request.query_params.get("state"), **options)
 
     @extend_schema(request=serializers.TopicCreate, responses={202: TOPIC})

@@ -45,7 +45,7 @@ class NewSchema:
     definition: str
     references: Sequence[SchemaReference] = ()
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         references = [{"name": r.name, "subject": r.subject, "version": r.version} for r in self.references]
         return {"schema": self.definition, "schemaType": self.type.value, "references": references}
 

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
@@ -35,16 +35,30 @@ class BadBackup(Exception):
     """The directory is not a complete backup that this version can use. The text says why."""
 
 
+class LogPosition(TypedDict):
+    """The last record of the metadata log in the backup: number, chain hash, controller epoch and metadata level."""
+
+    seq: int
+    hash: str
+    epoch: int
+    level: int
+
+
+class FileChecksum(TypedDict):
+    bytes: int
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`files` is {name: {"bytes": n, "sha256": hex}}; `migrations` {app: newest migration}; `metadata` seq, hash, epoch and level of the log."""
+    """`files`: by name. `migrations`: {app: newest migration}."""
 
     created_at: str
     cluster_id: str
-    metadata: dict[str, Any]
+    metadata: LogPosition
     database: str
     migrations: dict[str, str]
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    files: dict[str, FileChecksum] = field(default_factory=dict)
     format: int = FORMAT
 
 
@@ -89,7 +103,7 @@ def write_database(folder: Path) -> None:
 
 
 def write_manifest(folder: Path, image: Image) -> Manifest:
-    metadata = {
+    metadata: LogPosition = {
         "seq": image.seq,
         "hash": image.chain_hash,
         "epoch": image.controller_epoch,
@@ -110,7 +124,7 @@ def newest_migrations() -> dict[str, str]:
     return out
 
 
-def _metrics(path: Path) -> dict[str, object]:
+def _metrics(path: Path) -> FileChecksum:
     digest, size = hashlib.sha256(), 0
     with open(path, "rb") as file:
         while data := file.read(READ_BYTES):

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
@@ -110,11 +109,19 @@ def _broker_difference(broker_id: int, old: BrokerState | None, new: BrokerState
 
 
 def _config_differences(
-    kind: DifferenceKind, subject: str, old: Mapping[str, str], new: Mapping[str, str], **where: Any
+    kind: DifferenceKind,
+    subject: str,
+    old: Mapping[str, str],
+    new: Mapping[str, str],
+    *,
+    topic: str = "",
+    broker: int | None = None,
 ) -> Iterator[StateDifference]:
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
-            yield StateDifference(kind, f"{subject}: {name}", old.get(name), new.get(name), name=name, **where)
+            yield StateDifference(
+                kind, f"{subject}: {name}", old.get(name), new.get(name), topic=topic, broker=broker, name=name
+            )
 
 
 def _broker_configs(broker_id: int, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[StateDifference]:

@@ -15,10 +15,10 @@ Causes of false alarms, known from Burrow, and the rule against each:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TypedDict
 
 from controlplane.domain.log_ends import Age
 
@@ -175,6 +175,23 @@ def lag_records(committed: int | None, end: int | None) -> int | None:
     if committed is None or end is None or committed < 0:
         return None
     return max(0, end - committed)
+
+
+class StoredTrack(TypedDict):
+    """A `Track` as JSON: `commits` and `newest` are [at_ms, committed, end], `waits` [at_ms, duration_ms]."""
+
+    commits: list[list[int]]
+    newest: list[int] | None
+    moved_ms: int | None
+    waiting_ms: int | None
+    waits: list[list[int]]
+    trend_status: str
+    alone_ms: int | None
+    had_members: bool
+    rewound_ms: int | None
+    lost_ms: int | None
+    lost_records: int
+    lost_upto: int
 
 
 @dataclass(slots=True)
@@ -395,7 +412,7 @@ class Track:
         return now_ms - self.waiting_ms >= limit
 
     # -- rows ----------------------------------------------------------------------------------------------------------
-    def stored(self) -> dict[str, object]:
+    def stored(self) -> StoredTrack:
         """The values of a row. They let a new process continue without losing or inventing a status."""
         samples = [self.commits[0], *list(self.commits)[-STORED_COMMITS:]] if self.commits else []
         return {
@@ -414,7 +431,7 @@ class Track:
         }
 
     @staticmethod
-    def restored(stored: Mapping[str, Any]) -> Track:
+    def restored(stored: StoredTrack) -> Track:
         out = Track(
             commits=deque(LagSample(*s) for s in stored["commits"]),
             moved_ms=stored["moved_ms"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.log_ends import Age
@@ -82,6 +82,20 @@ class LogRange:
     end: int
 
 
+class StoredReset(TypedDict):
+    """A `ResetSpec` as JSON. Fields without a value are missing. `partitions`: [topic, partition]; `offsets`: [topic, partition, offset]."""
+
+    target: str
+    topics: NotRequired[list[str]]
+    partitions: NotRequired[list[list[str | int]]]
+    time_ms: NotRequired[int]
+    offset: NotRequired[int]
+    shift: NotRequired[int]
+    undone: NotRequired[int]
+    source_group: NotRequired[str]
+    offsets: NotRequired[list[list[str | int]]]
+
+
 @dataclass(frozen=True, slots=True)
 class ResetSpec:
     """A request to reset offsets. `topics`: all their partitions; `partitions`: single ones. Without both: the partitions that `offsets`, the source group
@@ -98,15 +112,20 @@ class ResetSpec:
     offsets: Mapping[Key, int] = field(default_factory=dict)
     undone: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"target": self.target.value}
+    def to_json(self) -> StoredReset:
+        out: StoredReset = {"target": self.target.value}
         if self.topics:
             out["topics"] = list(self.topics)
         if self.partitions:
             out["partitions"] = [list(k) for k in self.partitions]
-        for name in ("time_ms", "offset", "shift", "undone"):
-            if (value := getattr(self, name)) is not None:
-                out[name] = value
+        if self.time_ms is not None:
+            out["time_ms"] = self.time_ms
+        if self.offset is not None:
+            out["offset"] = self.offset
+        if self.shift is not None:
+            out["shift"] = self.shift
+        if self.undone is not None:
+            out["undone"] = self.undone
         if self.source_group:
             out["source_group"] = self.source_group
         if self.offsets:

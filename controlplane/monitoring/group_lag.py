@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from uuid import UUID
 
 from brokerd.cluster.configs import TopicConfig
 from controlplane.clients.broker_samples import BrokerSample
@@ -395,7 +395,7 @@ def _sum_up(metrics: GroupMetrics) -> None:
     metrics.first_lost = min(expected)[1] if expected else None
 
 
-def partition_pk(projection: MetadataProjection, ids: Mapping[str, Any], key: Key) -> int | None:
+def partition_pk(projection: MetadataProjection, ids: Mapping[str, UUID], key: Key) -> int | None:
     """The row of a partition, None before its projection."""
     if key[0] not in ids:
         return None

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -121,10 +120,11 @@ class MetadataProjection:
         """Update the cluster's row: position in the log, and time. `fresh`: the head was read just now. `drift` and `access_missing` None: not
         counted again."""
         now = timezone.now()
-        values: dict[str, Any] = {
+        epoch = image.controller_epoch or None
+        values: dict[str, object] = {
             "cluster_id": image.cluster_id,
             "controller_id": controller_id,
-            "controller_epoch": image.controller_epoch or None,
+            "controller_epoch": epoch,
             "metadata_seq": image.seq,
             "zookeeper_connected": connected,
             "sample_note": sample_note,
@@ -140,7 +140,7 @@ class MetadataProjection:
             values["access_missing"] = access_missing
         if not Cluster.objects.filter(pk=1).update(**values):
             Cluster.objects.create(pk=1, **values)
-        self._write_elections((controller_id, values["controller_epoch"]), connected, now)
+        self._write_elections((controller_id, epoch), connected, now)
 
     def _write_elections(self, controller: tuple[int | None, int | None], connected: bool, now: datetime) -> None:
         """The states before the first connection and the first controller are unknown."""

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -374,7 +374,7 @@ class MetricsCache:
             where=["partition_id", "broker_id"],
         )
 
-    def _write_topics(self, changed: SampleChanges, ids: Mapping[str, Any]) -> None:
+    def _write_topics(self, changed: SampleChanges, ids: Mapping[str, UUID]) -> None:
         for name in changed.topics:
             metrics = self.topics.get(name)
             if metrics is not None and name in ids:

@@ -11,7 +11,14 @@ from django.utils import timezone
 from django_filters import rest_framework as filters
 
 from brokerd.wire.errors import ErrorCode
-from controlplane.domain.offset_reset import PREVIEW_MINUTES, UNDO_DAYS, Key, PartitionReset, ReportedDifference
+from controlplane.domain.offset_reset import (
+    PREVIEW_MINUTES,
+    UNDO_DAYS,
+    Key,
+    PartitionReset,
+    ReportedDifference,
+    StoredReset,
+)
 from controlplane.models import OffsetReset
 from controlplane.models.offset_reset import ResetState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
@@ -54,7 +61,7 @@ class OffsetResetRow:
     id: int
     group_id: str
     target: str
-    spec: dict[str, object]
+    spec: StoredReset
     state: str
     cause: str
     note: str

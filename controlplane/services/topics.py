@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -21,13 +21,21 @@ from controlplane.services.common import AlreadyExists, Rejected, audited, recor
 from weir_common.phrases import sentence
 
 
+class RequestedTopic(TypedDict):
+    """The `after` value of a change row for a requested topic. `assignment`: {partition: brokers}."""
+
+    partitions: int
+    replication_factor: int | None
+    configs: dict[str, str]
+    assignment: dict[str, list[int]] | None
+
+
 def _requested_values(
     partitions: int,
     replication_factor: int | None,
     configs: Mapping[str, str] | None,
     assignment: Mapping[int, Sequence[int]] | None,
-) -> dict[str, Any]:
-    """The `after` value of a change row for a requested topic."""
+) -> RequestedTopic:
     return {
         "partitions": partitions,
         "replication_factor": replication_factor,
@@ -73,7 +81,7 @@ def create_topic(
 
 def _create(
     name: str,
-    desired: dict[str, Any],
+    desired: RequestedTopic,
     actor: str,
     comment: str,
     request_id: str | None,
@@ -84,12 +92,13 @@ def _create(
     if assignment is not None:
         desired["partitions"] = len(assignment)
         desired["replication_factor"] = len(next(iter(assignment.values()), [])) or 1
-    if desired["replication_factor"] is None:
-        desired["replication_factor"] = max(1, min(3, Broker.objects.filter(alive=True).count()))
+    factor = desired["replication_factor"]
+    if factor is None:
+        factor = desired["replication_factor"] = max(1, min(3, Broker.objects.filter(alive=True).count()))
     topic_checks.check_topic(
         name,
         partitions=desired["partitions"],
-        replication_factor=desired["replication_factor"],
+        replication_factor=factor,
         configs=desired["configs"],
         assignment=assignment,
         checked=checked,
@@ -98,7 +107,7 @@ def _create(
         id=topic_id or uuid.uuid4(),
         name=name,
         partitions=desired["partitions"],
-        replication_factor=desired["replication_factor"],
+        replication_factor=factor,
         configs=desired["configs"],
         assignment=desired["assignment"],
         internal=name in INTERNAL_TOPICS,
