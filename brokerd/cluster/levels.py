@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 FEATURE = "weir.metadata.version"
 """Name of the level among the features of ApiVersions. Not `metadata.version`, because tools interpret those levels as Kafka releases."""
@@ -51,7 +51,7 @@ def level_problem(level: int, supported: Range = SUPPORTED_LEVELS) -> str | None
 class Levelled(Protocol):
     """The part of a metadata record that levels need: a dataclass whose fields may have the metadata keys `version` and `level`."""
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
     LEVEL: ClassVar[int]
 
     @property

@@ -13,10 +13,13 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from brokerd.cluster.metadata import stored_name
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 DEPTH_MAX = 32
 """Nesting of a plain JSON value. A deeper one could be read, but not be written again by a deeper caller."""
@@ -28,7 +31,7 @@ class MalformedJson(ValueError):
     """The bytes are no JSON, or a value does not have the declared type."""
 
 
-def parse(data: bytes) -> Any:
+def parse(data: bytes) -> object:
     """JSON bytes as Python values. Raises Malformed."""
     try:
         return json.loads(data, parse_constant=_not_json)
@@ -36,10 +39,10 @@ def parse(data: bytes) -> Any:
         raise MalformedJson(f"not JSON: {str(e)[:100]}") from e
 
 
-def encode(value: Any) -> Any:
+def encode(value: object) -> object:
     """A value that `json.dumps` accepts. Keys of mappings become strings."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {stored_name(f): encode(getattr(value, f.name)) for f in fields(value)}
+        return encode_record(value)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, UUID):
@@ -51,7 +54,12 @@ def encode(value: Any) -> Any:
     return value
 
 
-def decode(declared: Any, data: Any, path: str = "") -> Any:
+def encode_record(record: DataclassInstance) -> dict[str, object]:
+    """A dataclass as an object of JSON."""
+    return {stored_name(f): encode(getattr(record, f.name)) for f in fields(record)}
+
+
+def decode(declared: Any, data: object, path: str = "") -> Any:
     """The JSON value `data` as a value of the type `declared`. Raises Malformed, with the path of the invalid value."""
     origin = get_origin(declared)
     if declared is Any:
@@ -72,7 +80,7 @@ def decode(declared: Any, data: Any, path: str = "") -> Any:
     return _scalar(declared, data, path)
 
 
-def _record(declared: Any, data: Any, path: str) -> Any:
+def _record(declared: Any, data: object, path: str) -> object:
     if not isinstance(data, Mapping):
         _wrong(path, data)
     values = {}
@@ -85,7 +93,7 @@ def _record(declared: Any, data: Any, path: str) -> Any:
 
 
 @cache
-def _fields(declared: type) -> tuple[tuple[str, str, Any, bool], ...]:
+def _fields(declared: type) -> tuple[tuple[str, str, object, bool], ...]:
     """(name, stored name, type, whether it is required) of each field."""
     hints = get_type_hints(declared)
     return tuple(
@@ -94,14 +102,14 @@ def _fields(declared: type) -> tuple[tuple[str, str, Any, bool], ...]:
     )
 
 
-def _optional(declared: Any, data: Any, path: str) -> Any:
+def _optional(declared: object, data: object, path: str) -> object:
     if data is None and NoneType in get_args(declared):
         return None
     (kind,) = (a for a in get_args(declared) if a is not NoneType)
     return decode(kind, data, path)
 
 
-def _tuple(kinds: tuple[Any, ...], data: Any, path: str) -> Any:
+def _tuple(kinds: tuple[object, ...], data: object, path: str) -> object:
     if not isinstance(data, list):
         _wrong(path, data)
     if kinds[-1] is Ellipsis:
@@ -111,14 +119,14 @@ def _tuple(kinds: tuple[Any, ...], data: Any, path: str) -> Any:
     return tuple(decode(kind, v, f"{path}[{i}]") for i, (kind, v) in enumerate(zip(kinds, data, strict=True)))
 
 
-def _mapping(kinds: tuple[Any, ...], data: Any, path: str) -> Any:
+def _mapping(kinds: tuple[object, ...], data: object, path: str) -> object:
     if not isinstance(data, Mapping):
         _wrong(path, data)
     key, value = kinds
     return {_key(key, k, path): decode(value, v, f"{path}.{k[:50]}") for k, v in data.items()}
 
 
-def _key(kind: Any, text: str, path: str) -> Any:
+def _key(kind: object, text: str, path: str) -> object:
     if kind is int:
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdecimal() and len(digits) < len(str(INT_MAX))):
@@ -127,18 +135,18 @@ def _key(kind: Any, text: str, path: str) -> Any:
     return _text(text, path)
 
 
-def _scalar(kind: Any, data: Any, path: str) -> Any:
+def _scalar(kind: Any, data: object, path: str) -> object:
     if kind is str:
         return _text(data, path)
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         data = float(data) if -INT_MAX <= data <= INT_MAX else _wrong(path, data)
     # In Python, bool is a subclass of int. In a request, a bool is not a valid number.
-    if type(data) is not kind or (kind is int and not -INT_MAX <= data <= INT_MAX):
+    if type(data) is not kind or (isinstance(data, int) and not -INT_MAX <= data <= INT_MAX):
         _wrong(path, data)
     return data
 
 
-def _text(data: Any, path: str) -> str:
+def _text(data: object, path: str) -> str:
     """A string that can be stored: JSON may contain half of a surrogate pair, which no database and no log file accepts."""
     if not isinstance(data, str):
         _wrong(path, data)
@@ -149,7 +157,7 @@ def _text(data: Any, path: str) -> str:
     return data
 
 
-def _plain(data: Any, path: str, depth: int) -> Any:
+def _plain(data: object, path: str, depth: int) -> object:
     if depth == 0:
         raise MalformedJson(f"{path[:100]}: nested deeper than {DEPTH_MAX} levels")
     if isinstance(data, Mapping):
@@ -166,7 +174,7 @@ def _plain(data: Any, path: str, depth: int) -> Any:
     return data
 
 
-def _wrong(path: str, data: Any) -> NoReturn:
+def _wrong(path: str, data: object) -> NoReturn:
     raise MalformedJson(f"{path[:100] or 'request'}: invalid value {ascii(data)[:50]}")
 
 

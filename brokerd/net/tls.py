@@ -120,7 +120,7 @@ class TlsSocket:
             raise BlockingIOError
         return filled
 
-    def send(self, data: Any) -> int:
+    def send(self, data: bytes | bytearray | memoryview) -> int:
         """Encrypt and send. Returns the number of plaintext bytes, at most SEAL_BYTES. Raises BlockingIOError while earlier bytes wait."""
         if self.unsent:
             self.push()

@@ -37,8 +37,8 @@ class Auxiliary:
 
     epochs: tuple[tuple[int, int], ...]
     max_timestamp: int
-    producers_before: list[Any]
-    producers_after: list[Any]
+    producers_before: list[object]
+    producers_after: list[object]
     aborted: tuple[Aborted, ...]
     index: SparseIndex
 

@@ -6,9 +6,10 @@ Does not contain: the meaning of requests, authorization.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from brokerd.cluster.model import Endpoint
 from brokerd.config.broker import BrokerConfig, ConfigError
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
     from brokerd.environment import Environment
 
 OnFrame = Callable[[Connection, memoryview], None]
+
+
+class ListenerSecurity(TypedDict, total=False):
+    """Arguments of `Environment.listen`. Empty for a plaintext listener."""
+
+    tls: Callable[[], ssl.SSLContext]
+    proves: bool
+
+
+class PeerSecurity(TypedDict, total=False):
+    """Arguments of a connection to another broker. Empty for a plaintext listener."""
+
+    tls: Callable[[], ssl.SSLContext]
+    new_sasl_exchange: Callable[[], SaslClientExchange]
 
 
 class Listeners:
@@ -89,9 +104,8 @@ class Listeners:
         """The endpoint for programs on this machine that are configured with an address only, without a security protocol."""
         return next((e for e in self.endpoints if e.protocol == "PLAINTEXT"), self.inter_broker)
 
-    def _security(self, listener: ListenerConfig) -> dict[str, Any]:
-        """Empty for a plaintext listener."""
-        security: dict[str, Any] = {}
+    def _security(self, listener: ListenerConfig) -> ListenerSecurity:
+        security: ListenerSecurity = {}
         if listener.tls:
             security["tls"] = lambda: self._certificates[listener.name].server
         if listener.sasl:
@@ -104,7 +118,7 @@ class Listeners:
 
     def connect(self, connect: Callable[..., Peer], host: str, port: int, **limits: int) -> Peer:
         """A connection to another broker, with the security protocol of the inter-broker listener."""
-        security: dict[str, Any] = {}
+        security: PeerSecurity = {}
         certificates = self._certificates.get(self.inter_broker.listener)
         if certificates is not None:
             security["tls"] = lambda: certificates.client

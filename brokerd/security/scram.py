@@ -38,7 +38,7 @@ class Credential:
     stored_key: bytes
     server_key: bytes
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, str | int]:
         return {
             "salt": _b64(self.salt),
             "iterations": self.iterations,

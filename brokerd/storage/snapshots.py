@@ -15,7 +15,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from crc32c import crc32c
 
@@ -36,9 +35,9 @@ class Snapshot:
     position: int
     flushed: bool
     epochs: list[tuple[int, int]]
-    producers: list[Any]
-    closing: list[Any] = field(default_factory=list)
-    aborted: list[Any] = field(default_factory=list)
+    producers: list[object]
+    closing: list[object] = field(default_factory=list)
+    aborted: list[list[int]] = field(default_factory=list)
     """[segment base offset, number of entries of its .txnindex, their CRC-32C] for segments with entries."""
 
     def to_bytes(self) -> bytes:

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 from uuid import UUID
 
 from brokerd.cluster import broker_lives
@@ -86,7 +86,36 @@ class LookingDisk(OsDisk):
         pass
 
 
-def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Environment) -> dict[str, Any]:
+class InspectedCopy(TypedDict):
+    """A replica in the output. `start`, `end`: offsets of its log."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    start: int
+    end: int
+    high_watermark: int
+    last_epoch: int
+    damage: list[str]
+
+
+class Inspection(TypedDict):
+    """The output."""
+
+    format: int
+    broker_id: int
+    broker_uuid: str
+    cluster_id: str
+    metadata_seq: int
+    trusted: bool
+    doubt: DirectoryDoubt | None
+    lives: Sequence[str]
+    lost: list[str]
+    strays: list[str]
+    copies: list[InspectedCopy]
+
+
+def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Environment) -> Inspection:
     """The log directories of one broker. Raises InspectionError, DiskFailed."""
     disk = LookingDisk()
     present = [d for d in log_dirs if disk.isdir(d)]
@@ -99,7 +128,7 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
             raise InspectionError(f"{d} belongs to broker {meta['broker.id']}, not {broker_id}")
     named = {i for m in metas.values() for i in m.get("directory.ids", "").split(",") if i}
     found = {m.get("directory.id", "") for m in metas.values()}
-    copies: dict[tuple[str, int], dict[str, Any]] = {}
+    copies: dict[tuple[str, int], InspectedCopy] = {}
     strays: list[str] = []
     doubts = {d: running_marker.find_doubt(disk, d, meta, environment.boot_id) for d, meta in metas.items()}
     latest = broker_lives.newest(list(metas.values()))
@@ -121,8 +150,9 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
             topic_id = checkpoints.read_partition_metadata(disk, folder)
             if topic_id is None:
                 continue
-            copy = _copy(folder, disk, topic, int(index), topic_id, deep=d not in metas or doubts[d] is not None)
-            copy["high_watermark"] = high.get((topic, int(index)), 0)
+            is_checked = d not in metas or doubts[d] is not None
+            mark = high.get((topic, int(index)), 0)
+            copy = _copy(folder, disk, topic, int(index), topic_id, high_watermark=mark, deep=is_checked)
             older = copies.get((copy["topic_id"], copy["partition"]))
             if older is None or (older["last_epoch"], older["end"]) < (copy["last_epoch"], copy["end"]):
                 copies[copy["topic_id"], copy["partition"]] = copy
@@ -150,7 +180,9 @@ def _common_value(name: str, metas: dict[Path, dict[str, str]]) -> str:
     return found[0] if found else ""
 
 
-def _copy(folder: Path, disk: OsDisk, topic: str, index: int, topic_id: UUID, *, deep: bool) -> dict[str, Any]:
+def _copy(
+    folder: Path, disk: OsDisk, topic: str, index: int, topic_id: UUID, *, high_watermark: int, deep: bool
+) -> InspectedCopy:
     damage: list[str] = []
     found = recovery.recover(folder, disk, Now(0, 0), INDEX_INTERVAL_BYTES, deep=deep, damaged=damage.append)
     end = found.segments[-1].end_offset if found.segments else found.start_offset
@@ -163,6 +195,7 @@ def _copy(folder: Path, disk: OsDisk, topic: str, index: int, topic_id: UUID, *,
         "topic_id": str(topic_id),
         "start": found.start_offset,
         "end": end,
+        "high_watermark": high_watermark,
         "last_epoch": found.epochs.latest,
         "damage": damage,
     }

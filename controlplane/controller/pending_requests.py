@@ -35,7 +35,7 @@ from brokerd.cluster.requests import (
     UpdateFeatures,
     results_to_json,
 )
-from brokerd.cluster.typed_json import encode
+from brokerd.cluster.typed_json import encode_record
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller import elections, leaders, request_validation
 from controlplane.controller.events import ChangeMade, DesiredFailed, WriteDesired
@@ -191,7 +191,7 @@ def _raise_level(plan: ReconcilePass, request: ForwardedRequest, payload: RaiseM
     if problem is None:
         _finalise(plan, request, FEATURE, level)
     error = ErrorCode.NONE if problem is None else ErrorCode.INVALID_UPDATE_VERSION
-    plan.answer(request.request_id, error, problem, encode(LevelResult(level)))
+    plan.answer(request.request_id, error, problem, encode_record(LevelResult(level)))
 
 
 def _update_features(plan: ReconcilePass, request: ForwardedRequest, payload: UpdateFeatures) -> None:

@@ -10,9 +10,9 @@ from tests.cluster.local import ROOT
 from tests.project.test_structure import product_files
 
 LINES_MAX = {
-    "brokerd": 162,
-    "console": 51,
-    "controlplane": 194,
+    "brokerd": 135,
+    "console": 22,
+    "controlplane": 155,
     "pipeline": 28,
     "weir": 30,
     "weir_common": 21,

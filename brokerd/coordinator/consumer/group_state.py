@@ -7,7 +7,7 @@ since `begin` can be rolled back. Does not decide changes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from brokerd.cluster.model import TopicPartition
 from brokerd.coordinator.consumer.assignors import Assignment
@@ -19,6 +19,8 @@ from brokerd.coordinator.consumer.events import (
     ResolvedRegularExpression,
 )
 from brokerd.coordinator.consumer.reconciliation import MemberAssignment
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -157,7 +159,7 @@ class PersistedGroup:
         assert self.target_epoch <= self.epoch, f"{self.group_id}: target assignment epoch above the group epoch"
 
 
-def _set_or_delete(table: dict[str, Any], name: str, value: object) -> None:
+def _set_or_delete(table: dict[str, T], name: str, value: T | None) -> None:
     if value is None:
         table.pop(name, None)
     else:

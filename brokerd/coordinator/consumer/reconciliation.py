@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import TypedDict, Unpack
 
 from brokerd.cluster.model import TopicPartition
 from brokerd.coordinator.consumer.assignors import EMPTY_ASSIGNMENT, Assignment
@@ -27,6 +27,16 @@ class MemberState(IntEnum):
     STABLE = 0
     UNREVOKED = 1
     UNRELEASED = 2
+
+
+class AssignmentChanges(TypedDict, total=False):
+    """The fields of a `MemberAssignment` that a change names."""
+
+    epoch: int
+    previous_epoch: int
+    state: MemberState
+    assigned: Assignment
+    revoking: Assignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class MemberAssignment:
     def owned(self) -> Assignment:
         return self.assigned | self.revoking
 
-    def changed(self, **changes: Any) -> MemberAssignment:
+    def changed(self, **changes: Unpack[AssignmentChanges]) -> MemberAssignment:
         """A copy with changed fields. Partitions that stay keep their assignment epoch; new ones get the member epoch."""
         after = replace(self, **changes)
         return replace(after, assignment_epochs={tp: self.assignment_epochs.get(tp, after.epoch) for tp in after.owned})

@@ -7,7 +7,7 @@ since `begin` can be rolled back. Does not decide changes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from brokerd.coordinator.consumer.assignors import Assignment
 from brokerd.coordinator.share_group.events import (
@@ -17,6 +17,8 @@ from brokerd.coordinator.share_group.events import (
     ShareRecordKey,
     StatePartitions,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -119,7 +121,7 @@ class PersistedShareGroup:
         assert self.target_epoch <= self.epoch, f"{self.group_id}: target assignment epoch above the group epoch"
 
 
-def _set_or_delete(table: dict[str, Any], name: str, value: Any) -> None:
+def _set_or_delete(table: dict[str, T], name: str, value: T | None) -> None:
     if value is None:
         table.pop(name, None)
     else:
