@@ -4,7 +4,7 @@ and roll back have a review."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -27,7 +27,6 @@ from console.views.shell import (
     viewer_required,
 )
 from controlplane.domain.text import size_text
-from controlplane.models import Move
 from controlplane.selectors import brokers, move_loads, moves, recoveries
 from controlplane.services import Rejected, proposals, schedules, tails
 from controlplane.services import moves as services
@@ -49,7 +48,7 @@ IMMEDIATE: dict[str, ImmediateAction] = {
 class ReviewedAction(NamedTuple):
     """An action with a page that asks for a comment. `{0}` is the id of the move."""
 
-    service: Callable[..., Move]
+    service: Callable[..., Any]
     title: str
     message: str
 
