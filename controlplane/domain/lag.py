@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypedDict
 
 from controlplane.domain.log_ends import Age
 
@@ -69,9 +68,6 @@ is one record too low."""
 
 WAITS_KEPT = 8
 """Number of waits, the longest of the window, from which the commit rhythm is computed."""
-
-STORED_COMMITS = 20
-"""Commits that a row stores in addition to the oldest: the newest minutes of a consumer that commits often."""
 
 GAP_MS = 30_000
 """Maximum time between two observations of a wait. A longer gap is caused by the monitor, not by the consumer."""
@@ -175,23 +171,6 @@ def lag_records(committed: int | None, end: int | None) -> int | None:
     if committed is None or end is None or committed < 0:
         return None
     return max(0, end - committed)
-
-
-class StoredTrack(TypedDict):
-    """A `Track` as JSON: `commits` and `newest` are [at_ms, committed, end], `waits` [at_ms, duration_ms]."""
-
-    commits: list[list[int]]
-    newest: list[int] | None
-    moved_ms: int | None
-    waiting_ms: int | None
-    waits: list[list[int]]
-    trend_status: str
-    alone_ms: int | None
-    had_members: bool
-    rewound_ms: int | None
-    lost_ms: int | None
-    lost_records: int
-    lost_upto: int
 
 
 @dataclass(slots=True)
@@ -410,43 +389,6 @@ class Track:
         if elsewhere_ms is not None and now_ms - elsewhere_ms < limit:
             limit = max(limit, STALL_ALONE_MS)
         return now_ms - self.waiting_ms >= limit
-
-    # -- rows ----------------------------------------------------------------------------------------------------------
-    def stored(self) -> StoredTrack:
-        """The values of a row. They let a new process continue without losing or inventing a status."""
-        samples = [self.commits[0], *list(self.commits)[-STORED_COMMITS:]] if self.commits else []
-        return {
-            "commits": [[s.at_ms, s.committed, s.end] for s in dict.fromkeys(samples)],
-            "newest": [self.newest.at_ms, self.newest.committed, self.newest.end] if self.newest else None,
-            "moved_ms": self.moved_ms,
-            "waiting_ms": self.waiting_ms,
-            "waits": [list(w) for w in self.waits],
-            "trend_status": self.trend_status.value,
-            "alone_ms": self.alone_ms,
-            "had_members": self.had_members,
-            "rewound_ms": self.rewound_ms,
-            "lost_ms": self.lost_ms,
-            "lost_records": self.lost_records,
-            "lost_upto": self.lost_upto,
-        }
-
-    @staticmethod
-    def restored(stored: StoredTrack) -> Track:
-        out = Track(
-            commits=deque(LagSample(*s) for s in stored["commits"]),
-            moved_ms=stored["moved_ms"],
-            waiting_ms=stored["waiting_ms"],
-            trend_status=LagStatus(stored["trend_status"]),
-            alone_ms=stored["alone_ms"],
-            had_members=stored["had_members"],
-            rewound_ms=stored["rewound_ms"],
-            lost_ms=stored["lost_ms"],
-            lost_records=stored["lost_records"],
-            lost_upto=stored["lost_upto"],
-        )
-        out.waits = [(at, ms) for at, ms in stored["waits"]]
-        out.newest = LagSample(*stored["newest"]) if stored["newest"] else None
-        return out
 
 
 def _slope(at: list[float], values: list[int]) -> float:

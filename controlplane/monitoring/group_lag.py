@@ -18,6 +18,7 @@ from controlplane.db.bulk import update_many
 from controlplane.domain import lag
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.lag import Block, LagStatus
+from controlplane.domain.lag_json import track_from_json, track_to_json
 from controlplane.domain.log_ends import Age, Ends
 from controlplane.domain.retention import LogFacts, forecast
 from controlplane.models import ConsumerGroup, GroupPartition, LogEnds
@@ -265,10 +266,10 @@ class GroupLags:
         """Load the state from the rows. Raises DatabaseError."""
         rows = GroupPartition.objects.exclude(track={}).values_list("group_id", "topic", "index", "track")
         for group_id, topic, index, stored in rows.iterator():
-            self._tracks.setdefault(group_id, {})[topic, index] = lag.Track.restored(stored)
+            self._tracks.setdefault(group_id, {})[topic, index] = track_from_json(stored)
         for group_id, stored in ConsumerGroup.objects.exclude(track={}).values_list("pk", "track").iterator():
             read = frozenset((topic, index) for topic, index in stored["partitions"])
-            self._totals[group_id] = (read, lag.Track.restored(stored))
+            self._totals[group_id] = (read, track_from_json(stored))
         for topic, index, points in LogEnds.objects.values_list(
             "partition__topic__name", "partition__index", "observed"
         ).iterator():
@@ -325,14 +326,14 @@ class GroupLags:
         update_many(
             GroupPartition,
             ["track"],
-            [(self._tracks[n][k].stored(), n, *k) for n, k in known],
+            [(track_to_json(self._tracks[n][k]), n, *k) for n, k in known],
             where=["group_id", "topic", "index"],
         )
         update_many(
             ConsumerGroup,
             ["track"],
             [
-                (self._totals[n][1].stored() | {"partitions": sorted(self._totals[n][0])}, n)
+                ({**track_to_json(self._totals[n][1]), "partitions": sorted(self._totals[n][0])}, n)
                 for n in dict.fromkeys(n for n, _ in known)
                 if n in self._totals
             ],

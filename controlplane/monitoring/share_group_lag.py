@@ -17,6 +17,7 @@ from controlplane.db.bulk import update_many
 from controlplane.domain import lag
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.lag import Block, LagStatus
+from controlplane.domain.lag_json import track_from_json, track_to_json
 from controlplane.domain.log_ends import Age
 from controlplane.models import ShareGroupPartition
 from controlplane.monitoring.group_lag import STORE_MS, STORE_ROWS_MAX, PartitionFacts
@@ -139,7 +140,7 @@ class ShareGroupLags:
         """Load the state from the rows. Raises DatabaseError."""
         rows = ShareGroupPartition.objects.exclude(track={}).values_list("group_id", "topic", "index", "track")
         for group_id, topic, index, stored in rows.iterator():
-            self._tracks.setdefault(group_id, {})[topic, index] = lag.Track.restored(stored)
+            self._tracks.setdefault(group_id, {})[topic, index] = track_from_json(stored)
 
     def write(self, changed: Iterable[str], gone: Iterable[str], now: datetime, *, settled: bool) -> None:
         """`settled`: a group that is not in memory no longer exists. Raises DatabaseError; a repeated call is harmless."""
@@ -176,7 +177,7 @@ class ShareGroupLags:
         update_many(
             ShareGroupPartition,
             ["track"],
-            [(track.stored(), n, *key) for n, key, track in known],
+            [(track_to_json(track), n, *key) for n, key, track in known],
             where=["group_id", "topic", "index"],
         )
         for entry in chosen:

@@ -25,6 +25,7 @@ from controlplane.domain.lag import (
     lag_records,
     worst,
 )
+from controlplane.domain.lag_json import track_from_json, track_to_json
 from controlplane.domain.log_ends import Ends
 
 LOST = {LagStatus.FALLING_BEHIND}
@@ -273,7 +274,7 @@ def test_a_restart_of_the_monitor_changes_no_status() -> None:
 
     track = Track()
     before = list(play(committed, lambda s: 2000 * s, 600, track=track))[-1][1]
-    again = Track.restored(track.stored())
+    again = track_from_json(track_to_json(track))
     assert (again.rhythm_ms, again.trend_status) == (track.rhythm_ms, LagStatus.FALLING_BEHIND)
     after = {status for _, status in play(committed, lambda s: 2000 * s, 600, track=again, from_s=615)}
     assert {before} | after == LOST
