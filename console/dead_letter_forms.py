@@ -21,7 +21,7 @@ ROWS = 50
 MATCHING_MAX = 500
 """Dead letters of one sending by filter: the limit of a read."""
 FIELDS = {"timestamp_ms": "since", "until_ms": "until", "limit": "partitions", "resume": "partitions"}
-"""Field of the form by field of a refusal, where they differ."""
+"""Field of the form by field of a rejection, where they differ."""
 
 
 class DeadLetterForm(WeirForm):

@@ -12,7 +12,7 @@ from controlplane.selectors.delayed_messages import PendingFilter
 from controlplane.services import Rejected
 
 FIELDS = {"from_ms": "due_from", "to_ms": "due_until", "token": "partition"}
-"""Field of the form by field of a refusal, where they differ."""
+"""Field of the form by field of a rejection, where they differ."""
 KEY_FORMATS = [(InputFormat.TEXT.value, "text"), (InputFormat.HEX.value, "hex")]
 
 

@@ -42,7 +42,7 @@ TIME_FORMATS = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-
 
 
 FIELDS = {"timestamp_ms": "time", "from_ms": "time", "until_ms": "until", "partition": "partitions", "token": "resume"}
-"""Field of the form by field of a refusal, where they differ."""
+"""Field of the form by field of a rejection, where they differ."""
 
 
 def text_field(label: str, placeholder: str, **options: object) -> forms.CharField:

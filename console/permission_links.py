@@ -1,4 +1,4 @@
-"""Addresses of the permission page for one refused operation."""
+"""Addresses of the permission page for one rejected operation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Bindings of a route as rows of a form, and the rows as bindings.
 
-Invariants: rows are used only if they have the same meaning as the bindings. Other bindings are edited as JSON. The reason of a refused binding is in its row,
+Invariants: rows are used only if they have the same meaning as the bindings. Other bindings are edited as JSON. The reason of a rejected binding is in its row,
 next to its input. Does not contain: the rules of bindings (`brokerd.cluster.routes`).
 """
 
@@ -60,7 +60,7 @@ def rows_of(bindings: Sequence[Mapping[str, object]]) -> list[Row] | None:
 
 
 def bindings_of(rows: Sequence[Row]) -> tuple[list[dict[str, object]], dict[int, dict[str, str]]]:
-    """(bindings, {row: {input: reason}} of those that are refused)."""
+    """(bindings, {row: {input: reason}} of those that are rejected)."""
     bindings: list[dict[str, object]] = []
     problems: dict[int, dict[str, str]] = {}
     for i, row in enumerate(rows):

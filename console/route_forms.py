@@ -64,7 +64,7 @@ class RouteChangeForm(WeirForm):
         self.initial["bindings"], field.widget.focus = edited(rows, edit)
 
     def refuse(self, error: Rejected) -> None:
-        """Show the reason for a refused binding in the row of the binding."""
+        """Show the reason for a rejected binding in the row of the binding."""
         name, _dot, rest = error.field.partition(".")
         number = rest.partition(".")[0]
         if name == "bindings" and number.isdigit() and isinstance(self.fields["bindings"], BindingRowsField):

@@ -213,7 +213,7 @@ REFUSALS = (
     records.NEEDS_ADMINISTRATOR,
     records.NEEDS_PERMISSION,
 )
-"""Refusals that are constants of services. Refusals that are literals of calls are found by `make messages`."""
+"""Rejections that are constants of services. Rejections that are literals of calls are found by `make messages`."""
 
 
 def texts() -> Iterator[tuple[str, str]]:

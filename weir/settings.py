@@ -29,7 +29,7 @@ WEIR: WeirSettings = read(os.environ, LOCAL_CLUSTER.defaults)
 
 DEBUG = WEIR.debug
 SECRET_KEY_GIVEN = bool(WEIR.secret_key)
-# Commands that sign nothing (`up` in a new data directory, `makemigrations`) get a random key. Web processes refuse it (middleware.Guard).
+# Commands that sign nothing (`up` in a new data directory, `makemigrations`) get a random key. Web processes reject it (middleware.Guard).
 SECRET_KEY = WEIR.secret_key or secrets.token_urlsafe(48)
 ALLOWED_HOSTS = list(WEIR.allowed_hosts)
 CSRF_TRUSTED_ORIGINS = list(WEIR.trusted_origins)

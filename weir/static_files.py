@@ -85,7 +85,7 @@ def minify_css(css: bytes) -> bytes:
 
 
 def _find(name: str) -> Path | None:
-    """The file of a static name; None: there is none. The finders refuse paths outside of their directories."""
+    """The file of a static name; None: there is none. The finders reject paths outside of their directories."""
     try:
         found = finders.find(name)
     except SuspiciousFileOperation:

@@ -20,7 +20,7 @@ class UnreadableDocument(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases, which can make a small text large, and repeated keys, of which YAML would use the last one."""
+    """Rejects aliases, which can make a small text large, and repeated keys, of which YAML would use the last one."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):

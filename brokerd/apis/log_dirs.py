@@ -56,7 +56,7 @@ REMOTE_MAX = 20_000
 """Maximum number of partitions with tiered storage per response, about 60 bytes each."""
 
 REFUSED_CLIENTS_MAX = 100
-"""Maximum number of clients with refused requests per response."""
+"""Maximum number of clients with rejected requests per response."""
 
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 

@@ -46,7 +46,7 @@ BROKERS = 1
 """The endpoint type of DescribeCluster (KIP-919); 2 means controllers."""
 AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
 NEGATIVE_CACHE_MS = 2_000
-"""Time for which the creation of a topic is not requested again after the controller refused it. So many clients cause only one request."""
+"""Time for which the creation of a topic is not requested again after the controller rejected it. So many clients cause only one request."""
 NEGATIVE_CACHE_MAX = 10_000
 AUTO_CREATION_TIMEOUT_MS = 30_000
 AUTO_CREATIONS_PER_SECOND = 50

@@ -31,7 +31,7 @@ class TokensApi:
         }
 
     def create(self, request: Request) -> None:
-        """Refuse the creation of a token. Only a token for another user requires a permission, as in Kafka. The other token APIs are rejected before any ACL is
+        """Reject the creation of a token. Only a token for another user requires a permission, as in Kafka. The other token APIs are rejected before any ACL is
         checked."""
         body: m.CreateDelegationTokenRequest = request.body
         error = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -30,7 +30,7 @@ OPTIONALLY_AUTHORIZED = frozenset(
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
     }
 )
-"""APIs with requests that need no permission, as in Kafka. (Delegation token APIs refuse every caller.)"""
+"""APIs with requests that need no permission, as in Kafka. (Delegation token APIs reject every caller.)"""
 
 
 class Authorizer:

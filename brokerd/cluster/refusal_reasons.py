@@ -1,4 +1,4 @@
-"""Reasons for which a broker refuses a request or a connection, or throttles a client."""
+"""Reasons for which a broker rejects a request or a connection, or throttles a client."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Routes: which records of a source topic are copied to which target topics, as the metadata log and the REST API store them.
 
-Invariants: a `Route` is valid: `route_of` refuses everything else, with the field and the reason. The number of bindings and every length are
+Invariants: a `Route` is valid: `route_of` rejects everything else, with the field and the reason. The number of bindings and every length are
 bounded. Does not contain: matching (`brokerd/delivery/route_matcher.py`), the transfer (`brokerd/delivery/route_partition.py`), loops.
 """
 

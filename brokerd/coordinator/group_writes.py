@@ -54,7 +54,7 @@ class GroupWrites(ShardManager[GroupShard]):
         self, group_id: str, group: AnyGroup, keys: Sequence[TopicIndex], whole: bool, done: Callable[[int], None]
     ) -> None:
         """Write tombstones of offsets and, with `whole`, of the group. They are deleted from memory as soon as the tombstones are replicated.
-        Then `done(error)` is called. A refused write deletes nothing."""
+        Then `done(error)` is called. A rejected write deletes nothing."""
         partition, shard, error = self.find(group_id)
         if error or shard is None:
             done(error)

@@ -231,7 +231,7 @@ class GroupCoordinator(GroupWrites):
     def _share_group_for(
         self, shard: GroupShard, group_id: str, group: AnyGroup | None, event: Event
     ) -> tuple[AnyGroup | None, int]:
-        """Refuse a change of the type to or from a share group, as in Kafka."""
+        """Reject a change of the type to or from a share group, as in Kafka."""
         if isinstance(group, ShareGroup):
             if isinstance(event, share_group.Event):
                 return group, ErrorCode.NONE
@@ -263,7 +263,7 @@ class GroupCoordinator(GroupWrites):
             self._run_effects(partition, shard, old, old.unload())
             return ErrorCode.NONE
         if not new.members:
-            shard.groups[old.group_id] = old  # the group or the log refused the conversion
+            shard.groups[old.group_id] = old  # the group or the log rejected the conversion
             return ErrorCode.NONE
         log.info("group converted to the consumer protocol: group=%r members=%d", old.group_id, len(new.members))
         new.pending_members.update(old.pending_members)

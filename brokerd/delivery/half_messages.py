@@ -6,7 +6,7 @@ the producers about an undecided message (checks). Some time after the last chec
 Invariants:
   - The first decision of an id wins. Expiry is a decision; it takes effect with its journal entry.
   - A record takes effect when it is stable: replicated, and of a transaction that is committed. Until then, a record whose admission depends on it
-    is refused with NOT_STABLE, which is retriable.
+    is rejected with NOT_STABLE, which is retriable.
   - Times of checks depend on the append time only, so that a new leader continues the schedule of the old one.
 Does not contain: records and headers, the transfer of committed messages (`transfer.py`), clocks.
 """

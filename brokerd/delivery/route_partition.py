@@ -69,7 +69,7 @@ class TargetProblem(StrEnum):
     UNAVAILABLE = "target_unavailable"
     """The partition has no leader, too few replicas in sync, or does not answer."""
     REFUSED = "target_refused"
-    """The partition refuses the batch, for example because a record is larger than max.message.bytes."""
+    """The partition rejects the batch, for example because a record is larger than max.message.bytes."""
 
 
 REFUSALS = frozenset(

@@ -55,7 +55,7 @@ class SocketBuffers:
 
 class Listener:
     """`on_frame(connection, frame)`: the memory of the frame is valid during the call only. The constructor binds the port; connections are
-    refused until `open`.
+    rejected until `open`.
 
     `tls` returns the context for the next connection. `proves`: a connection is unauthenticated until `connection.proved()` is called (SASL).
     With TLS alone it is authenticated after the handshake.

@@ -89,7 +89,7 @@ def _sum(metric: Counters, other: Counters) -> Counters:
 
 
 class BrokerMetrics:
-    """`hosted` are the replicas of the broker. `requests` are the request metrics of all APIs. `refusals` counts refused requests by reason."""
+    """`hosted` are the replicas of the broker. `requests` are the request metrics of all APIs. `refusals` counts rejected requests by reason."""
 
     def __init__(
         self,

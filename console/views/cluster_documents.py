@@ -42,7 +42,7 @@ from weir_common.document_text import DOCUMENT_BYTES_MAX, UnreadableDocument, re
 NAV = "topics"
 STEPS_PER_PAGE = 100
 STEPS_SHOWN_MAX = 200
-"""Maximum number of steps and refusals of a comparison that the page lists; it counts the rest."""
+"""Maximum number of steps and rejections of a comparison that the page lists; it counts the rest."""
 ACTIONS = {
     "create": ("blue", gettext_lazy("create")),
     "alter": ("amber", gettext_lazy("change")),

@@ -1,4 +1,4 @@
-"""Sessions of users of a directory, for LDAP and OpenID Connect: their end, and the page of a refused login. Invariants: a session ends at a fixed
+"""Sessions of users of a directory, for LDAP and OpenID Connect: their end, and the page of a rejected login. Invariants: a session ends at a fixed
 time after the directory last confirmed the user, also if it is in use (`session.set_expiry`). A directory that
 does not answer ends no session before that time. Does not contain: the login itself (`console.views.session`, `console.views.oidc`).
 """
@@ -34,7 +34,7 @@ STATUS = {
     LoginRefusal.TOO_MANY_GROUPS: 502,
     LoginRefusal.WRONG_STATE: 400,
 }
-"""HTTP status by refusal. Refusals that are not listed have 403."""
+"""HTTP status by rejection. Rejections that are not listed have 403."""
 
 
 def limit_session(request: HttpRequest) -> None:
@@ -57,7 +57,7 @@ def end_session(request: HttpRequest, following: str, reason: str) -> HttpRespon
 
 
 def refused_page(request: HttpRequest, refusal: LoginRefused, source: LoginSource) -> HttpResponse:
-    """The page of a refused login, with the groups that would permit it."""
+    """The page of a rejected login, with the groups that would permit it."""
     if refusal.user:
         address = request.META.get("REMOTE_ADDR", "")
         external_logins.record_failure(refusal.user, source, address, str(refusal))

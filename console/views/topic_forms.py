@@ -85,7 +85,9 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     detail = topics.topic_detail(name)
     if detail is None:
         return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
-    configs = [c for c in topics.topic_configs(name) if c.name not in ENABLED_BY]  # the service refuses to change those
+    configs = [
+        c for c in topics.topic_configs(name) if c.name not in ENABLED_BY
+    ]  # the service rejects changes of those
     restored = _restored_configs(request, name)
     if chosen := [c for c in configs if c.name in request.GET.getlist("config")]:
         configs = chosen

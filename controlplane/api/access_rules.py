@@ -1,5 +1,5 @@
 """Table of the routes of the REST API: the resource that a route needs a role for. Invariants: every changing route is in RULES, with a rule or with
-CLUSTER. A reading route that is not in VIEWS shows the whole cluster: users who see only some resources get a refusal
+CLUSTER. A reading route that is not in VIEWS shows the whole cluster: users who see only some resources get a rejection
 (tests/unit/controlplane/api/test_access_rules.py, test_visibility.py). Does not contain: the decision (`controlplane.services.authorization`)."""
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class ApiTokenViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.Comment, responses={204: None})
     def destroy(self, request: Request, token_id: int) -> Response:
-        """Revoke the token: its next request is refused."""
+        """Revoke the token: its next request is rejected."""
         self.get_object()
         services.revoke_token(token_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return Response(status=204)

@@ -119,7 +119,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     @extend_schema(responses=REFUSAL(many=True))
     @action(detail=True, serializer_class=REFUSAL, filterset_class=None, list_order=REFUSAL_ORDER)
     def refusals(self, request: Request, broker_id: int) -> Response:
-        """The requests and connections that this broker refused or throttled, by reason, as the cluster monitor stored them. `clients` has them by client."""
+        """The requests and connections that this broker rejected or throttled, by reason, as the cluster monitor stored them. `clients` has them by client."""
         self.get_object()
         return self.computed(selectors.broker_refusals(broker_id))
 

@@ -86,7 +86,7 @@ class DocumentPlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=DocumentPlanApply, responses={200: DETAIL})
     @action(detail=True, methods=["post"])
     def apply(self, request: Request, plan_id: int) -> Response:
-        """Carry out the steps that are not done. Refused, with the difference, if a resource changed since the plan was made."""
+        """Carry out the steps that are not done. Rejected, with the difference, if a resource changed since the plan was made."""
         self.get_object()
         given = self.body(DocumentPlanApply)
         administrator = bool(getattr(request.user, "is_superuser", False))

@@ -1,5 +1,5 @@
-"""DRF's exception handler for every view: it turns an exception into a problem. Invariant: a refusal because of the input has the status 400, a
-refusal because of the state of the cluster 409, and an unknown object 404.
+"""DRF's exception handler for every view: it turns an exception into a problem. Invariant: a rejection because of the input has the status 400, a
+rejection because of the state of the cluster 409, and an unknown object 404.
 """
 
 from __future__ import annotations

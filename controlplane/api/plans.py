@@ -102,7 +102,7 @@ class PlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.PlanMove, responses={201: MOVE})
     @action(detail=True, methods=["post"], serializer_class=MOVE)
     def move(self, request: Request, plan_id: int) -> Response:
-        """Make a move of exactly these parts. Refused if the placement of a partition changed since."""
+        """Make a move of exactly these parts. Rejected if the placement of a partition changed since."""
         self.get_object()
         v = self.body(serializers.PlanMove)
         caps = MoveCaps(

@@ -37,7 +37,7 @@ def with_precondition(
     current: Callable[[], dict[str, object]],
 ) -> Handler:
     """`handler` of a request with `If-Match`. `read_tag` locks the object; None: it does not exist, which the handler answers. `current`: the
-    representation of the object. `on_error` turns refusals into responses, so that their change rows are committed."""
+    representation of the object. `on_error` turns rejections into responses, so that their change rows are committed."""
 
     def run(request: Request, *args: object, **kwargs: object) -> Response:
         expected = parse_etags(request.headers[HEADER])

@@ -36,7 +36,7 @@ class ProposalViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.ProposalCreate, responses={201: PROPOSAL})
     def create(self, request: Request) -> Response:
-        """Propose to override a safety refusal. The operation runs only after another operator has approved it."""
+        """Propose to override a safety rule. The operation runs only after another operator has approved it."""
         row = services.propose(actor=self.actor, **self.body(serializers.ProposalCreate))
         return Response(self.get_serializer(self.get_row(row.pk)).data, status=201)
 

@@ -61,7 +61,7 @@ class RoleBindingViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.RequiredComment, responses={204: None})
     def destroy(self, request: Request, binding_id: int) -> Response:
-        """Withdraw the role. The next request of its users is refused. Needs an administrator."""
+        """Withdraw the role. The next request of its users is rejected. Needs an administrator."""
         services.check_administrator(request.user, "role_binding.delete", str(binding_id))
         self.get_object()
         comment = self.body(serializers.RequiredComment)["comment"]

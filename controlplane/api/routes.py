@@ -91,7 +91,7 @@ class RouteViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=RouteCreate, responses={201: ROUTE})
     def create(self, request: Request) -> Response:
-        """Copy records of a topic to other topics, exactly once. Refused if a record could return to the source topic."""
+        """Copy records of a topic to other topics, exactly once. Rejected if a record could return to the source topic."""
         values = self.body(RouteCreate)
         name, comment = values.pop("name"), values.pop("comment")
         services.create_route(name, values, actor=self.actor, comment=comment)

@@ -80,7 +80,7 @@ class WeirSchema(AutoSchema):
 
 
 def refuse_unknown_fields(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Hook of drf-spectacular: `controlplane.api.strict` refuses unknown fields in the body of a request."""
+    """Hook of drf-spectacular: `controlplane.api.strict` rejects unknown fields in the body of a request."""
     schemas = result["components"]["schemas"]
     for path in result["paths"].values():
         for operation in path.values():

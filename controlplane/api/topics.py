@@ -188,7 +188,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
     @action(detail=True, methods=["post"], url_path="records", tag_of=None, **NO_LIST)
     def produce(self, request: Request, name: str) -> Response:
         """Produce a record, `count` times. The response has partition and offset of each record, or why it was not written. Needs the permission
-        produce_records. Internal topics are refused."""
+        produce_records. Internal topics are rejected."""
         self._check_topic(name)
         v = self.body(ProduceBody)
         made = produce.produce_record(

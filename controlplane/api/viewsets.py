@@ -75,7 +75,7 @@ class InputMixin(APIView):
             setattr(self, name, self.guarded(request, getattr(self, name, self.http_method_not_allowed)))
 
     def check_permissions(self, request: Request) -> None:
-        """Check first what the user may see, because a refusal of a change names the topics of its object."""
+        """Check first what the user may see, because a rejection of a change names the topics of its object."""
         if request.user.is_authenticated:
             self._limit_view(request)
         super().check_permissions(request)

@@ -70,7 +70,7 @@ class ShareLetters:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClientSample:
-    """Refused requests of one client for one reason since the start of the broker. `principal`: empty for a client that is not authenticated. `denial`:
+    """Rejected requests of one client for one reason since the start of the broker. `principal`: empty for a client that is not authenticated. `denial`:
     (operation, resource type, resource name) of the last operation without authorization, or empty strings."""
 
     principal: str
@@ -127,9 +127,9 @@ class BrokerSample:
     requests: Mapping[str, ApiSample] = field(default_factory=dict)
     """Request metrics by Kafka's name of the API, for APIs with requests; requested with `replicas`. Empty: not reported."""
     refusals: Mapping[str, int] = field(default_factory=dict)
-    """Refused requests since the start of the broker, by reason (`brokerd.cluster.refusal_reasons`); requested with `replicas`."""
+    """Rejected requests since the start of the broker, by reason (`brokerd.cluster.refusal_reasons`); requested with `replicas`."""
     refused_clients: tuple[RefusedClientSample, ...] = ()
-    """At most 100 clients, those with the latest refusals; requested with `replicas`."""
+    """At most 100 clients, those with the latest rejections; requested with `replicas`."""
     failed_logins: tuple[FailedLoginSample, ...] = ()
     """The latest failed logins of these clients, at most five each; requested with `replicas`."""
     share_letters: tuple[ShareLetters, ...] | None = None

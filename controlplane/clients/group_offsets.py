@@ -224,7 +224,7 @@ class GroupOffsetsClient:
         return errors
 
     def delete(self, keys: Iterable[Key]) -> dict[Key, ErrorCode]:
-        """Delete committed offsets. The coordinator refuses topics that a member is subscribed to. The errors by partition."""
+        """Delete committed offsets. The coordinator rejects topics that a member is subscribed to. The errors by partition."""
         request = m.OffsetDeleteRequest
         errors: dict[Key, ErrorCode] = {}
         for chunk in chunks(sorted(keys)):

@@ -146,7 +146,7 @@ def _missing(claims: dict[str, object], name: str, user: str) -> LoginRefused:
 
 
 def _provider_error(error: RequestException) -> LoginRefused:
-    """Return the refusal for a failed request to the provider: no answer or a 5xx, or else an invalid answer (a wrong path, no JSON)."""
+    """Return the rejection for a failed request to the provider: no answer or a 5xx, or else an invalid answer (a wrong path, no JSON)."""
     from requests import ConnectionError as NoConnection
     from requests import Timeout
 

@@ -1,7 +1,7 @@
 """Start offsets of one share group (KIP-932): the requests of an offset reset, with the interface of `group_offsets`. Blocking; raises NoAnswer and
 Declined of `clients.connection`.
 
-Invariant: offsets change only while the group has no members; the coordinator refuses otherwise. Does not contain: what a reset changes
+Invariant: offsets change only while the group has no members; the coordinator rejects otherwise. Does not contain: what a reset changes
 (`domain.offset_reset`).
 """
 

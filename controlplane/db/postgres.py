@@ -1,4 +1,4 @@
-"""Texts for PostgreSQL, which refuses the character NUL in texts and in JSON: it is stored as U+FFFD.
+"""Texts for PostgreSQL, which rejects the character NUL in texts and in JSON: it is stored as U+FFFD.
 
 Keys of records, and names that Kafka clients choose (groups, members, client ids), may contain NUL. Without this, one such name would end each write of
 the cluster monitor. Does not contain: rows, other databases.

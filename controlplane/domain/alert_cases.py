@@ -315,7 +315,7 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 def refused_who(principal: str, host: str) -> str:
-    """The name of a refused client: its principal, or its address if it is not authenticated."""
+    """The name of a rejected client: its principal, or its address if it is not authenticated."""
     return principal if principal not in ("", ANONYMOUS) else host
 
 

@@ -105,7 +105,7 @@ REFUSED = {
     RefusalReason.UNAUTHORIZED: "it is not authorized",
     RefusalReason.CONNECTION_LIMIT: "it exceeds a limit of connections",
 }
-"""Text of each reason for which a client is refused. A throttled client is no alert: its quota demands it."""
+"""Text of each reason for which a client is rejected. A throttled client is no alert: its quota demands it."""
 
 
 MONITOR_SILENT = (

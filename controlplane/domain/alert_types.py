@@ -23,7 +23,7 @@ GROUP_STATUSES = (LagStatus.DATA_LOST, LagStatus.FALLING_BEHIND, LagStatus.STOPP
 
 
 class Severity(StrEnum):
-    """Severity of an alert, and of the health line. At risk: data is at risk or writes are refused. Degraded: something is missing, and no client notices it
+    """Severity of an alert, and of the health line. At risk: data is at risk or writes are rejected. Degraded: something is missing, and no client notices it
     yet."""
 
     AT_RISK = "at_risk"
@@ -203,8 +203,8 @@ class FailedLoginFacts:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClientFacts:
-    """A client that brokers refuse continuously, for one reason. `client`: its principal, or its address if it is not authenticated. `per_min`:
-    refused requests per minute. `since`: of the first refusal, in UTC. `logins`: its failed logins, the most frequent first. The other fields: one of its
+    """A client that brokers reject continuously, for one reason. `client`: its principal, or its address if it is not authenticated. `per_min`:
+    rejected requests per minute. `since`: of the first rejection, in UTC. `logins`: its failed logins, the most frequent first. The other fields: one of its
     connections, and an operation without authorization, or ""."""
 
     client: str

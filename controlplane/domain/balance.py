@@ -55,7 +55,7 @@ __all__ = [
 RECEIVERS_TRIED_MAX = 32
 """Maximum number of brokers that are tried as the target of a replica, the least loaded first. Limits the work in a cluster of hundreds of brokers."""
 ATTEMPTS_MAX = 200_000
-"""Maximum number of attempted changes and, in sixteens, of listed candidates per goal in the greedy part, about a second. If failure domains refuse most changes, a cluster of 100,000
+"""Maximum number of attempted changes and, in sixteens, of listed candidates per goal in the greedy part, about a second. If failure domains reject most changes, a cluster of 100,000
 partitions would need far more."""
 
 

@@ -45,7 +45,7 @@ class Exchange(NamedTuple):
 
 @dataclass(slots=True)
 class _Tried:
-    """A pair of brokers without a change: the versions of both at that time, and the refused changes that would have helped."""
+    """A pair of brokers without a change: the versions of both at that time, and the rejected changes that would have helped."""
 
     versions: tuple[int, int]
     refused: Counter[Obstacle]

@@ -27,7 +27,7 @@ TOLERANCE_DEFAULT = 0.1
 
 
 class Obstacle(StrEnum):
-    """Reason why a goal is not reached: what most of the changes that would bring it closer are refused for."""
+    """Reason why a goal is not reached: what most of the changes that would bring it closer are rejected for."""
 
     TOO_FEW_BROKERS = "too_few_brokers"
     SEARCH_LIMIT = "search_limit"

@@ -1,7 +1,7 @@
 """The difference between a cluster document and the current state, as steps in a safe order. Pure.
 
 Invariants: a resource that the document does not name is never changed, except that `prune` deletes those that its owner manages. No step reduces
-partitions or changes replicas: such a document is refused. Creations come before deletions; a deny ACL is created before the allow ACLs and deleted
+partitions or changes replicas: such a document is rejected. Creations come before deletions; a deny ACL is created before the allow ACLs and deleted
 after them. Does not contain: execution (`controlplane/services/cluster_documents.py`).
 """
 
@@ -71,7 +71,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDifference:
-    """`steps`: in their order. `refusals`: what prevents a plan. A resource with a refusal has no step."""
+    """`steps`: in their order. `refusals`: what prevents a plan. A resource with a rejection has no step."""
 
     owner: str
     steps: list[DocumentStep]
@@ -79,13 +79,13 @@ class DocumentDifference:
 
 
 ResourceCheck = Callable[[DocumentResource, Present], Iterable[DocumentProblem]]
-"""Adds further refusals of one resource, for example refusals of the services that would run its step."""
+"""Adds further rejections of one resource, for example rejections of the services that would run its step."""
 
 
 def steps_of(
     document: ClusterDocument, present: Present, *, prune: bool = False, take_over: bool = False
 ) -> list[DocumentStep]:
-    """The steps in their order. `take_over`: also resources that another owner manages. Raises InvalidDocument with all refusals."""
+    """The steps in their order. `take_over`: also resources that another owner manages. Raises InvalidDocument with all rejections."""
     found = difference(document, present, prune=prune, take_over=take_over)
     if found.refusals:
         raise InvalidDocument(found.refusals)
@@ -100,7 +100,7 @@ def difference(
     take_over: bool = False,
     check: ResourceCheck = lambda resource, present: (),
 ) -> DocumentDifference:
-    """The steps that the document requires, and the refusals of the cluster."""
+    """The steps that the document requires, and the rejections of the cluster."""
     problems: list[DocumentProblem] = []
     steps: list[DocumentStep] = []
     for resource in document.resources:

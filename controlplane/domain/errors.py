@@ -34,12 +34,12 @@ class MisfitValue(Rejected):
 
 
 def not_one_of(text: str, value: str, allowed: Iterable[str], field: str) -> Rejected:
-    """The refusal of an input that is not an allowed one. `text`: a literal with the placeholders {value} and {allowed}."""
+    """The rejection of an input that is not an allowed one. `text`: a literal with the placeholders {value} and {allowed}."""
     return Rejected(sentence(text, value=repr(value), allowed=", ".join(allowed)), field)
 
 
 def not_json(error: json.JSONDecodeError, field: str) -> Rejected:
-    """The refusal of an input that is not JSON."""
+    """The rejection of an input that is not JSON."""
     return Rejected(
         sentence(
             "Not JSON: {msg} (line {lineno}, column {colno}).", msg=error.msg, lineno=error.lineno, colno=error.colno

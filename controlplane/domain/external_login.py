@@ -1,6 +1,6 @@
 """Logins through a directory (OpenID Connect, LDAP): the rights that the groups of a user give, and the reason why a login is rejected. Pure.
 
-Invariants: a user in no configured group is refused. The rights depend only on the groups of the current login and on the settings. So after the next login a
+Invariants: a user in no configured group is rejected. The rights depend only on the groups of the current login and on the settings. So after the next login a
 user has no rights from a group that the user has left. Does not contain: protocols (`controlplane.clients.oidc`), rows (`services.external_logins`).
 """
 

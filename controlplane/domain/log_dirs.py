@@ -114,7 +114,7 @@ def needed_bytes(dirs: Sequence[ReportedLogDir], target: str) -> int:
 
 
 def move_problem(dirs: Sequence[ReportedLogDir], topic: str, index: int, target: str) -> MoveProblem | None:
-    """Return None if the replica can move to `target`. Unknown free space is no problem: the broker refuses a copy that it cannot write."""
+    """Return None if the replica can move to `target`. Unknown free space is no problem: the broker rejects a copy that it cannot write."""
     chosen = next((d for d in dirs if d.path == target), None)
     found = location(dirs, topic, index)
     if chosen is None:

@@ -8,7 +8,7 @@ contains nothing of its throttle. Does not contain: the database, clocks (now is
 
     waiting -> submitted -> copying -> verifying | comparing -> done | reverted
 
-`skipped`: cancelled before its order. `rejected`: refused. A part of mode `tail` reaches `submitted` in another way (`tail`); from there, and
+`skipped`: cancelled before its order. `rejected`: by the controller. A part of mode `tail` reaches `submitted` in another way (`tail`); from there, and
 backward, it is like the others. The next state of one part in progress is in `move_part`, cancel and roll back are in `move_revert`.
 """
 

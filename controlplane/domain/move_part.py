@@ -140,7 +140,7 @@ def _advance_submitted(part: PartView, observed: ObservedPart, alive: frozenset[
 
 
 def _start_changed(part: PartView, observed: ObservedPart) -> bool:
-    """Return whether the start offset of the new replicas differs from the ordered hand-over offset: the controller refuses such an order."""
+    """Return whether the start offset of the new replicas differs from the ordered hand-over offset: the controller rejects such an order."""
     handing = part.hand_over_at is not None and not part.going_back and observed.observers == part.tail_copies
     return handing and bool(observed.observers) and observed.tail_start != part.hand_over_at
 

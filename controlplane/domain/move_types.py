@@ -20,7 +20,7 @@ NO_PROGRESS_SECONDS = 60.0
 """Seconds without a copied byte until a cause is determined and shown."""
 
 NO_SPACE_BYTES = 64 * 1024 * 1024
-"""A target with less free space counts as full: a broker refuses writes before its disk is completely full."""
+"""A target with less free space counts as full: a broker rejects writes before its disk is completely full."""
 
 HELD_BACK_BYTES_PER_S = 1024 * 1024
 """A lower throttle can explain NO_PROGRESS_SECONDS without progress; a higher one lets dozens of the largest batches pass in that time."""

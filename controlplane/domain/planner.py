@@ -45,7 +45,7 @@ class PlannedPart:
 
 @dataclass(frozen=True, slots=True)
 class ComputedPlan:
-    """`problems` (sentences) prevent the plan. Those in `overridable` are safety refusals, which two operators can override.
+    """`problems` (sentences) prevent the plan. Those in `overridable` are safety rules, which two operators can override.
     `warnings` do not prevent it."""
 
     parts: tuple[PlannedPart, ...]

@@ -113,7 +113,7 @@ def variables_of(partition: int, record: Record, renderer: RecordRenderer) -> tu
 
 
 def refusal(text: str, expression: str) -> Rejected:
-    """The error of a compilation as a refusal with the line and column."""
+    """The error of a compilation as a rejection with the line and column."""
     places = [(int(line), int(column), what) for line, column, what in _PLACE.findall(text)]
     if not places:
         return Rejected(

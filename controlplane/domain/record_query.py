@@ -1,6 +1,6 @@
 """A query for records of a topic, and the resume token of an unfinished read. Pure.
 
-A token has the range and the position of each partition, and a digest of the query: another query refuses it. It contains no record, and nothing in
+A token has the range and the position of each partition, and a digest of the query: another query rejects it. It contains no record, and nothing in
 it is trusted. Does not contain: offsets of the cluster, the scan (`domain.record_scan`).
 """
 

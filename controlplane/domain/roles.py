@@ -75,7 +75,7 @@ ROLE_FOR: dict[Access, AccessRole] = {
     Access.READ_RECORDS: AccessRole.READER,
     Access.PRODUCE_RECORDS: AccessRole.WRITER,
 }
-"""The smallest role that permits an access. A refusal names it."""
+"""The smallest role that permits an access. A rejection names it."""
 ROLES_OF: dict[RoleResource, tuple[AccessRole, ...]] = {
     RoleResource.TOPIC: tuple(AccessRole),
     RoleResource.GROUP: (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.OWNER),

@@ -11,7 +11,7 @@ from controlplane.models.choices import choices
 
 class ExternalIdentity(models.Model):
     """`issuer` and `subject` are the account at the directory; a user has at most one. `seen_at`: the last login or silent renewal; null: the
-    last login was refused because the user is in no group that may log in."""
+    last login was rejected because the user is in no group that may log in."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="external_identity", primary_key=True

@@ -62,7 +62,7 @@ class Move(models.Model):
 
     `samples`: progress.Sample rows of the whole move. Rate, ETA and `needs_bytes_per_s` (set: it cannot finish below this rate) derive from them.
     `waits_for`: what the move waits for, as a phrase, if none of its partitions progresses (`controlplane.domain.wait_reason`).
-    `overrides`: safety refusals (sentences) that the move overrides. It starts only after a second user has approved it.
+    `overrides`: safety rules (sentences) that the move overrides. It starts only after a second user has approved it.
     `window` (see `controlplane.domain.window`): copies start only within it; None = always. `resumes_at`: its next opening, while the move waits
     for it (approved, or paused by the window and not by a user).
     `adaptive`: the throttle follows the p99 of producers (`services.adaptive_throttle`). None = fixed.

@@ -14,7 +14,7 @@ from weir_common.phrases import texts_from_json, texts_to_json
 
 
 class Plan(models.Model):
-    """`digest`: SHA-256 over the parts (`services.plans`). `overrides`: safety refusals (sentences) that the plan overrides. `brokers`: bytes in and
+    """`digest`: SHA-256 over the parts (`services.plans`). `overrides`: safety rules (sentences) that the plan overrides. `brokers`: bytes in and
     out per broker. `metadata_seq`: the entry of the metadata log up to which the mirror had been read at planning time. `move`: the last move
     of the plan. `dropped_at`: removed from the list of plans."""
 

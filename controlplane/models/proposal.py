@@ -1,4 +1,4 @@
-"""An action against a safety refusal, proposed by one operator and approved by another. The row stores what its author saw, and a hash of it.
+"""An action against a safety rule, proposed by one operator and approved by another. The row stores what its author saw, and a hash of it.
 States change by compare-and-set. A constraint allows one open proposal per kind and target.
 """
 

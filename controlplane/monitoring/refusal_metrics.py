@@ -1,4 +1,4 @@
-"""Metrics of refused requests: per broker and reason, and of the clients that a broker refuses repeatedly.
+"""Metrics of rejected requests: per broker and reason, and of the clients that a broker rejects repeatedly.
 
 Invariant: a broker without an answer has no values. Does not contain: rows; which of the clients are alerts (`alert_cases`).
 """
@@ -17,7 +17,7 @@ WINDOW_MS = 10_000
 CLIENT_WINDOW_MS = 60_000
 """WINDOW_MS for the rates of clients. It is longer, because many clients retry after a pause of some seconds."""
 PAUSE_MS_MAX = 120_000
-"""Maximum time between two refusals of a series: a later one is the first of a new series."""
+"""Maximum time between two rejections of a series: a later one is the first of a new series."""
 DENIAL_MS_MAX = 60_000
 """Maximum time for which an operation without authorization is shown after its last report. A client may alternate between two operations."""
 REFUSED_CLIENTS_MAX = 20
@@ -35,13 +35,13 @@ class RefusalMetric:
 
 @dataclass(slots=True)
 class RefusalMetrics:
-    """`by_broker`: the refused requests of each broker that answered twice, by reason, those with the highest rate first."""
+    """`by_broker`: the rejected requests of each broker that answered twice, by reason, those with the highest rate first."""
 
     by_broker: dict[int, list[RefusalMetric]] = field(default_factory=dict)
     _windows: dict[int, SampleWindow[Mapping[str, int]]] = field(default_factory=dict)
 
     def take(self, sample: BrokerSample) -> None:
-        """Apply the sample of one broker. A sample without replicas has no numbers of refusals either."""
+        """Apply the sample of one broker. A sample without replicas has no numbers of rejections either."""
         if sample.replicas is None:
             return
         earlier = compare_sample(self._windows, WINDOW_MS, sample.broker_id, sample.at_ms, sample.refusals)
@@ -73,8 +73,8 @@ class FailedLoginMetric:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClientMetric:
-    """A client that a broker refuses, for one reason. `principal`: empty for a client that is not authenticated. `per_min`: refused requests per minute, in
-    the last one to two minutes. `since_ms`: Unix time of the first refusal of the current run of refusals. `operation`, `resource_type`, `resource_name`: an
+    """A client that a broker rejects, for one reason. `principal`: empty for a client that is not authenticated. `per_min`: rejected requests per minute, in
+    the last one to two minutes. `since_ms`: Unix time of the first rejection of the current run of rejections. `operation`, `resource_type`, `resource_name`: an
     operation without authorization; empty: another reason, or unknown. `logins`: the failed logins, if the reason is that the authentication failed, the
     most frequent first."""
 
@@ -96,7 +96,7 @@ LoginKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Series:
-    """`count`: as the broker reported it last. `grown`: refusals since the first sample, in the samples of `window`."""
+    """`count`: as the broker reported it last. `grown`: rejections since the first sample, in the samples of `window`."""
 
     count: int
     window: SampleWindow[int]
@@ -140,14 +140,14 @@ ClientKey = tuple[str, str, str, str]
 
 @dataclass(slots=True)
 class RefusedClients:
-    """`by_broker`: the clients that each broker refuses now, those with the highest rate first. A throttled client is not among them: its requests are
+    """`by_broker`: the clients that each broker rejects now, those with the highest rate first. A throttled client is not among them: its requests are
     served, as its quota demands."""
 
     by_broker: dict[int, list[RefusedClientMetric]] = field(default_factory=dict)
     _series: dict[int, dict[ClientKey, _Series]] = field(default_factory=dict)
 
     def take(self, sample: BrokerSample) -> None:
-        """Apply the sample of one broker. A sample without replicas has no refused clients either."""
+        """Apply the sample of one broker. A sample without replicas has no rejected clients either."""
         if sample.replicas is None:
             return
         known, at_ms = self._series.get(sample.broker_id), sample.at_ms
@@ -158,7 +158,7 @@ class RefusedClients:
                 continue
             key = (r.principal, r.host, r.client_id, r.reason)
             failed = logins.get((r.host, r.client_id), {}) if r.reason == RefusalReason.AUTHENTICATION_FAILED else {}
-            # What a broker counted before its first sample has no known time. A client that is missing in an earlier sample had no refusals then.
+            # What a broker counted before its first sample has no known time. A client that is missing in an earlier sample had no rejections then.
             found = known.get(key) if known is not None else _Series(r.count, SampleWindow(CLIENT_WINDOW_MS, at_ms, 0))
             if known is None and found is not None:
                 found.logins = {login: (n, 0) for login, n in failed.items()}

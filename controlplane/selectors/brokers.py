@@ -105,7 +105,7 @@ REFUSAL_REASONS: tuple[str, ...] = tuple(RefusalReason)
 
 @dataclass(frozen=True, slots=True)
 class RefusalRow:
-    """Requests or connections that a broker refused or throttled for one reason (`brokerd.cluster.refusal_reasons`). `total`: since its start. `per_s`: in
+    """Requests or connections that a broker rejected or throttled for one reason (`brokerd.cluster.refusal_reasons`). `total`: since its start. `per_s`: in
     the last seconds."""
 
     reason: str
@@ -398,7 +398,7 @@ def broker_requests(broker_id: int) -> list[ApiRow]:
 
 
 def broker_refusals(broker_id: int) -> list[RefusalRow]:
-    """The refused requests of a broker by reason, the most frequent first. Empty if there are none, or if it has not reported them."""
+    """The rejected requests of a broker by reason, the most frequent first. Empty if there are none, or if it has not reported them."""
     stored = Broker.objects.filter(broker_id=broker_id).values_list("refusals", flat=True).first() or []
     return [RefusalRow(r["reason"], r["total"], r["per_s"]) for r in stored]
 

@@ -1,6 +1,6 @@
 """The lists whose rows can be changed together, and the keys of all rows of a filter.
 
-Invariant: a filter with more rows than the limit of its operation is refused, never shortened. Does not contain: the operations
+Invariant: a filter with more rows than the limit of its operation is rejected, never shortened. Does not contain: the operations
 (`controlplane.services.bulk_topics`, `bulk_groups`, `bulk_access`, `bulk_limits`, `bulk_alerts`).
 """
 

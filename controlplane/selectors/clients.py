@@ -18,7 +18,7 @@ ConnectedClient = DescribeLogDirsResponse.ConnectedClient
 Refusal = DescribeLogDirsResponse.Refusal
 FailedLogin = DescribeLogDirsResponse.FailedLogin
 REFUSED_MAX = 100
-"""Maximum number of rows of refused clients on the page and in REST."""
+"""Maximum number of rows of rejected clients on the page and in REST."""
 COLUMNS = (
     "bytes_per_s",
     "received_bytes_per_s",
@@ -76,8 +76,8 @@ class FailedLoginRow:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClientRow:
-    """Refused or throttled requests of one client for one reason (`brokerd.cluster.refusal_reasons`), over all brokers since their starts. `principal`:
-    empty for a client that is not authenticated. `client_id`: empty for a connection without a request. `ago_s`: since the last refusal of this client.
+    """Rejected or throttled requests of one client for one reason (`brokerd.cluster.refusal_reasons`), over all brokers since their starts. `principal`:
+    empty for a client that is not authenticated. `client_id`: empty for a connection without a request. `ago_s`: since the last rejection of this client.
     `operation`, `resource_type`, `resource_name`: the last operation without authorization, as in ACLs; empty: another reason, or unknown.
     `logins`: the latest failed logins, if the reason is that the authentication failed."""
 
@@ -98,7 +98,7 @@ class RefusedClientRow:
 class ClientPage(Page[ClientRow], BrokerCoverage):
     """A page of clients. `not_listed`: at brokers with more than 1,000 clients those with the least traffic are missing; a client at several brokers
     counts several times. `brokers_silent`: clients that are connected only to them are missing. `lagging_readers`: clients that match and read records
-    from the disk, with `lagging_bytes_per_s` together. `refused`: the latest refusals, at most REFUSED_MAX."""
+    from the disk, with `lagging_bytes_per_s` together. `refused`: the latest rejections, at most REFUSED_MAX."""
 
     rows: list[ClientRow]
     refused: list[RefusedClientRow]

@@ -24,7 +24,7 @@ from weir_common.phrases import counted, joined, sentence
 MATCHES_MAX = 100
 """Maximum number of records of one look-up: a page, not an export."""
 KEY_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of a key in a question. The brokers refuse longer ones."""
+"""Maximum number of bytes of a key in a question. The brokers reject longer ones."""
 SCAN_BYTES = 256 * 1024 * 1024
 """Bytes of log that one look-up reads by default, in all partitions together."""
 SCAN_BYTES_MAX = 1024 * 1024 * 1024

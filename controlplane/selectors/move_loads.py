@@ -90,7 +90,7 @@ def move_brokers(kinds: Sequence[TotalsKind]) -> list[MoveBrokerRow]:
 
 
 def move_causes(kinds: Sequence[TotalsKind]) -> list[tuple[str, int]]:
-    """(cause, partitions) of those that do not finish automatically, the largest count first; refused ones are `rejected`."""
+    """(cause, partitions) of those that do not finish automatically, the largest count first; rejected ones are `rejected`."""
     counts: Counter[str] = Counter()
     for k in kinds:
         if cause := k.cause or (PartState.REJECTED if k.state == PartState.REJECTED else ""):

@@ -47,7 +47,7 @@ class AdaptiveRow:
 @dataclass(frozen=True, slots=True)
 class MoveRow:
     """`can` lists the verbs that this state allows: approve, start, pause, resume, throttle, schedule, delete_records, cancel, roll_back; propose: a
-    second person has to approve, because the move violates `overrides` (safety refusals). `percent` is by bytes, each partition counting for at least
+    second person has to approve, because the move violates `overrides` (safety rules). `percent` is by bytes, each partition counting for at least
     1 MB; for a cancelled or failed move, the part that is at its target; null for a move that was rolled back. `eta_s`: (soonest, latest) in seconds.
     `needs_bytes_per_s` set: the move will not finish with a lower rate per broker. `waits_for`: a phrase, where the whole move is blocked.
     `origin`: operator, or client of a broker. `adaptive`: bounds in bytes/s of its adaptive throttle, and the producers' p99 and its baseline in ms
@@ -149,7 +149,7 @@ VERBS: dict[str, list[str]] = {
 }
 
 ALONE = ["propose", "throttle", "schedule", "cancel"]
-"""Acts that one person may do on a planned move that violates a safety refusal."""
+"""Acts that one person may do on a planned move that violates a safety rule."""
 
 MOVE_COLUMNS = {
     "id": "id",

@@ -26,7 +26,7 @@ DIFFERENCES_SHOWN_MAX = 500
 @dataclass(frozen=True, slots=True)
 class PlanRow:
     """`digest`: SHA-256 over the planned placement of every part and the placement it was planned from. `brokers`: [broker, bytes in, bytes out].
-    `overrides`: safety refusals that the plan violates. `move`: the last move that was made of it."""
+    `overrides`: safety rules that the plan violates. `move`: the last move that was made of it."""
 
     id: int
     name: str

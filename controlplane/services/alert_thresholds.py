@@ -33,7 +33,7 @@ NEEDS_ADMINISTRATOR = "Thresholds of alerts are changed by administrators (super
 
 
 def check_administrator(user: AbstractBaseUser | AnonymousUser, name: str) -> None:
-    """Raises PermissionDenied after the refusal is written to the audit log."""
+    """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
         record_refusal(user.get_username(), "threshold.alter", "threshold", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)

@@ -412,7 +412,7 @@ def _group_facts(g: ConsumerGroup) -> types.GroupFacts:
 
 
 def _moves(since: object) -> tuple[types.MoveFacts, ...]:
-    """Running moves and recently failed moves, with their partitions that are refused or blocked with a cause. The
+    """Running moves and recently failed moves, with their partitions that are rejected or blocked with a cause. The
     cause `will_not_finish` is reported separately."""
     rows = Move.objects.filter(Q(state__in=WORKING_STATES) | Q(state=MoveState.FAILED, finished_at__gt=since))
     counted = (

@@ -74,7 +74,7 @@ def create_token(
 
 
 def revoke_token(token_id: int, *, actor: str, comment: str = "") -> None:
-    """The next request with the token is refused. Without effect for a token that is already revoked."""
+    """The next request with the token is rejected. Without effect for a token that is already revoked."""
     with transaction.atomic():
         row = ApiToken.objects.select_for_update().select_related("user").filter(pk=token_id).first()
         if row is None:

@@ -1,4 +1,4 @@
-"""Tamper protection of the audit log. Database triggers refuse edits of change rows. A hash chain detects edits that bypassed the triggers.
+"""Tamper protection of the audit log. Database triggers reject edits of change rows. A hash chain detects edits that bypassed the triggers.
 
 Invariants: rows are sealed in a separate transaction after the transaction of their operation, so an operation never waits for the row of another
 one. Each link contains the digest of the link before it, so a sealed row cannot be altered, removed or inserted without a break in the chain. A rewrite of the

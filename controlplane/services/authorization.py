@@ -2,7 +2,7 @@
 
 Invariants: the flag `is_staff` is the role of an operator for the whole cluster, and the permissions read_records and produce_records hold for all topics;
 bindings add rights for topics, groups and SCRAM users that match a pattern. The scope of an API token limits bindings like it limits the flag. An operation
-on several resources is refused as a whole, with the names for which the role is missing, before anything is done. Does not contain: which resource a route
+on several resources is rejected as a whole, with the names for which the role is missing, before anything is done. Does not contain: which resource a route
 is about (`controlplane.api.access_rules`, `console.access_rules`).
 """
 
@@ -61,7 +61,7 @@ NEEDS_CLUSTER_VIEWER = (
 )
 HIDDEN_OBJECT = "There is no object of this number, or it is about resources for which you have no role."
 BY_NUMBER = (acl_of_path, entity_of_quota, group_of_reset, topics_of_move)
-"""Names that come from the row of a number in the path: a refusal with them would show them."""
+"""Names that come from the row of a number in the path: a rejection with them would show them."""
 HOW_TO_GET = "An administrator (superuser) gives it: Role bindings, or POST /api/v1/role-bindings."
 
 
@@ -69,7 +69,7 @@ HOW_TO_GET = "An administrator (superuser) gives it: Role bindings, or POST /api
 class AccessRule:
     """The resources that a route is about. Without names in a request, the role for the whole cluster is needed. `also`: further rules that must
     permit the request, if it has names for them. `whole_cluster`: the response also shows other resources, so users who see only some resources are
-    refused. `checked_by_view`:
+    rejected. `checked_by_view`:
     the view finds the resources and checks the role for each before it changes anything; here any role for the type is enough."""
 
     resource: RoleResource
@@ -158,7 +158,7 @@ def _views_everything(user: User) -> bool:
 
 def view_refusal(visibility: Visibility, rule: AccessRule | None, request_names: Callable[[], RequestNames]) -> str:
     """Return the reason why a user with the visibility `visibility` may not open a page or a route; "" = allowed. `rule` None: the page shows the whole
-    cluster. A request without names shows a list, whose rows are filtered. The refusal does not say whether a resource exists."""
+    cluster. A request without names shows a list, whose rows are filtered. The rejection does not say whether a resource exists."""
     if not visibility.limited:
         return ""
     if rule is None or not rule.filtered:

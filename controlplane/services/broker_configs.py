@@ -1,6 +1,6 @@
 """Dynamic broker settings: set and remove, for one broker or cluster-wide. `access` sends them to the brokers.
 
-Invariant: a setting that a broker would refuse is refused here, because both use the same rules (`brokerd.config.dynamic`). Cordon, demotion and the
+Invariant: a setting that a broker would reject is rejected here, because both use the same rules (`brokerd.config.dynamic`). Cordon, demotion and the
 throttles of moves have separate operations and cannot be changed here.
 """
 

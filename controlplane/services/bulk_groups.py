@@ -1,6 +1,6 @@
 """Deletion of many empty consumer groups: its preview for each group, and its execution group by group.
 
-Invariant: a group with members is never deleted, also if it had none in the preview, because its coordinator refuses the deletion. A refusal of one
+Invariant: a group with members is never deleted, also if it had none in the preview, because its coordinator rejects the deletion. A rejection of one
 group does not stop the other groups, and its reason is in the result. Does not contain: one deletion (`groups`).
 """
 

@@ -88,7 +88,7 @@ def plan_document(
 def compare_document(
     document: Any, *, prune: bool = False, take_over: bool = False, now: Present | None = None
 ) -> DocumentDifference:
-    """The difference between this document and the current state, with the steps that the cluster refuses. `now`: the state, if it was read already. Stores
+    """The difference between this document and the current state, with the steps that the cluster rejects. `now`: the state, if it was read already. Stores
     nothing. Raises InvalidDocument for a document that is not well-formed."""
     state = selectors.present() if now is None else now
     return difference(parse(document), state, prune=prune, take_over=take_over, check=_problems)

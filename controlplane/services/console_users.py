@@ -13,7 +13,7 @@ COMMAND = "disable_user"
 
 
 def set_active(user: User, *, is_active: bool) -> None:
-    """Enable or disable a user. From the next request on, a disabled user has no sessions and cannot log in, and the user's API tokens are refused.
+    """Enable or disable a user. From the next request on, a disabled user has no sessions and cannot log in, and the user's API tokens are rejected.
     Has no effect if the user is already in this state."""
     if user.is_active == is_active:
         return

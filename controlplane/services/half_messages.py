@@ -1,6 +1,6 @@
 """Half messages that an operator decides: a decision record in the front topic, in place of the producer.
 
-Invariants: a decision needs a second person (`overrides`). Both people see the same message, named by its offset. The broker refuses the decision if
+Invariants: a decision needs a second person (`overrides`). Both people see the same message, named by its offset. The broker rejects the decision if
 the producer has already decided, so a repeated operation has no further effect. Does not contain: undecided messages (`selectors.half_messages`).
 """
 

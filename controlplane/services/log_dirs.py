@@ -1,6 +1,6 @@
 """Moves of replicas between the log directories of one broker, and their end before completion.
 
-Invariant: the broker itself copies, replaces and deletes; a move changes no placement, so no other broker takes part. A refusal names its cause.
+Invariant: the broker itself copies, replaces and deletes; a move changes no placement, so no other broker takes part. A rejection names its cause.
 Does not contain: moves between brokers (`moves`).
 """
 

@@ -54,7 +54,7 @@ def has_rules(topic: str) -> bool:
 
 
 def check_administrator(user: Reader, verb: str, name: str) -> None:
-    """Raises PermissionDenied after the refusal is written to the audit log."""
+    """Raises PermissionDenied after the rejection is written to the audit log."""
     if not _is_administrator(user):
         record_refusal(user.get_username(), verb, "masking", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)

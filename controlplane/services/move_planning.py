@@ -1,5 +1,5 @@
 """Plans a move from a scope: previews the effects and writes the planned move. Invariants: `controlplane.domain.planner` decides, from rows alone.
-Previous placement is recorded here, before any effect. A safety refusal can be lifted only by two people: `override` only records the request
+Previous placement is recorded here, before any effect. A safety rule can be lifted only by two people: `override` only records the request
 (see `proposals`). Does not contain the progress of a move (`moves`, `move_worker`).
 """
 
@@ -40,7 +40,7 @@ NAMED_MAX = 200
 """Maximum number of partitions listed by name in a change row or in a stored scope: a page of the audit log reads fifty such rows."""
 
 SENTENCES_MAX = 20
-"""Maximum number of problems, warnings and lifted refusals stored per move: a plan of 100,000 partitions may have one for each."""
+"""Maximum number of problems, warnings and lifted rejections stored per move: a plan of 100,000 partitions may have one for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class BrokerLoad:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """`lasts_s`: (shortest, longest) in seconds under a throttle, determined by the broker that receives or sends most. None without a throttle or
-    without known sizes: the speed of an unthrottled copy is known only when it runs. `overridable`: each of the problems is a safety refusal that two
+    without known sizes: the speed of an unthrottled copy is known only when it runs. `overridable`: each of the problems is a safety rule that two
     people may lift."""
 
     parts: list[PartRow]
@@ -156,7 +156,7 @@ def plan_move(
 ) -> Move:
     """Write a move in state `planned` with its previous values. Raises Rejected with every problem.
 
-    `override`: write the move although safety refuses it; only the approval of two people can start it. `label`: the scope that pages show, if it
+    `override`: write the move although safety rejects it; only the approval of two people can start it. `label`: the scope that pages show, if it
     differs from the planned scope. `compare`: old replicas are removed only after all replicas were compared and are equal; mode tail always
     compares.
     `views`: the partitions, where the caller has just read them. `deadline_hours`: in mode tail the wait for retention after the start of the move;
@@ -233,7 +233,7 @@ def plan_move(
 
 
 def require_only_refusals(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, ...]:
-    """The safety refusals that the plan violates. Raises Rejected with every other problem (and with these, too, without `override`)."""
+    """The safety rules that the plan violates. Raises Rejected with every other problem (and with these, too, without `override`)."""
     lifted = plan.overridable if override else ()
     may = set(lifted)
     if problems := [p for p in plan.problems if p not in may]:

@@ -115,7 +115,7 @@ def order_refused(move_id: int, topic: str, partition: int, reason: str) -> None
             move_id=move_id, topic_name=topic, partition=partition, active=True, state__in=ORDER_STATES
         )
         if parts.exclude(note=text).update(**values, version=F("version") + 1):
-            # A poll in progress has not read the refusal and must not overwrite it.
+            # A poll in progress has not read the rejection and must not overwrite it.
             Move.objects.filter(pk=move_id).update(version=F("version") + 1)
 
 

@@ -1,7 +1,7 @@
 """Operations on moves: approve, start, pause, resume, cancel, roll back, throttle.
 
 Invariants: the state changes by compare-and-set on (id, state, version), with a change row that names the actor and the reason. Throttles are
-recorded at the start, before any effect. `controlplane.domain.move` decides which operations are allowed. A move that overrides a safety refusal
+recorded at the start, before any effect. `controlplane.domain.move` decides which operations are allowed. A move that overrides a safety rule
 starts only by the approval of a second person (`proposals`). Does not contain planning (`move_planning`), automatic progress (`move_worker`) or
 requests of Kafka clients (`reassignments`)."""
 
@@ -37,7 +37,7 @@ NOT_STARTED = Q(state=PartState.WAITING, submitted_at__isnull=True)
 
 
 def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = False) -> Move:
-    """planned -> approved. Raises Rejected in another state. Also raises it for a move that overrides a safety refusal, unless two people approve it
+    """planned -> approved. Raises Rejected in another state. Also raises it for a move that overrides a safety rule, unless two people approve it
     (`second`: set by `overrides` alone)."""
     with recorded_refusals(actor, "move.approve", "move", str(move_id), comment=comment):
         move = _get(move_id)
@@ -48,7 +48,7 @@ def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = 
 
 def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """planned or approved -> running. After that the worker advances the move. Raises Rejected when a partition changed since planning, and for a
-    move that overrides a safety refusal without the approval of a second person. Without `comment`, the reason of the plan is recorded."""
+    move that overrides a safety rule without the approval of a second person. Without `comment`, the reason of the plan is recorded."""
     with recorded_refusals(actor, "move.start", "move", str(move_id), comment=comment):
         move = _get(move_id)
         comment = comment or move.comment

@@ -60,7 +60,7 @@ NEEDS: Mapping[ChannelKind, tuple[str, str]] = {
 
 
 def check_administrator(user: AbstractBaseUser | AnonymousUser, verb: str, name: str) -> None:
-    """Raises PermissionDenied after the refusal is written to the audit log."""
+    """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
         record_refusal(user.get_username(), verb, "notification", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)

@@ -45,7 +45,7 @@ WAIT_VERB = "group.wait_reset"
 
 
 class NotReady(Exception):
-    """The reset cannot be applied now; nothing was written. `recorded` tells whether the refusal is in the audit log."""
+    """The reset cannot be applied now; nothing was written. `recorded` tells whether the rejection is in the audit log."""
 
     def __init__(
         self, cause: ResetCause, reason: str, differences: Sequence[OffsetDifference] = (), *, recorded: bool = False
@@ -253,7 +253,7 @@ def _verify(client: GroupOffsetsClient, row: OffsetReset, rows: Sequence[Partiti
     """Raises NotReady: members, offsets other than those of the preview, new offsets that are no longer in the log."""
     target = row.spec.target
     status = client.status()
-    # The coordinator itself refuses the deletion of offsets of subscribed topics.
+    # The coordinator itself rejects the deletion of offsets of subscribed topics.
     if status.active and target is not ResetTarget.DELETE:
         raise NotReady(ResetCause.ACTIVE, active_reason(row.group_id, len(status.members)))
     changed = [r.key for r in rows if r.changes]

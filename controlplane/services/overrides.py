@@ -32,7 +32,7 @@ CAN_BE_STARTED = (
 PART_OF_DIGEST = ("topic_id", "partition", "replicas_from", "replicas_to", "read_generation")
 
 
-# -- a move that overrides a safety refusal: the target is its number; arguments {"start": start immediately} ----------------------
+# -- a move that overrides a safety rule: the target is its number; arguments {"start": start immediately} ----------------------
 
 
 def _show_move(target: str, arguments: Mapping[str, object]) -> Shown:

@@ -1,6 +1,6 @@
 """Stored plans of any size: saved, compared, approved, started. Invariants: the content of a plan never changes. Its digest covers every part and the
 placement that the part was planned from. A plan reserves no partition, so several plans of the same partitions may exist. A plan starts only as
-it was approved: a partition with a new placement is a refusal that names it, never a silent new plan.
+it was approved: a partition with a new placement is a rejection that names it, never a silent new plan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STALE_NAMED_MAX = 5
 )
 def save_plan(scope: Scope, *, name: str = "", actor: str, comment: str, override: bool = False) -> Plan:
     """Plan `scope` and store the plan. Raises Rejected with every problem. With `override`, safety
-    refusals are stored instead: only two people can start the move that is made from such a plan."""
+    rejections are stored instead: only two people can start the move that is made from such a plan."""
     needs_reason(comment)
     plan = moves_planning.compute_plan(scope)
     lifted = moves_planning.require_only_refusals(plan, override=override)

@@ -1,4 +1,4 @@
-"""Producing and copying records for an operator: permission, refusals, and the audit row.
+"""Producing and copying records for an operator: permission, rejections, and the audit row.
 
 Invariants: an audit row is written before the first record is sent, and gets its outcome afterwards. It has the key, the sizes and the names of
 headers, never a value. A copy needs the right to see the raw source. Does not contain: the producer (`controlplane.clients.producer`).
@@ -92,7 +92,7 @@ def produce_denial(user: User, topic: str) -> str:
 
 
 def produce_record(user: User, topic: str, new: NewRecord, *, count: int = 1, comment: str = "") -> ProduceResult:
-    """Write one record `count` times. Raises PermissionDenied and Rejected. Brokers' refusals are in the result."""
+    """Write one record `count` times. Raises PermissionDenied and Rejected. Brokers' rejections are in the result."""
     requested = audit_facts(topic, new, count)
     with permission_check(user, "records.produce", topic, requested, comment):
         check_record(new, check_target(topic, new.partition), count)
@@ -199,7 +199,7 @@ def check_target(topic: str, partition: int | None) -> int:
 def permission_check(
     user: User, verb: str, topic: str, requested: Mapping[str, object], comment: str = ""
 ) -> Iterator[None]:
-    """Checks the permission. A refusal, of the permission or inside the block, is in the audit log."""
+    """Checks the permission. A rejection, of the permission or inside the block, is in the audit log."""
     try:
         if reason := produce_denial(user, topic):
             raise PermissionDenied(reason)

@@ -1,4 +1,4 @@
-"""Proposals to override a safety refusal, and the actions that this person may take on them."""
+"""Proposals to override a safety rule, and the actions that this person may take on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weir_common.phrases import with_phrase
 class ProposalRow:
     """`shown` is the text that the author saw ({"title", "lines", "facts", "current_values"}). `current_values` change automatically: current ones while the proposal is
     open, otherwise those of the time of the proposal. `may_not`: why this person may not approve, empty = approval is allowed. `differs`: how the
-    current view differs, so approval is refused. `differs` is computed only for a single open proposal."""
+    current view differs, so approval is rejected. `differs` is computed only for a single open proposal."""
 
     id: int
     kind: str

@@ -1,7 +1,7 @@
-"""Operations that override a safety refusal: one person proposes, another person approves, and only then the operation runs.
+"""Operations that override a safety rule: one person proposes, another person approves, and only then the operation runs.
 
 Invariants: a person cannot approve their own proposal (a site with a single operator sets WEIR_SECOND_PERSON=off). The approved content is the shown
-content, compared by its hash; otherwise approval is refused with the difference. Each step leaves a change row with its author. Carrying out is
+content, compared by its hash; otherwise approval is rejected with the difference. Each step leaves a change row with its author. Carrying out is
 idempotent, because a worker continues where a process died. The kinds of operations are in `overrides`.
 """
 

@@ -1,6 +1,6 @@
 """Reassignments requested by Kafka clients (AlterPartitionReassignments): the same moves as an operator's, started immediately.
 
-Invariants: each partition is checked separately. A partition belongs to one move, so a request for another placement is refused, and the refusal
+Invariants: each partition is checked separately. A partition belongs to one move, so a request for another placement is rejected, and the rejection
 names the move. A cancellation reverts one partition of a move, with the same check as an operator's cancel. Runs in the
 caller's transaction. The controller passes its metadata image, so requests are decided by the current state of the log."""
 
@@ -32,11 +32,11 @@ class ReassignmentRefusal(NamedTuple):
 
 
 Refusals = dict[str, ReassignmentRefusal]
-"""Refusals by "topic-partition"."""
+"""Rejections by "topic-partition"."""
 
 
 def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> tuple[list[MovePartition], Refusals]:
-    """Returns the rows that the controller has to carry out now, and the refusals."""
+    """Returns the rows that the controller has to carry out now, and the rejections."""
     rows: list[MovePartition] = []
     refused: Refusals = {}
     begun: list[tuple[TopicState, int, tuple[int, ...]]] = []

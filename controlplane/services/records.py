@@ -1,6 +1,6 @@
 """Reads of a topic's records by people: the permission check and the audit row. Invariants: records are shown only with the permission read_records,
 for every role of a user. Internal topics are for administrators, because they contain the activity of every group and transaction. Each read is in
-the audit log before its records are shown, and so is each refused read. Does not contain the reading of records (`selectors.messages`,
+the audit log before its records are shown, and so is each rejected read. Does not contain the reading of records (`selectors.messages`,
 `selectors.key_lookups`)."""
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRende
 
 
 def check_permission(user: User, verb: str, query: RecordQuery) -> None:
-    """Raises PermissionDenied after the refusal is written to the audit log."""
+    """Raises PermissionDenied after the rejection is written to the audit log."""
     if reason := read_denial(user, query.topic):
         record_refusal(user.get_username(), verb, "records", name_of(query), Rejected(reason), after=asked_of(query))
         raise PermissionDenied(reason)

@@ -27,7 +27,7 @@ NAMED_BY_CONTENT = 5
 AUTO_REPAIRS_MAX = 2
 """Maximum number of automatic recoveries in progress at a time: a failing disk has many damaged replicas, and their leaders also serve clients."""
 REFUSED_AGAIN_SECONDS = 600
-"""Seconds before a refused recovery is requested again."""
+"""Seconds before a rejected recovery is requested again."""
 UNTAKEN_SECONDS = 60
 """Seconds after which a recovery that no controller has taken is marked as such. It stays requested."""
 
@@ -105,7 +105,7 @@ def recover_replica(topic: str, partition: int, broker_id: int, *, actor: str, c
 
 
 def repair_damaged_replicas() -> list[int]:
-    """Request the recovery of replicas that brokers report as damaged or offline, if this is configured. Returns the requested ids. A refused one
+    """Request the recovery of replicas that brokers report as damaged or offline, if this is configured. Returns the requested ids. A rejected one
     stays in the list of damage reports and is tried again at the next run: another replica may be in sync by then."""
     if not settings.WEIR.auto_recovery:
         return []
@@ -124,7 +124,7 @@ def repair_damaged_replicas() -> list[int]:
                 recover_replica(found.topic_name, found.partition, found.broker_id, actor=BY_ITSELF, comment=comment).pk
             )
         except Rejected:
-            continue  # the refusal is stored in its row
+            continue  # the rejection is stored in its row
     return requested_ids
 
 

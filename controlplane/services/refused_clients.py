@@ -1,4 +1,4 @@
-"""Clients that brokers refuse continuously, from the rows of the brokers. Does not contain: the texts of their alerts (`controlplane.domain.alert_cases`)."""
+"""Clients that brokers reject continuously, from the rows of the brokers. Does not contain: the texts of their alerts (`controlplane.domain.alert_cases`)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.models import Broker
 
 REFUSED_ALERTS_MAX = 20
-"""Maximum number of alerts about refused clients: any client may connect and be refused."""
+"""Maximum number of alerts about rejected clients: any client may connect and be rejected."""
 
 STEADY_MS = 120_000
-"""A client that is refused for this time has an alert. A rotated password or a new ACL causes some refusals."""
+"""A client that is rejected for this time has an alert. A rotated password or a new ACL causes some rejections."""
 
 
 class StoredLogin(TypedDict):
@@ -30,7 +30,7 @@ class StoredLogin(TypedDict):
 
 
 class StoredRefusal(TypedDict):
-    """A refused client in the row of a broker, as `controlplane.monitoring.refusal_metrics` stores it. A row of an earlier version has no `logins`."""
+    """A rejected client in the row of a broker, as `controlplane.monitoring.refusal_metrics` stores it. A row of an earlier version has no `logins`."""
 
     principal: str
     host: str
@@ -45,7 +45,7 @@ class StoredRefusal(TypedDict):
 
 
 def refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...]:
-    """Clients that brokers have refused continuously for STEADY_MS, the highest rates first. All connections of a principal count as one client."""
+    """Clients that brokers have rejected continuously for STEADY_MS, the highest rates first. All connections of a principal count as one client."""
     now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[StoredRefusal]]()
     for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
         for row in rows:

@@ -117,7 +117,7 @@ def _compare_whole(
 
 
 def _range(row: ObservedPartition, addresses: Addresses, offset: int, end: int, crc: int = 0) -> Comparison:
-    """The range from `offset`, about RANGE_BYTES. (If retention has deleted it since, a broker refuses, and the next poll starts higher.)"""
+    """The range from `offset`, about RANGE_BYTES. (If retention has deleted it since, a broker rejects, and the next poll starts higher.)"""
     assert row.leader is not None
     responses = _responses(row, addresses, offset)
     if isinstance(responses, str):

@@ -160,7 +160,7 @@ def topics_of_move(request: RequestNames) -> list[str]:
 
 def topics_of_scope(request: RequestNames) -> list[str]:
     """The topics of the scope in the body. A scope of brokers needs the role for the whole cluster, and so does a request to override a safety
-    refusal."""
+    rejection."""
     if request.fields.get("override"):
         return []
     try:

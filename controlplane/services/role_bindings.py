@@ -21,7 +21,7 @@ BINDINGS_MAX = 10_000
 
 
 def check_administrator(user: User, verb: str, name: str) -> None:
-    """Raises PermissionDenied after the refusal is written to the audit log."""
+    """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
         record_refusal(user.get_username(), verb, "role_binding", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
@@ -97,7 +97,7 @@ def check_holder(user: str, group: str) -> dict[str, int]:
 
 @audited("role_binding.delete", "{binding_id}")
 def delete_binding(binding_id: int, *, actor: str, comment: str = "") -> None:
-    """Withdraw a role: the next request of its users is refused. Raises Rejected for a binding that does not exist (any more)."""
+    """Withdraw a role: the next request of its users is rejected. Raises Rejected for a binding that does not exist (any more)."""
     with transaction.atomic():
         row = RoleBinding.objects.select_related("user", "group").filter(pk=binding_id).first()
         if row is None or not RoleBinding.objects.filter(pk=binding_id).delete()[0]:

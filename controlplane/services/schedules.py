@@ -140,7 +140,7 @@ def _begin(move: Move) -> str | None:
     try:
         return moves.start_move(move.pk, actor=WHO, comment=sentence(texts.WINDOW_OPEN)).state
     except Rejected as refused:
-        # No retry before the next opening: each attempt leaves a row, and the cause of the refusal needs a person.
+        # No retry before the next opening: each attempt leaves a row, and the cause of the rejection needs a person.
         log.warning("move not started in its window: move=%s reason=%s", move.pk, refused.reason)
         assert move.window is not None
         open_, until = windows.window_state(move.window, timezone.now())

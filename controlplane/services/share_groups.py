@@ -15,7 +15,7 @@ VERB = "share_group.delete"
 
 def delete_share_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
     """Delete a share group without members, with the delivery state of its records. Returns confirmed, or unknown when the cluster did not answer in
-    time. Raises Rejected: the group has members, does not exist or is unknown now, or the coordinator refuses."""
+    time. Raises Rejected: the group has members, does not exist or is unknown now, or the coordinator rejects."""
     with recorded_refusals(actor, VERB, "share_group", group_id[:255], comment=comment):
         found = selectors.share_group(group_id)
         if found.row is None:

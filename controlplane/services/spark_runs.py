@@ -78,7 +78,7 @@ def _start(run: SparkRun) -> str | None:
 
 def _found_again(run: SparkRun) -> bool:
     """Take over a live driver whose process id is not in the row, because the worker that started it ended before it could write the row. A second
-    driver would be refused by the lock, and a run that fails or stops would leave the first one behind."""
+    driver would be rejected by the lock, and a run that fails or stops would leave the first one behind."""
     process = spark_runs.found_again(run.pk)
     if process is None:
         return False

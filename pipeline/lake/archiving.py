@@ -1,6 +1,6 @@
 """The driver's side of an archive: reads the positions of the tables, checks the files that the tasks wrote, commits them.
 
-Invariant: a batch that begins after a table's position is refused, because the records in between would be lost. One that begins before it is
+Invariant: a batch that begins after a table's position is rejected, because the records in between would be lost. One that begins before it is
 cut there. Does not contain: streaming queries (`pipeline.jobs.archive_lake`).
 """
 

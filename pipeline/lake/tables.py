@@ -196,7 +196,7 @@ def commit(table: Table, batch: Batch, assumed: Mapping[int, int], step: Step = 
         try:
             with table.transaction() as transaction:
                 transaction.set_properties(properties)
-                # A snapshot also without files: the catalogue refuses it if another one came first, but accepts properties alone in any order.
+                # A snapshot also without files: the catalogue rejects it if another one came first, but accepts properties alone in any order.
                 with transaction.update_snapshot(snapshot_properties=_summary(batch)).fast_append() as append:
                     for file in batch.files:
                         append.append_data_file(file)

@@ -1,6 +1,6 @@
 """The commands of the command line, built from the table of REST operations: `weir NOUN VERB ARGUMENTS --options`.
 
-Exit codes: 0 done; 1 refused by the console; 2 wrong usage; 3 no response from the console; 4 `--wait` ended and the object did not succeed.
+Exit codes: 0 done; 1 rejected by the console; 2 wrong usage; 3 no response from the console; 4 `--wait` ended and the object did not succeed.
 """
 
 from __future__ import annotations

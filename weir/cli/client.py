@@ -26,7 +26,7 @@ PROBLEM = "application/problem+json"
 
 
 class RequestRefused(Exception):
-    """The request was refused. `problem`: the body of the response (docs/rest.md, Errors)."""
+    """The request was rejected. `problem`: the body of the response (docs/rest.md, Errors)."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"HTTP status {status}")

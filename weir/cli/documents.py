@@ -81,7 +81,7 @@ def _show(settings: CliOptions, plan: Mapping[str, object]) -> None:
 @COMMENT
 @click.pass_obj
 def diff(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, save: bool, comment: str) -> None:
-    """Show what `apply` would change. Exit code 0: nothing; 1: something; 2: an error, or the cluster refuses the document. Stores nothing without
+    """Show what `apply` would change. Exit code 0: nothing; 1: something; 2: an error, or the cluster rejects the document. Stores nothing without
     `--save`."""
     if comment and not save:
         raise click.UsageError("--comment is stored with a plan: add --save")

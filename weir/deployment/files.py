@@ -47,7 +47,7 @@ Template = Callable[[str], str]
 
 
 def files_of(inventory: Inventory, machine: Machine, template: Template) -> list[MachineFile]:
-    """All files of the machine. Raises InvalidInventory for a setting that its process would refuse."""
+    """All files of the machine. Raises InvalidInventory for a setting that its process would reject."""
     found = [
         MachineFile("etc/sysusers.d/weir.conf", template("sysusers.d/weir.conf")),
         MachineFile("etc/tmpfiles.d/weir.conf", template("tmpfiles.d/weir.conf")),
@@ -136,7 +136,7 @@ def environment_file(values: Mapping[str, str]) -> str:
 
 
 def broker_settings(inventory: Inventory, machine: Machine) -> dict[str, str]:
-    """The settings of the broker of this machine. Raises InvalidInventory for one that the broker would refuse."""
+    """The settings of the broker of this machine. Raises InvalidInventory for one that the broker would reject."""
     own = {
         "broker.id": str(machine.id),
         "broker.rack": machine.rack,

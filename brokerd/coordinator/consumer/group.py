@@ -50,7 +50,7 @@ from brokerd.coordinator.reply_callback import ReplyCallback
 from brokerd.wire.errors import ErrorCode
 
 EXPIRY_RETRY_MS = 1_000
-"""Pause before the removal of an expired member is tried again after the log refused it."""
+"""Pause before the removal of an expired member is tried again after the log rejected it."""
 
 Event = (
     ConsumerHeartbeat

@@ -76,7 +76,7 @@ class MixedGroup(ConsumerGroupMachine):
     def create_from_classic(
         self, changes: Iterable[ConsumerGroupChange], request: ConsumerHeartbeat, now: Now
     ) -> list[Effect]:
-        """Start as the converted classic group with the joining member of the consumer protocol. If the member is refused, nothing changes."""
+        """Start as the converted classic group with the joining member of the consumer protocol. If the member is rejected, nothing changes."""
         self.begin(now.wall_ms)
         for change in changes:
             self.change(change.fact, change.name, change.value)

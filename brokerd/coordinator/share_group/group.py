@@ -48,7 +48,7 @@ from brokerd.coordinator.share_group.state import PersistedShareGroup
 from brokerd.wire.errors import ErrorCode
 
 EXPIRY_RETRY_MS = 1_000
-"""Pause before the removal of an expired member is tried again after the log refused it."""
+"""Pause before the removal of an expired member is tried again after the log rejected it."""
 SOON_MS = 500
 """Heartbeat interval of a member whose assignment is not complete: the state of its partitions is being initialized, or the assignment interval
 has not passed."""

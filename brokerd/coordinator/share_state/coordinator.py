@@ -1,7 +1,7 @@
 """The share coordinator: the share partitions of the __share_group_state partitions that this broker leads (Kafka: ShareCoordinatorService).
 
 Invariants: a request is answered after its record is replicated, and a read returns only replicated state. A write of an old leader or of an old
-state epoch is refused. Records below the oldest snapshot that is needed are deleted; the topic is not compacted, because the updates since a
+state epoch is rejected. Records below the oldest snapshot that is needed are deleted; the topic is not compacted, because the updates since a
 snapshot are needed together. No sockets.
 """
 

@@ -73,7 +73,7 @@ class DescribeLogDirsRequest(Struct):
     requests: bool = f("bool", "2+", tag=10_008, tagged="2+")
     # A tag of Weir: the response must also contain the numbers of dead letters of the share groups.
     share_letters: bool = f("bool", "2+", tag=10_009, tagged="2+")
-    # Likewise the numbers of refused requests by reason, and of the clients with the latest ones.
+    # Likewise the numbers of rejected requests by reason, and of the clients with the latest ones.
     refusals: bool = f("bool", "2+", tag=10_010, tagged="2+")
 
 
@@ -192,7 +192,7 @@ class DescribeLogDirsResponse(Struct):
         # `brokerd.cluster.refusal_reasons`.
         reason: str = f("string")
         count: int = f("int64")
-        # Since the last refusal of the client, for any reason.
+        # Since the last rejection of the client, for any reason.
         ago_ms: int = f("int64")
         # The last operation without authorization and its resource, for example WRITE, TOPIC, orders. Empty: another reason, or unknown.
         operation: str = f("string")
