@@ -28,7 +28,7 @@ def hidden(match: ResolverMatch | None, fields: Mapping[str, object], query: Map
     """Return the reason why the user of this request may not see the page; empty if the user may."""
     page = match.url_name or "" if match else ""
     rule = access_rules.VIEWS.get(page) or access_rules.RULES.get(page)
-    return authorization.view_refusal(
+    return authorization.view_rejection(
         current(), rule, lambda: RequestNames(match.kwargs if match else {}, fields, query)
     )
 
@@ -43,7 +43,7 @@ def lacking_role(
     if rule is None or not authorization.has_role(user, rule.access, rule.resource):
         return str(DENIED)
     given = RequestNames(match.kwargs if match else {}, fields, query)
-    return authorization.refusal(user, rule, lambda: given, empty_form=True)
+    return authorization.rejection(user, rule, lambda: given, empty_form=True)
 
 
 def may_be_shown(url: str) -> bool:

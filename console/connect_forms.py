@@ -84,12 +84,12 @@ class ConnectorForm(WeirForm):
     def more_fields(self) -> list[BoundField]:
         return [self[n] for n in self.more]
 
-    def refuse(self, error: Rejected) -> None:
+    def reject(self, error: Rejected) -> None:
         if isinstance(error, MisfitValue):
             for path, text in error.faults:
                 self.add_config_error(path.removeprefix("$."), text)
         else:
-            super().refuse(error)
+            super().reject(error)
 
     def add_config_error(self, name: str, text: str) -> None:
         """Add the error to the field of the config, or with the config's name to the form if the config has no field."""

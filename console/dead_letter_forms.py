@@ -59,8 +59,8 @@ class DeadLetterForm(WeirForm):
         texts = {n: str(v[n]) for n in self.fields if n not in ("since", "until") and v[n]}
         return {**texts, **{n: at for n, at in times.items() if at is not None}}
 
-    def refuse(self, error: Rejected) -> None:
-        super().refuse(Rejected(error.reason, FIELDS.get(error.field, error.field)))
+    def reject(self, error: Rejected) -> None:
+        super().reject(Rejected(error.reason, FIELDS.get(error.field, error.field)))
 
 
 def target_field(topic: str, kind: DeadLetterKind) -> forms.ChoiceField:

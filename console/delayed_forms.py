@@ -42,5 +42,5 @@ class PendingForm(WeirForm):
             "token": v["token"],
         }
 
-    def refuse(self, error: Rejected) -> None:
-        super().refuse(Rejected(error.reason, FIELDS.get(error.field, error.field)))
+    def reject(self, error: Rejected) -> None:
+        super().reject(Rejected(error.reason, FIELDS.get(error.field, error.field)))

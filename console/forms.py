@@ -66,7 +66,7 @@ class WeirForm(forms.Form):
             if field.label is None:
                 field.label = translated(pretty_name(name))
 
-    def refuse(self, error: Rejected) -> None:
+    def reject(self, error: Rejected) -> None:
         field = error.field.partition(".")[0]
         visible = field in self.fields and not self[field].is_hidden
         reasons = error.sentences if isinstance(error, MisfitValue) else [error.reason]
@@ -299,8 +299,8 @@ class WindowForm(WeirForm):
             return {"stop_by": stop_by}
         return {"opens": opens, "stop_by": stop_by, **({"days": days} if days else {})}
 
-    def refuse(self, error: Rejected) -> None:
-        super().refuse(Rejected(error.reason, "stop_by") if error.field == "window" else error)
+    def reject(self, error: Rejected) -> None:
+        super().reject(Rejected(error.reason, "stop_by") if error.field == "window" else error)
 
 
 def compare_field() -> forms.BooleanField:

@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from console.access_rules import may_open
-from console.vocabulary import refusal_text, translated
+from console.vocabulary import rejection_text, translated
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import HistorySubject, metric_of
 from controlplane.domain.visibility import subject_visible
@@ -122,7 +122,7 @@ def page_charts(
             since, until = history.checked_range(time_of(request, "since"), time_of(request, "until"))
             choice = ""
         except Rejected as error:
-            problem = refusal_text(error)
+            problem = rejection_text(error)
     of = {(other, name): what for other, name, what in also}
     lines = history.lines([*((subject, name) for name in metrics), *of], since, until)
     query = {"since": since.isoformat(), "until": until.isoformat(), "format": "csv"}

@@ -10,7 +10,7 @@ from django.http import QueryDict
 
 from console.forms import WeirForm
 from console.texts import gettext_lazy
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.formats import LABELS, Format
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import LIMIT_MAX, RecordQuery, StartPosition, partitions_of_text
@@ -107,7 +107,7 @@ class MessagesForm(WeirForm):
         try:
             return partitions_of_text(self.cleaned_data["partitions"])
         except Rejected as error:
-            raise forms.ValidationError(refusal_text(error)) from error
+            raise forms.ValidationError(rejection_text(error)) from error
 
     def clean_time(self) -> int | None:
         """Milliseconds since 1970."""
@@ -118,8 +118,8 @@ class MessagesForm(WeirForm):
         until_ms = unix_ms(self.cleaned_data["until"])
         return None if until_ms is None else until_ms + 999
 
-    def refuse(self, error: Rejected) -> None:
-        super().refuse(Rejected(error.reason, FIELDS.get(error.field, error.field)))
+    def reject(self, error: Rejected) -> None:
+        super().reject(Rejected(error.reason, FIELDS.get(error.field, error.field)))
 
     def formats(self) -> tuple[Format, Format]:
         """Return the format of the key and the format of the value."""

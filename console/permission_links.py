@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 
-class RefusedOperation(Protocol):
+class RejectedOperation(Protocol):
     """`operation`, `resource_type`, `resource_name`: empty if unknown."""
 
     @property
@@ -27,7 +27,7 @@ class RefusedOperation(Protocol):
     def resource_name(self) -> str: ...
 
 
-def permission_check(refused: RefusedOperation) -> str:
+def permission_check(refused: RejectedOperation) -> str:
     """The check of this operation; without an operation all permissions of the principal."""
     names = ("principal", "host", "resource_type", "resource_name", "operation")
     query = {name: value for name in names if (value := getattr(refused, name))}

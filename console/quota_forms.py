@@ -57,9 +57,9 @@ class QuotaLimitsForm(WeirForm):
     def limits(self) -> dict[str, float | None]:
         return {quota: self.cleaned_data[quota] for quota in UNITS if quota in self.fields}
 
-    def refuse(self, error: Rejected) -> None:
+    def reject(self, error: Rejected) -> None:
         field, __, quota = error.field.partition(".")
-        super().refuse(Rejected(error.reason, quota or field))
+        super().reject(Rejected(error.reason, quota or field))
 
 
 class QuotaForm(QuotaLimitsForm):

@@ -72,9 +72,9 @@ class ResetForm(WeirForm):
             offsets=offsets_of_text(v["offsets"]) if target is ResetTarget.FILE else {},
         )
 
-    def refuse(self, error: Rejected) -> None:
+    def reject(self, error: Rejected) -> None:
         field = {"partitions": "topics"}.get(error.field, "value" if error.field in VALUE_FIELDS else error.field)
-        super().refuse(Rejected(error.reason, field))
+        super().reject(Rejected(error.reason, field))
 
 
 class ApplyForm(WeirForm):

@@ -63,7 +63,7 @@ class RouteChangeForm(WeirForm):
             other.widget.attrs.pop("autofocus", None)
         self.initial["bindings"], field.widget.focus = edited(rows, edit)
 
-    def refuse(self, error: Rejected) -> None:
+    def reject(self, error: Rejected) -> None:
         """Show the reason for a rejected binding in the row of the binding."""
         name, _dot, rest = error.field.partition(".")
         number = rest.partition(".")[0]
@@ -73,7 +73,7 @@ class RouteChangeForm(WeirForm):
             }
             self.add_error("bindings", _("Correct the bindings."))
         else:
-            super().refuse(error)
+            super().reject(error)
 
     def clean_bindings(self) -> object:
         if isinstance(self.fields["bindings"], BindingRowsField):

@@ -45,8 +45,8 @@ class SparkJobForm(WeirForm):
         given = {p.name: self.cleaned_data[p.name] for p in self.kind.parameters}
         return {name: value for name, value in given.items() if value is not None}
 
-    def refuse(self, error: Rejected) -> None:
-        super().refuse(Rejected(error.reason, error.field.removeprefix("parameters.")))
+    def reject(self, error: Rejected) -> None:
+        super().reject(Rejected(error.reason, error.field.removeprefix("parameters.")))
 
 
 def _field(p: Parameter) -> forms.Field:

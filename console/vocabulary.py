@@ -45,7 +45,7 @@ from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.window import DAYS
 from controlplane.selectors import connect as connect_selectors
 from controlplane.selectors import top
-from controlplane.selectors.brokers import REFUSAL_REASONS
+from controlplane.selectors.brokers import REJECTION_REASONS
 from controlplane.selectors.messages import PROBLEM_TEXTS
 from controlplane.selectors.moves import WAIT_REASONS, WAIT_SEPARATOR
 from controlplane.selectors.topics import CONFIG_DOCS
@@ -306,7 +306,7 @@ WORDS = (
     *health.CheckState,
     *healing.HealingAction,
     *healing.HealingMode,
-    *REFUSAL_REASONS,
+    *REJECTION_REASONS,
     *LOGIN_ADVICE,
     *ShareStall,
     *alert_thresholds.ThresholdScope,
@@ -348,7 +348,7 @@ def sentence_text(text: str) -> str:
     return _phrase_of(text) or text
 
 
-def refusal_text(error: Exception) -> str:
+def rejection_text(error: Exception) -> str:
     """The reason of a Rejected or a PermissionDenied in the language of the request."""
     return translated(error.args[0]) if error.args else ""
 

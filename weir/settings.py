@@ -235,7 +235,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "controlplane.api.schema.refuse_unknown_fields",
+        "controlplane.api.schema.reject_unknown_fields",
         "controlplane.api.schema.add_errors",
     ],
 }

@@ -237,7 +237,7 @@ class WeirSettings(LoginSettings):
         choice({"required": True, "off": False}),
         "required",
         "A proposal that overrides a safety rule needs approval by another operator. `off` for a cluster with one operator "
-        "([how-to](how-to/override-a-refusal.md)).",
+        "([how-to](how-to/override-a-safety-rule.md)).",
     )
     read_only: bool = variable(
         "WEIR_READ_ONLY",

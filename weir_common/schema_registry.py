@@ -42,8 +42,8 @@ NOT_FOUND = 404
 REFUSALS = (400, 409, 422)
 """Statuses of a request that the registry does not accept."""
 
-REFUSAL_BYTES_MAX = 64 * 1024
-REFUSAL_CHARS_MAX = 2_000
+REJECTION_BYTES_MAX = 64 * 1024
+REJECTION_CHARS_MAX = 2_000
 """Maximum number of characters of the registry's reason, which names each incompatible field."""
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -140,7 +140,7 @@ class SchemaRegistryClient:
         return body
 
     def request(self, method: str, path: str, what: str, document: object = None) -> Any:
-        """The body of a response. `what`: the object in errors. Raises SchemaUnavailable, RegistryRefused for a request that the registry does not accept."""
+        """The body of a response. `what`: the object in errors. Raises SchemaUnavailable, RegistryRejected for a request that the registry does not accept."""
         if self._is_unreachable():
             raise RegistryUnreachable(self._unreachable[1])
         headers = self._headers | ({} if document is None else {"Content-Type": CONTENT_TYPE})
@@ -158,7 +158,7 @@ class SchemaRegistryClient:
             if error.code == NOT_FOUND:
                 raise SchemaUnknown(sentence("The schema registry has no {what}.", what=what)) from None
             if error.code in REFUSALS:
-                raise RegistryRefused(_message(error)) from None
+                raise RegistryRejected(_message(error)) from None
             raise RegistryUnreachable(
                 sentence("The schema registry answered with status {status} for {what}.", status=error.code, what=what)
             ) from None
@@ -172,15 +172,15 @@ class SchemaUnknown(SchemaUnavailable):
     """The registry does not have this subject, version or ID."""
 
 
-class RegistryRefused(SchemaUnavailable):
+class RegistryRejected(SchemaUnavailable):
     """The registry does not accept the request, for example a schema that is not compatible. The text is the registry's."""
 
 
 def _message(error: HTTPError) -> str:
     """The reason in the body of an error of the registry."""
     try:
-        body = json.loads(error.read(REFUSAL_BYTES_MAX))
-        return str(body["message"])[:REFUSAL_CHARS_MAX]
+        body = json.loads(error.read(REJECTION_BYTES_MAX))
+        return str(body["message"])[:REJECTION_CHARS_MAX]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return sentence("The schema registry rejected the request with status {status}.", status=error.code)
 

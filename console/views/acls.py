@@ -41,7 +41,7 @@ def create(request: HttpRequest) -> HttpResponse:
         try:
             services.create_acl(actor=actor(request), **v)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,
@@ -85,7 +85,7 @@ def from_template(request: HttpRequest) -> HttpResponse:
                 )
                 return redirect_to("acls")
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
             preview = None
     context = {"form": form, "templates": TEMPLATES.values(), "preview": preview, "body": form.body()}
     context["path"] = f"acl-templates/{form['template'].value() or form.fields['template'].initial}/apply"

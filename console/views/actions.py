@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from console.forms import WhyForm
 from console.views.shell import actor, flash, redirect_to, rejected, render_page
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.services import Rejected
 
 
@@ -72,9 +72,9 @@ def confirm_deletion(
         try:
             delete(form.cleaned_data["comment"])
         except PermissionDenied as error:
-            return render_page(request, "console/denied.html", {"reason": refusal_text(error)}, nav=nav, status=403)
+            return render_page(request, "console/denied.html", {"reason": rejection_text(error)}, nav=nav, status=403)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, deletion.message)
             return redirect_to(deletion.done)

@@ -17,7 +17,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.alert_thresholds import ThresholdScope
 from controlplane.selectors import alert_thresholds
 from controlplane.services import Rejected
@@ -44,10 +44,10 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
             )
         except PermissionDenied as error:
             return render_page(
-                request, "console/denied.html", {"reason": refusal_text(error)}, nav="alerts", status=403
+                request, "console/denied.html", {"reason": rejection_text(error)}, nav="alerts", status=403
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,
@@ -76,7 +76,7 @@ def override(request: HttpRequest, name: str) -> HttpResponse:
         try:
             services.override_threshold(name, v["subject"], v["value"], actor=actor(request), comment=v["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             text = _("Threshold {value} changed for {subject}. It applies within seconds.")
             flash(request, text.format(value=vocabulary.threshold_title(name), subject=v["subject"]))

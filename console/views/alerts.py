@@ -80,7 +80,7 @@ def _note(request: HttpRequest, alert_id: int) -> HttpResponse:
         try:
             services.add_note(alert_id, form.cleaned_data["text"], actor=actor(request))
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             return redirect_to("alert", alert_id)
     return _page(request, alert_id, form, status=400)
@@ -94,7 +94,7 @@ def _silence(request: HttpRequest, row: alerts.AlertRow) -> HttpResponse:
         try:
             made = services.silence(row.kind, subject, v["minutes"], actor=actor(request), comment=v["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,

@@ -80,7 +80,7 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
             reviewed=_reviewed_values(request.POST.get("reviewed", "")),
         )
     except Rejected as error:
-        form.refuse(error)
+        form.reject(error)
         return render_page(request, "console/broker_config_edit.html", context, nav="brokers", status=400)
     flash(request, _("{name} changed. Brokers apply it within a second.").format(name=form.cleaned_data["name"]))
     return redirect_to("broker-configs", broker_id, q=form.cleaned_data["name"])

@@ -103,7 +103,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "restart": lazy(restarts.working_restart),
         "api": api,
         "requests": lazy(brokers.broker_requests, broker_id),
-        "refusals": lazy(brokers.broker_refusals, broker_id),
+        "refusals": lazy(brokers.broker_rejections, broker_id),
         "h": lazy(
             page_charts,
             request,
@@ -146,7 +146,7 @@ def _drain(request: HttpRequest, row: brokers.BrokerRow) -> HttpResponse:
                 row.broker_id, actor=actor(request), comment=v["comment"], throttle_bytes_per_s=throttle
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             if move is None:
                 flash(

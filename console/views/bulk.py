@@ -69,7 +69,7 @@ def _preview(
     try:
         rows = services.preview(names, change)
     except Rejected as error:
-        form.refuse(error)
+        form.reject(error)
         return render_page(request, "console/bulk_topics.html", context, nav="topics", status=409)
     deletes = change.operation is BulkOperation.DELETE
     affected = [r for r in rows if not r.problem and (deletes or r.changes)]
@@ -94,7 +94,7 @@ def _apply(request: HttpRequest, form: BulkApplyForm, context: dict[str, object]
     try:
         results = services.execute(v["topics"], v["change"], actor=actor(request), comment=v["comment"])
     except Rejected as error:
-        form.refuse(error)
+        form.reject(error)
         return render_page(request, "console/bulk_topics.html", context, nav="topics", status=409)
     order = sorted(results, key=lambda r: (r.outcome is not BulkOutcome.REJECTED, r.name))
     return bulk_result_page(request, RESULT, order, urlencode(_filter(request)))

@@ -51,7 +51,7 @@ def delete_of_filter(request: HttpRequest) -> HttpResponse:
             try:
                 results = services.delete_groups(previewed, actor=actor(request), comment=form.cleaned_data["comment"])
             except Rejected as error:
-                form.refuse(error)
+                form.reject(error)
             else:
                 return bulk_result_page(request, RESULT, results, back)
     chosen = set(previewed)

@@ -103,7 +103,7 @@ def _change_of_filter(request: HttpRequest, page: LimitsPage) -> HttpResponse:
         try:
             results = page.execute(keys, value, actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
             reviewed = False
         else:
             shown = BulkResultPage(page.back, page.back_title, page.title, gettext_lazy("Name"), OUTCOMES)

@@ -214,7 +214,7 @@ def apply(request: HttpRequest, plan_id: int) -> HttpResponse:
                 is_administrator=bool(getattr(request.user, "is_superuser", False)),
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             after = selectors.plan_detail(row.id) or row
             if after.applied_at is not None:

@@ -25,7 +25,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.selectors import connect as selectors
 from controlplane.services import Rejected
 from controlplane.services import connect as services
@@ -111,7 +111,7 @@ def _form_page(request: HttpRequest, cluster: str, name: str, config: dict[str, 
                 else:
                     services.create_connector(cluster, chosen, sent, **who)
             except Rejected as error:
-                form.refuse(error)
+                form.reject(error)
             else:
                 done = _("Config of {name} changed.") if name else _("Connector {name} created.")
                 flash(request, done.format(name=chosen))
@@ -145,12 +145,12 @@ def _validated_form(
     """(form with all errors of the workers next to their fields, the validation, None if the workers could not validate)."""
     config, problems = given_config(request.POST)
     complete = {services.CLASS: class_name, **config}
-    checked, refused = None, None
+    checked, rejection = None, None
     try:
         # A missing name is an error of the form. It must not hide those of the configs.
         checked = services.validate_config(cluster, name or request.POST.get("name", "").strip() or "NAME", complete)
     except Rejected as error:
-        refused = error
+        rejection = error
     fields = checked.fields if checked else _fields(cluster, complete, name)[0]
     form = ConnectorForm(fields, complete, request.POST, is_new=not name)
     if request.POST.get("step") == "check":
@@ -158,8 +158,8 @@ def _validated_form(
     form.is_valid()
     for problem in problems:
         form.add_error("extra", problem)
-    if refused and not (refused.field == "name" and "name" in form.errors):
-        form.refuse(refused)
+    if rejection and not (rejection.field == "name" and "name" in form.errors):
+        form.reject(rejection)
     for f in checked.fields if checked else ():
         for text in f.errors:
             form.add_config_error(f.name, text)
@@ -171,7 +171,7 @@ def _fields(cluster: str, config: dict[str, str], name: str) -> tuple[list[servi
     try:
         return services.connector_fields(cluster, config, name), ""
     except Rejected as error:
-        return [], refusal_text(error)
+        return [], rejection_text(error)
 
 
 @operator_required
@@ -286,7 +286,7 @@ def _confirm(
         try:
             service(form.cleaned_data)
         except Rejected as error:
-            form.refuse(error)  # type: ignore[attr-defined]
+            form.reject(error)  # type: ignore[attr-defined]
         else:
             flash(request, message)
             return HttpResponseRedirect(reverse("connect")) if type_name else _to_connector(cluster, name)

@@ -15,7 +15,7 @@ from console.history_charts import page_charts
 from console.panels import lazy
 from console.texts import counted
 from console.views.shell import flash, not_found, operator_required, redirect_to, rejected, render_page, viewer_required
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.dead_letters import ResendTarget
 from controlplane.selectors import dead_letters as selectors
 from controlplane.selectors.dead_letters import DeadLetterTopic
@@ -49,9 +49,9 @@ def dead_letters(request: HttpRequest, name: str) -> HttpResponse:
                 request.user, name, form.query(of.dead_topic), request.GET.get("resume", "")
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         except PermissionDenied as error:
-            context["may_not"] = refusal_text(error)
+            context["may_not"] = rejection_text(error)
     status = 403 if "may_not" in context else 400 if form.errors else 200
     return render_page(request, "console/dead_letters.html", context, nav="topics", status=status)
 
@@ -130,7 +130,7 @@ def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpRe
     try:
         letter = services.record_to_resend(request.user, name, partition, offset)
     except PermissionDenied as error:
-        return render_page(request, "console/denied.html", {"reason": refusal_text(error)}, nav="topics", status=403)
+        return render_page(request, "console/denied.html", {"reason": rejection_text(error)}, nav="topics", status=403)
     except Rejected as error:
         return rejected(request, error, _list_url(name), nav="topics")
     if of is None or letter is None:
@@ -185,10 +185,10 @@ def _form(
             result = act()
         except PermissionDenied as error:
             return render_page(
-                request, "console/denied.html", {"reason": refusal_text(error)}, nav="topics", status=403
+                request, "console/denied.html", {"reason": rejection_text(error)}, nav="topics", status=403
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             if result is None:
                 return _no_topic(request, name)

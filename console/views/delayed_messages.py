@@ -22,7 +22,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.delayed_messages import HistogramBar
 from controlplane.selectors import delayed_messages as selectors
 from controlplane.selectors.delayed_messages import PendingRow
@@ -50,9 +50,9 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
         try:
             listed = services.look_up(request.user, name, key=form.requested_key(), **form.requested())
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         except PermissionDenied as error:
-            context["denied_key"] = refusal_text(error)
+            context["denied_key"] = rejection_text(error)
         else:
             if listed is not None:
                 context |= {"list": listed, "rows": [(r, _record_url(listed.front_topic, r)) for r in listed.rows]}
@@ -83,7 +83,7 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
             return HttpResponseRedirect(back)
         found = services.preview_cancel(request.user, name, partition, offset)
     except PermissionDenied as error:
-        return render_page(request, "console/denied.html", {"reason": refusal_text(error)}, nav="topics", status=403)
+        return render_page(request, "console/denied.html", {"reason": rejection_text(error)}, nav="topics", status=403)
     except Rejected as error:
         return rejected(request, error, back, nav="topics")
     if found is None:

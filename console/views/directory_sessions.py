@@ -19,20 +19,20 @@ from django.utils.translation import gettext
 
 from console.session_renewal import RENEW_AT
 from console.views import shell
-from controlplane.domain.external_login import REFUSALS, LoginRefusal, LoginRefused, LoginSource
+from controlplane.domain.external_login import REFUSALS, LoginRejected, LoginRejection, LoginSource
 from controlplane.services import external_logins
 
 RETRY_SECONDS = 60
 """Pause after a renewal that could not reach the directory. The session continues until its end."""
 STATUS = {
-    LoginRefusal.UNREACHABLE: 503,
-    LoginRefusal.BAD_ANSWER: 502,
-    LoginRefusal.BAD_DIRECTORY: 502,
-    LoginRefusal.ATTRIBUTE_MISSING: 502,
-    LoginRefusal.INVALID_TOKEN: 502,
-    LoginRefusal.CLAIM_MISSING: 502,
-    LoginRefusal.TOO_MANY_GROUPS: 502,
-    LoginRefusal.WRONG_STATE: 400,
+    LoginRejection.UNREACHABLE: 503,
+    LoginRejection.BAD_ANSWER: 502,
+    LoginRejection.BAD_DIRECTORY: 502,
+    LoginRejection.ATTRIBUTE_MISSING: 502,
+    LoginRejection.INVALID_TOKEN: 502,
+    LoginRejection.CLAIM_MISSING: 502,
+    LoginRejection.TOO_MANY_GROUPS: 502,
+    LoginRejection.WRONG_STATE: 400,
 }
 """HTTP status by rejection. Rejections that are not listed have 403."""
 
@@ -56,15 +56,15 @@ def end_session(request: HttpRequest, following: str, reason: str) -> HttpRespon
     return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': following, 'ended': '1'})}")
 
 
-def refused_page(request: HttpRequest, refusal: LoginRefused, source: LoginSource) -> HttpResponse:
+def rejected_page(request: HttpRequest, rejection: LoginRejected, source: LoginSource) -> HttpResponse:
     """The page of a rejected login, with the groups that would permit it."""
-    if refusal.user:
+    if rejection.user:
         address = request.META.get("REMOTE_ADDR", "")
-        external_logins.record_failure(refusal.user, source, address, str(refusal))
-    reason = gettext(REFUSALS[refusal.refusal]).format(**refusal.values)
+        external_logins.record_failure(rejection.user, source, address, str(rejection))
+    reason = gettext(REFUSALS[rejection.rejection]).format(**rejection.values)
     context = {"theme": shell.theme(request), "reason": reason}
-    status = STATUS.get(refusal.refusal, 403)
-    return shell.add_security_headers(render(request, "console/login_refused.html", context, status=status))
+    status = STATUS.get(rejection.rejection, 403)
+    return shell.add_security_headers(render(request, "console/login_rejected.html", context, status=status))
 
 
 def local_address(request: HttpRequest, address: str) -> str:

@@ -63,7 +63,7 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
         try:
             outcome = services.delete_group(group_id, actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,

@@ -42,7 +42,7 @@ def query(request: HttpRequest) -> HttpResponse:
         try:
             result = services.query_lake(form.cleaned_data["sql"], actor=actor(request))
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
     status = 400 if form.is_bound and (form.errors or (result and result.error)) else 200
     body = {"sql": str(form["sql"].value() or "SELECT 1")}
     context = {"form": form, "result": result, "body": body}

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
 from console.texts import counted
-from console.views.shell import actor, flash, not_found, redirect_to, refusal, render_page, viewer_required
+from console.views.shell import actor, flash, not_found, redirect_to, rejection, render_page, viewer_required
 from controlplane.selectors.leader_elections import ElectionPreview, election_preview
 from controlplane.services import Rejected
 from controlplane.services import leader_elections as services
@@ -36,7 +36,7 @@ def preferred(request: HttpRequest) -> HttpResponse:
         return not_found(request, what, "topics", nav="topics")
     form = ElectionForm(request.POST or None)
     if request.method == "POST":
-        if reason := refusal(request):
+        if reason := rejection(request):
             return render_page(request, "console/denied.html", {"reason": reason}, nav=nav, status=403)
         if form.is_valid():
             try:
@@ -44,7 +44,7 @@ def preferred(request: HttpRequest) -> HttpResponse:
                     topic, partition, actor=actor(request), comment=form.cleaned_data["comment"]
                 )
             except Rejected as error:
-                form.refuse(error)
+                form.reject(error)
             else:
                 flash(request, _message(result))
                 return redirect_to("change", result.change_id)

@@ -98,7 +98,7 @@ def move(request: HttpRequest, broker_id: int, topic: str, index: int) -> HttpRe
             broker_id, topic, index, v["directory"], actor=actor(request), comment=v["comment"]
         )
     except Rejected as error:
-        form.refuse(error)
+        form.reject(error)
         return _form(request, form, context)
     if outcome == ACCEPTED:
         flash(

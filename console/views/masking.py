@@ -23,7 +23,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.masking import MaskTarget
 from controlplane.selectors import masking
 from controlplane.services import Rejected
@@ -70,10 +70,10 @@ def create(request: HttpRequest) -> HttpResponse:
             services.create_rule(actor=actor(request), **values)
         except PermissionDenied as error:
             return render_page(
-                request, "console/denied.html", {"reason": refusal_text(error)}, nav="messages", status=403
+                request, "console/denied.html", {"reason": rejection_text(error)}, nav="messages", status=403
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Masking rule for {topics} created.").format(topics=values["topics"]))
             return redirect_to("masking")

@@ -16,7 +16,7 @@ from console.message_forms import DEFAULTS, FILTER_FIELDS, MessagesForm
 from console.record_links import edit_url, record_url
 from console.texts import counted
 from console.views.shell import render_page, viewer_required
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX
@@ -89,9 +89,9 @@ def read_topic(request: HttpRequest) -> HttpResponse:
         try:
             context |= _read_records(request, query, form.formats())
         except PermissionDenied as error:
-            return _page(request, form, {**context, "may_not": refusal_text(error)}, status=403)
+            return _page(request, form, {**context, "may_not": rejection_text(error)}, status=403)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
     return _page(request, form, context, status=400 if form.errors else 200)
 
 
@@ -132,9 +132,9 @@ def download(request: HttpRequest) -> HttpResponse:
             function = download_by_key if by_index else download_records
             read = function(request.user, whole, request.GET.get("resume", ""), form.formats())
         except PermissionDenied as error:
-            return _page(request, form, {"may_not": refusal_text(error)}, status=403)
+            return _page(request, form, {"may_not": rejection_text(error)}, status=403)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             lines = (message_line(query.topic, row) + "\n" for row in read.rows)
             response = HttpResponse("".join(lines), content_type="application/x-ndjson")

@@ -15,7 +15,7 @@ from console.forms import MoveForm
 from console.panels import lazy
 from console.texts import counted, gettext_lazy
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.roles import RoleResource
 from controlplane.domain.scope import (
     DrainScope,
@@ -138,7 +138,7 @@ def _import_plan(request: HttpRequest, context: dict[str, object]) -> HttpRespon
             else _("The JSON must be an object with partitions.")
         )
     except Rejected as error:
-        reason = refusal_text(error)
+        reason = rejection_text(error)
     context |= {
         "kind": "plan",
         "plan": request.POST.get("plan", ""),
@@ -235,7 +235,7 @@ def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None
         return _render_review(request, context, scope, form)
     except Rejected as error:
         return render_page(
-            request, "console/move_review.html", {**context, "error": refusal_text(error)}, nav="moves", status=400
+            request, "console/move_review.html", {**context, "error": rejection_text(error)}, nav="moves", status=400
         )
 
 
@@ -312,7 +312,7 @@ def _submit(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
         else:
             flash(request, _("Move {id} planned. Nothing moves until you start it.").format(id=move.pk))
     except Rejected as error:
-        form.refuse(error)
+        form.reject(error)
         return _review(request, context, form)
     return redirect_to("move", move.pk)
 

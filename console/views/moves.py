@@ -223,7 +223,7 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
             bounds = bounds_of({} if cap is None else {"cap": cap}) if v["adaptive"] else None
             services.throttle_move(row.id, cap, adaptive=bounds, actor=actor(request), comment=v["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             rate = _("none") if cap is None else _("{cap}/s per broker").format(cap=size_text(cap))
             rate = _("adaptive, up to {rate}").format(rate=rate) if bounds else rate
@@ -271,7 +271,7 @@ def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
         try:
             schedules.schedule_move(row.id, form.window(), actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             message = (
                 _("Maintenance window of move {id} set.")
@@ -324,7 +324,7 @@ def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str
                 shown_hash=v["shown_hash"],
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,
@@ -376,7 +376,7 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
         try:
             end_drain(service, row.id, actor=actor(request), comment=v["comment"], uncordon=v.get("uncordon", False))
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, message.format(row.id))
             return redirect_to("move", row.id)

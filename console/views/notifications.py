@@ -22,7 +22,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.notification import ChannelKind, DeliveryState
 from controlplane.selectors import notifications
 from controlplane.services import Rejected
@@ -79,7 +79,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except PermissionDenied as error:
             return _permission_denied_page(request, error)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Channel {name} created. Send a test notification to verify it.").format(name=row.name))
             return redirect_to("notification", row.pk)
@@ -107,7 +107,7 @@ def edit(request: HttpRequest, channel_id: int) -> HttpResponse:
         except PermissionDenied as error:
             return _permission_denied_page(request, error)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Channel {name} changed.").format(name=form.cleaned_data["name"]))
             return redirect_to("notification", channel_id)
@@ -167,7 +167,7 @@ def _missing(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 
 def _permission_denied_page(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
-    return render_page(request, "console/denied.html", {"reason": refusal_text(error)}, nav="alerts", status=403)
+    return render_page(request, "console/denied.html", {"reason": rejection_text(error)}, nav="alerts", status=403)
 
 
 def _status(form: forms.BaseForm) -> int:

@@ -43,7 +43,7 @@ def new(request: HttpRequest) -> HttpResponse:
         try:
             made = services.preview(group_id, form.spec(), actor=actor(request))
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             return redirect_to("offset-reset", made.pk)
     context = {"group_id": group_id, "g": groups.group_detail(group_id), "form": form}
@@ -83,7 +83,7 @@ def _apply(request: HttpRequest, reset_id: int) -> HttpResponse:
                 reset_id, actor=actor(request), comment=v["comment"], wait_minutes=v["wait_minutes"] or 0
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             if row.state == "applied":
                 flash(request, _("Offsets of group {group_id} reset and read back.").format(group_id=row.group_id))
@@ -126,7 +126,7 @@ def remove_member(request: HttpRequest) -> HttpResponse:
                 group_id, member_id, actor=actor(request), comment=form.cleaned_data["comment"]
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,

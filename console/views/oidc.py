@@ -17,8 +17,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from console.views import shell
-from console.views.directory_sessions import end_session, limit_session, local_address, postpone, refused_page
-from controlplane.domain.external_login import LoginRefusal, LoginRefused, LoginSource
+from console.views.directory_sessions import end_session, limit_session, local_address, postpone, rejected_page
+from controlplane.domain.external_login import LoginRejected, LoginRejection, LoginSource
 from controlplane.services import external_logins, oidc
 
 BACKEND = "controlplane.services.login_backends.OidcUsers"
@@ -43,8 +43,8 @@ def start(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(away)
     try:
         return provider_redirect(request, following, silent=False)
-    except LoginRefused as refusal:
-        return refused_page(request, refusal, LoginSource.OIDC)
+    except LoginRejected as rejection:
+        return rejected_page(request, rejection, LoginSource.OIDC)
 
 
 @never_cache
@@ -56,7 +56,7 @@ def callback(request: HttpRequest) -> HttpResponse:
     started = dict(request.session.get(STARTED) or {})
     known = started.pop(state, None)
     if known is None:
-        return refused_page(request, LoginRefused(LoginRefusal.WRONG_STATE), LoginSource.OIDC)
+        return rejected_page(request, LoginRejected(LoginRejection.WRONG_STATE), LoginSource.OIDC)
     request.session[STARTED] = started
     following, silent = local_address(request, known["next"]), bool(known["silent"])
     if silent and request.GET.get("error") in oidc.LOGIN_REQUIRED:
@@ -64,14 +64,14 @@ def callback(request: HttpRequest) -> HttpResponse:
     try:
         found = oidc.user_of_callback(request)
         user = external_logins.user_of(found)
-    except LoginRefused as refusal:
-        if silent and refusal.refusal == LoginRefusal.UNREACHABLE:
+    except LoginRejected as rejection:
+        if silent and rejection.rejection == LoginRejection.UNREACHABLE:
             postpone(request)
             return HttpResponseRedirect(following)
         if request.user.is_authenticated:
-            external_logins.record_logout(request.user.get_username(), reason=str(refusal))
+            external_logins.record_logout(request.user.get_username(), reason=str(rejection))
             logout(request)
-        return refused_page(request, refusal, LoginSource.OIDC)
+        return rejected_page(request, rejection, LoginSource.OIDC)
     finally:
         oidc.forget_state(request, state)
     if not (request.user.is_authenticated and request.user.pk == user.pk):
@@ -82,7 +82,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 
 def provider_redirect(request: HttpRequest, following: str, *, silent: bool) -> HttpResponse:
-    """The redirect to the provider. `silent`: without a page of the provider. Raises LoginRefused."""
+    """The redirect to the provider. `silent`: without a page of the provider. Raises LoginRejected."""
     _require_enabled()
     state = get_random_string(STATE_CHARS)
     started: dict[str, object] = dict(request.session.get(STARTED) or {})

@@ -98,6 +98,6 @@ def permission_page(request: HttpRequest) -> HttpResponse:
                     **list_options(request, "resource_name"),
                 )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/permissions.html", context, nav="permissions", status=status)

@@ -51,7 +51,7 @@ def start(request: HttpRequest) -> HttpResponse:
                 form.cleaned_data["topics"], actor=actor(request), comment=form.cleaned_data["comment"]
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Archive {id} requested. Spark takes up to two minutes to start.").format(id=job.pk))
             return redirect_to("job", job.pk)

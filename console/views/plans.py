@@ -108,7 +108,7 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
             else:
                 services.drop_plan(row.id, actor=actor(request), comment=comment)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             message = _("Plan {id} approved.") if verb == "approve" else _("Plan {id} archived.")
             flash(request, message.format(id=row.id))
@@ -154,7 +154,7 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
             elif v["start"] and not move.overrides:
                 move_services.start_move(move.pk, actor=actor(request), comment=v["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Move {id} created from plan {id_2}.").format(id=move.pk, id_2=row.id))
             return redirect_to("move", move.pk)

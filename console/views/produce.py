@@ -14,7 +14,7 @@ from console.forms import INPUT_FORMATS, FormData, FormOptions, WeirForm, commen
 from console.record_edits import EditedCopy, edited_copy
 from console.texts import gettext_lazy
 from console.views.shell import not_found, operator_required, render_page
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.produce import (
     COPY_RECORDS_MAX,
     COUNT_MAX,
@@ -204,10 +204,10 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
             new = form.record()
             result = services.produce_record(request.user, name, new, count=v["count"], comment=v["comment"])
         except PermissionDenied as error:
-            context["may_not"] = refusal_text(error)
+            context["may_not"] = rejection_text(error)
             return render_page(request, "console/produce.html", context, nav="topics", status=403)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             return _show_after_redirect(request, result)
     else:
@@ -226,7 +226,7 @@ def _record_to_edit(request: HttpRequest, name: str) -> EditedCopy:
     try:
         rows = read_records(request.user, query).rows
     except (PermissionDenied, Rejected) as error:
-        return EditedCopy({}, [refusal_text(error)])
+        return EditedCopy({}, [rejection_text(error)])
     if not rows or rows[0].offset != offset:
         gone = _("Partition {partition} has no record at offset {offset}, or it could not be read.")
         return EditedCopy({}, [gone.format(partition=partition, offset=offset)])
@@ -240,9 +240,9 @@ def _schemas(form: ProduceForm) -> list[tuple[RecordPart, SchemaHelp]]:
         try:
             found.append((part, schema_help(form.topic, part, form.choice(part))))
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
     if not form.schema_parts():
-        form.refuse(Rejected(_("Choose the format “JSON, encoded with a schema” first."), "value_format"))
+        form.reject(Rejected(_("Choose the format “JSON, encoded with a schema” first."), "value_format"))
     return found
 
 
@@ -271,10 +271,10 @@ def copy(request: HttpRequest, name: str) -> HttpResponse:
                 return _show_after_redirect(request, services.copy_records(request.user, *place, **v))
             context["preview"] = services.preview_copy(request.user, *place, topic=v["topic"])
         except PermissionDenied as error:
-            context["may_not"] = refusal_text(error)
+            context["may_not"] = rejection_text(error)
             return render_page(request, "console/record_copy.html", context, nav="topics", status=403)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
     elif request.method != "POST":
         context["result"] = _result(request)
     status = 400 if form.is_bound and form.errors else 200

@@ -58,7 +58,7 @@ def new(request: HttpRequest) -> HttpResponse:
                 kind, target, arguments, actor=actor(request), comment=v["comment"], shown_hash=v["shown_hash"]
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Approval request {id} created. Another operator must approve it.").format(id=row.pk))
             return redirect_to("proposal", row.pk)
@@ -105,7 +105,7 @@ def _decide(request: HttpRequest, proposal_id: int) -> HttpResponse:
                 proposal_id, actor=actor(request), comment=comment
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,

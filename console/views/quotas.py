@@ -55,7 +55,7 @@ def create(request: HttpRequest) -> HttpResponse:
                 form.entity(), form.limits(), actor=actor(request), comment=form.cleaned_data["comment"]
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Quota set."))
             return redirect_to("quota", row.pk)
@@ -77,7 +77,7 @@ def edit(request: HttpRequest, quota_id: int) -> HttpResponse:
                 row.entity, form.limits(), actor=actor(request), comment=form.cleaned_data["comment"]
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,

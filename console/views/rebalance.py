@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from console.texts import counted, gettext_lazy
 from console.views.shell import render_page, viewer_required
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.services import Rejected
 from controlplane.services import rebalance as rebalancing
 from controlplane.services.rebalance import GOALS, TOLERANCE_DEFAULT, Load
@@ -59,7 +59,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
         p = rebalancing.proposed(selected or None, _number(tolerance), CHANGES_SHOWN_MAX)
     except Rejected as error:
         return render_page(
-            request, "console/rebalance.html", {**context, "error": refusal_text(error)}, nav="brokers", status=400
+            request, "console/rebalance.html", {**context, "error": rejection_text(error)}, nav="brokers", status=400
         )
     query = urlencode(
         [

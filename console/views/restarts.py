@@ -51,7 +51,7 @@ def new(request: HttpRequest) -> HttpResponse:
         try:
             made = services.start_restart(chosen, actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Rolling restart {id} started.").format(id=made.pk))
             return redirect_to("restart", made.pk)

@@ -23,7 +23,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.access import AclPattern
 from controlplane.domain.roles import NAME_CHARS_MAX, Access, AccessRole, RoleResource
 from controlplane.selectors import role_bindings as selectors
@@ -111,7 +111,7 @@ def binding_list(request: HttpRequest) -> HttpResponse:
         try:
             check = authorization.check_access(**form.cleaned_data)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             context |= {"check": check, "reason": REASONS[AccessReason(check.reason)]}
     context["page"] = selectors.binding_list(query=query, **list_options(request, "-id"))
@@ -130,10 +130,10 @@ def create(request: HttpRequest) -> HttpResponse:
             services.create_binding(actor=actor(request), **values)
         except PermissionDenied as error:
             return render_page(
-                request, "console/denied.html", {"reason": refusal_text(error)}, nav="permissions", status=403
+                request, "console/denied.html", {"reason": rejection_text(error)}, nav="permissions", status=403
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("{holder} has the role {role} now.").format(holder=holder, role=values["role"]))
             return redirect_to("role-bindings")

@@ -84,7 +84,7 @@ def create(request: HttpRequest) -> HttpResponse:
         try:
             services.create_route(given["name"], form.definition(), actor=actor(request), comment=given["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Route {name} created.").format(name=given["name"]))
             return redirect_to("route", given["name"])
@@ -119,7 +119,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         try:
             services.change_route(name, form.definition(), actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Route {name} changed.").format(name=name))
             return redirect_to("route", name)

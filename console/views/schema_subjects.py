@@ -104,7 +104,7 @@ def register(request: HttpRequest) -> HttpResponse:
                 )
                 return _to_subject(made.subject)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/schema_register.html", context, nav=NAV, status=status)
 
@@ -122,7 +122,7 @@ def delete(request: HttpRequest) -> HttpResponse:
             else:
                 services.delete_version(name, number, actor=actor(request), comment=comment)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Deleted in the registry. The schemas stay readable by their IDs."))
             return HttpResponseRedirect(reverse("schema-subjects"))

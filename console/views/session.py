@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from console.session_renewal import RENEW_AT
 from console.views import oidc, shell
-from console.views.directory_sessions import end_session, limit_session, local_address, postpone, refused_page
-from controlplane.domain.external_login import LoginRefused, LoginSource
+from console.views.directory_sessions import end_session, limit_session, local_address, postpone, rejected_page
+from controlplane.domain.external_login import LoginRejected, LoginSource
 from controlplane.domain.text import duration_text
 from controlplane.services import directory, logins
 
@@ -45,8 +45,8 @@ class SignIn(LoginView):
             return response
         try:
             response = super().post(request, *args, **kwargs)  # type: ignore[arg-type]
-        except LoginRefused as refusal:
-            return refused_page(request, refusal, LoginSource.LDAP)
+        except LoginRejected as rejection:
+            return rejected_page(request, rejection, LoginSource.LDAP)
         if not request.user.is_authenticated:
             logins.count_failed_login(name, address)
         elif request.session.get(BACKEND_SESSION_KEY) == LDAP_BACKEND:
@@ -98,7 +98,7 @@ def renew(request: HttpRequest) -> HttpResponse:
                 else oidc.provider_redirect(request, following, silent=True)
             )
         ended = directory.refresh_user(request.user)
-    except LoginRefused:
+    except LoginRejected:
         postpone(request)
         return HttpResponseRedirect(following)
     if ended:

@@ -53,7 +53,7 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
         try:
             outcome = services.delete_share_group(group_id, actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             done = "deleted" if outcome == "confirmed" else outcome_label(outcome)
             flash(request, _("Share group {group_id}: {done}.").format(group_id=group_id, done=done))

@@ -28,7 +28,7 @@ from console.access_rules import may_be_seen
 from console.address_access import DENIED
 from console.panels import RequestedPanels, known_position, lazy
 from console.texts import gettext_lazy
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_selectors
@@ -153,7 +153,7 @@ def operator_required(view: View[P]) -> View[P]:
                 raise PermissionDenied(reason)
             return view(request, *args, **kwargs)
         except PermissionDenied as error:
-            return render_page(request, "console/denied.html", {"reason": refusal_text(error)}, status=403)
+            return render_page(request, "console/denied.html", {"reason": rejection_text(error)}, status=403)
 
     return guarded  # type: ignore[return-value]
 
@@ -163,7 +163,7 @@ def hidden(request: HttpRequest) -> str:
     return address_access.hidden(request.resolver_match, request.POST.dict(), request.GET.dict())
 
 
-def refusal(request: HttpRequest) -> str:
+def rejection(request: HttpRequest) -> str:
     """Return the reason why the user may not change the resource of this page, or the cluster; empty if the user may."""
     return lacking_role(request) or (READ_ONLY if settings.WEIR.read_only else "")
 
@@ -176,7 +176,7 @@ def lacking_role(request: HttpRequest) -> str:
 def require_role(request: HttpRequest, resource: RoleResource, names: Collection[str]) -> None:
     """Raises PermissionDenied with the names that the user may not change. A view calls it when its form knows the resources, before any change.
     Without names the role for the whole cluster is needed."""
-    if reason := authorization.refusal_of(request.user, Access.OPERATE, resource, names):
+    if reason := authorization.rejection_of(request.user, Access.OPERATE, resource, names):
         raise PermissionDenied(reason)
 
 
@@ -191,7 +191,7 @@ def render_page(
     """A page in its frame, or the panels that the request asks for. A page carries the feed position from before the view read its rows, so the
     socket sends all later changes."""
     run, seq = request.META.get(FEED_POSITION) or live_selectors.latest()
-    panels, now, reason, seen = RequestedPanels(request), lazy(shared_overview), refusal(request), current()
+    panels, now, reason, seen = RequestedPanels(request), lazy(shared_overview), rejection(request), current()
     frame = {
         "frame": "console/frame.html" if panels.whole else "console/panels.html",
         "panels": panels,
@@ -242,8 +242,8 @@ def not_found(request: HttpRequest, what: str, back: str, nav: str = "") -> Http
 
 def rejected(request: HttpRequest, error: Rejected, back: str, nav: str = "") -> HttpResponse:
     """A 409 page for a rejected operation without a form. Only a POST is recorded in the audit log."""
-    context = {"reason": refusal_text(error), "back": back, "recorded": request.method == "POST"}
-    return render_page(request, "console/refused.html", context, nav=nav, status=409)
+    context = {"reason": rejection_text(error), "back": back, "recorded": request.method == "POST"}
+    return render_page(request, "console/rejected.html", context, nav=nav, status=409)
 
 
 def flash(request: HttpRequest, message: str, undo: str = "") -> None:

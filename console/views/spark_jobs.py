@@ -59,7 +59,7 @@ def start(request: HttpRequest, kind: str) -> HttpResponse:
                 comment=form.cleaned_data["comment"],
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Job {name} created. Spark takes up to two minutes to start.").format(name=job.name))
             return redirect_to("spark-job", job.pk)
@@ -99,7 +99,7 @@ def schedule(request: HttpRequest, job_id: int) -> HttpResponse:
                 job_id, form.cleaned_data["schedule"], actor=actor(request), comment=form.cleaned_data["comment"]
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Schedule of job {name} changed.").format(name=row.name))
             return redirect_to("spark-job", job_id)

@@ -15,7 +15,7 @@ from console.history_charts import time_of
 from console.texts import gettext_lazy
 from console.time_links import BEFORE, input_text
 from console.views.shell import page_number, render_page, viewer_required
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.cluster_difference import DifferenceKind
 from controlplane.selectors import cluster_history as selectors
 from controlplane.selectors import past_states
@@ -80,9 +80,9 @@ def time_travel(request: HttpRequest) -> HttpResponse:
         if kept.spans:
             found = _content(choice, page_number(request))
     except selectors.UnknownTime as error:
-        problem, near = refusal_text(error), error
+        problem, near = rejection_text(error), error
     except Rejected as error:
-        problem = refusal_text(error)
+        problem = rejection_text(error)
     context = {
         "kept": kept,
         "choice": choice,

@@ -57,7 +57,7 @@ def create(request: HttpRequest) -> HttpResponse:
                 comment=values["comment"],
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             context = {"token": api_tokens.token_shape(row), "text": text}
             return render_page(request, "console/token_created.html", context, nav="tokens")

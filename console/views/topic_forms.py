@@ -24,7 +24,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import refusal_text
+from console.vocabulary import rejection_text
 from controlplane.domain.config_units import parse_value
 from controlplane.domain.text import size_text
 from controlplane.monitoring import change_marks
@@ -53,7 +53,7 @@ def create(request: HttpRequest) -> HttpResponse:
                 comment=v["comment"],
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Topic {name} requested. The controller assigns its replicas now.").format(name=v["name"]))
             return redirect_to("topic", v["name"])
@@ -116,7 +116,11 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
             )
         except Rejected as error:
             return render_page(
-                request, "console/topic_alter.html", {**context, "error": refusal_text(error)}, nav="topics", status=409
+                request,
+                "console/topic_alter.html",
+                {**context, "error": rejection_text(error)},
+                nav="topics",
+                status=409,
             )
         except (ValueError, AttributeError):
             context["error"] = _("The form has no reviewed change. Enter it again.")
@@ -235,7 +239,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
                 confirm_name=form.cleaned_data["confirm_name"],
             )
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("Topic {name} is deleting.").format(name=name))
             return redirect_to("topics")
@@ -289,7 +293,7 @@ def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> Http
         try:
             recovery.recover_replica(name, index, broker_id, actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(
                 request,

@@ -60,7 +60,7 @@ def create(request: HttpRequest) -> HttpResponse:
         try:
             generated = services.create_user(actor=actor(request), **values)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             return _password_response(request, values["name"], generated, "created")
     body = {"name": "NAME", "mechanisms": list(MECHANISMS)}
@@ -85,7 +85,7 @@ def change_password(request: HttpRequest, name: str) -> HttpResponse:
         try:
             generated = services.change_password(name, actor=actor(request), **form.cleaned_data)
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             return _password_response(request, name, generated, "changed")
     return render_page(
@@ -107,7 +107,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         try:
             services.delete_user(name, actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
-            form.refuse(error)
+            form.reject(error)
         else:
             flash(request, _("User {name} deleted.").format(name=name))
             return redirect_to("users")

@@ -30,8 +30,8 @@ class ApiTokenAuthentication(BaseAuthentication):
             raise AuthenticationFailed("The API token is unknown or was revoked.")
         if api_tokens.expired(row):
             raise AuthenticationFailed("The API token expired; create another one.")
-        if refusal := external_logins.token_refusal(row.user):
-            raise AuthenticationFailed(refusal)
+        if rejection := external_logins.token_rejection(row.user):
+            raise AuthenticationFailed(rejection)
         return limited(row.user, TokenScope(row.scope)), row
 
     def authenticate_header(self, request: Request) -> str:

@@ -48,7 +48,7 @@ API_ORDER = ListOrder(
     default="-requests_per_s",
 )
 REFUSAL = serializers.shape(selectors.RefusalRow)
-REFUSAL_ORDER = ListOrder(unique=("reason",), others=("total", "per_s"), default="-per_s")
+REJECTION_ORDER = ListOrder(unique=("reason",), others=("total", "per_s"), default="-per_s")
 CONFIGS = page_shape(configs.BrokerConfigPage)
 LOG_DIRS = page_shape(log_dirs.BrokerLogDirs)
 LOG_DIR_MOVE = serializers.shape(log_dir_services.LogDirMovePreview)
@@ -117,11 +117,11 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         return self.computed(selectors.broker_requests(broker_id))
 
     @extend_schema(responses=REFUSAL(many=True))
-    @action(detail=True, serializer_class=REFUSAL, filterset_class=None, list_order=REFUSAL_ORDER)
+    @action(detail=True, serializer_class=REFUSAL, filterset_class=None, list_order=REJECTION_ORDER)
     def refusals(self, request: Request, broker_id: int) -> Response:
         """The requests and connections that this broker rejected or throttled, by reason, as the cluster monitor stored them. `clients` has them by client."""
         self.get_object()
-        return self.computed(selectors.broker_refusals(broker_id))
+        return self.computed(selectors.broker_rejections(broker_id))
 
     @action(detail=True, serializer_class=RESTART)
     def restart(self, request: Request, broker_id: int) -> Response:

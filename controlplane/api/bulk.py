@@ -170,7 +170,7 @@ class BulkView(InputMixin):
         if self.resource is None:
             return
         names = self.names_of(items, keys)
-        if reason := authorization.refusal_of(self.request.user, Access.OPERATE, self.resource, names):
+        if reason := authorization.rejection_of(self.request.user, Access.OPERATE, self.resource, names):
             raise PermissionDenied(reason)
 
     def names_of(self, items: Sequence[BulkItem], keys: Sequence[str]) -> Collection[str]:

@@ -37,7 +37,7 @@ class IsOperatorOrReadOnly(BasePermission):
             return True
         match = request.resolver_match
         rule = access_rules.RULES.get(f"{request.method} {match.url_name}") if match else access_rules.CLUSTER
-        self.message = authorization.refusal(user, rule, lambda: _request_arguments(request))
+        self.message = authorization.rejection(user, rule, lambda: _request_arguments(request))
         return not self.message
 
 

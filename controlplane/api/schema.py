@@ -79,7 +79,7 @@ class WeirSchema(AutoSchema):
         return found
 
 
-def refuse_unknown_fields(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+def reject_unknown_fields(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Hook of drf-spectacular: `controlplane.api.strict` rejects unknown fields in the body of a request."""
     schemas = result["components"]["schemas"]
     for path in result["paths"].values():

@@ -69,7 +69,7 @@ class InputMixin(APIView):
             if isinstance(number, int) and number > INTEGER_MAX:
                 raise Http404(f"There is no object with the number {number}.")
         if request.method not in SAFE_METHODS:
-            self._refuse_query(request)
+            self._reject_query(request)
             # DRF looks the handler up after this method.
             name = str(request.method).lower()
             setattr(self, name, self.guarded(request, getattr(self, name, self.http_method_not_allowed)))
@@ -94,7 +94,7 @@ class InputMixin(APIView):
         is_change = request.method not in SAFE_METHODS
         rule = access_rules.RULES.get(change) if is_change else access_rules.VIEWS.get(str(match.url_name))
         given = RequestNames(match.kwargs, request.data if isinstance(request.data, Mapping) else {}, {})
-        if reason := authorization.view_refusal(seen, rule, lambda: given):
+        if reason := authorization.view_rejection(seen, rule, lambda: given):
             raise PermissionDenied(reason)
 
     def guarded(self, request: Request, handler: Callable[..., Response]) -> Callable[..., Response]:
@@ -113,12 +113,12 @@ class InputMixin(APIView):
         to be undone."""
         if response.status_code < HTTPStatus.BAD_REQUEST and not self.query_is_checked:
             try:
-                self._refuse_query(request)
-            except InvalidInput as refused:
-                response = self.handle_exception(refused)
+                self._reject_query(request)
+            except InvalidInput as rejection:
+                response = self.handle_exception(rejection)
         return super().finalize_response(request, response, *args, **kwargs)
 
-    def _refuse_query(self, request: Request) -> None:
+    def _reject_query(self, request: Request) -> None:
         errors = unknown_parameters(request.query_params, COMMON_PARAMETERS)
         if errors:
             raise InvalidInput(errors)

@@ -69,7 +69,7 @@ class ShareLetters:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedClientSample:
+class RejectedClientSample:
     """Rejected requests of one client for one reason since the start of the broker. `principal`: empty for a client that is not authenticated. `denial`:
     (operation, resource type, resource name) of the last operation without authorization, or empty strings."""
 
@@ -128,7 +128,7 @@ class BrokerSample:
     """Request metrics by Kafka's name of the API, for APIs with requests; requested with `replicas`. Empty: not reported."""
     refusals: Mapping[str, int] = field(default_factory=dict)
     """Rejected requests since the start of the broker, by reason (`brokerd.cluster.refusal_reasons`); requested with `replicas`."""
-    refused_clients: tuple[RefusedClientSample, ...] = ()
+    refused_clients: tuple[RejectedClientSample, ...] = ()
     """At most 100 clients, those with the latest rejections; requested with `replicas`."""
     failed_logins: tuple[FailedLoginSample, ...] = ()
     """The latest failed logins of these clients, at most five each; requested with `replicas`."""
@@ -254,7 +254,7 @@ class _Directories:
     traffic: dict[Key, TrafficCounters] | None = None
     requests: dict[str, ApiSample] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
-    refused_clients: tuple[RefusedClientSample, ...] = ()
+    refused_clients: tuple[RejectedClientSample, ...] = ()
     failed_logins: tuple[FailedLoginSample, ...] = ()
 
 
@@ -295,7 +295,7 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
         },
         refusals={r.reason: r.count for r in answer.refusals if not r.host},
         refused_clients=tuple(
-            RefusedClientSample(
+            RejectedClientSample(
                 r.principal,
                 r.host,
                 r.client_id,

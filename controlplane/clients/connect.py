@@ -63,11 +63,11 @@ class ConnectUnknown(ConnectUnavailable):
     """The worker does not have this connector, task or operation."""
 
 
-class ConnectRefused(ConnectUnavailable):
+class ConnectRejected(ConnectUnavailable):
     """The worker does not carry out the request. The text is the worker's."""
 
 
-class _ConnectRedirectsRefused(HTTPRedirectHandler):
+class _ConnectRedirectsRejected(HTTPRedirectHandler):
     def redirect_request(self, *_: object, **__: object) -> None:
         return None
 
@@ -96,7 +96,7 @@ class ConnectClient:
         self.secret_configs: dict[str, frozenset[str]] = {}
         """Configs of the type PASSWORD of each plugin class that was read."""
         self._clock = clock
-        self._opener = build_opener(_ConnectRedirectsRefused)
+        self._opener = build_opener(_ConnectRedirectsRejected)
 
     def request(self, method: str, path: str, what: str, body: object = None) -> object:
         """The body of a response, None if it is empty. `what`: the object in errors. Raises ConnectUnavailable."""
@@ -155,9 +155,9 @@ class ConnectClient:
             rejected = sentence(
                 "Connect cluster {cluster} rejected the request ({status}).", cluster=self.name, status=error.code
             )
-            return ConnectRefused(message or rejected)
+            return ConnectRejected(message or rejected)
         if error.code == HTTPStatus.UNAUTHORIZED:
-            return ConnectRefused(
+            return ConnectRejected(
                 sentence(
                     "Worker {worker} of Connect cluster {cluster} rejected user and password (401).",
                     worker=worker.label,

@@ -27,5 +27,5 @@ def connected_clients(connection: KafkaConnection) -> ConnectedClients:
     """Return the connected clients of one broker, and its rejections by client. Raises NoAnswer."""
     body = m.DescribeLogDirsRequest(topics=[], clients=True, refusals=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
-    refused = [r for r in answer.refusals if r.host]
-    return ConnectedClients(answer.clients, answer.client_count, refused, answer.failed_logins)
+    rejected = [r for r in answer.refusals if r.host]
+    return ConnectedClients(answer.clients, answer.client_count, rejected, answer.failed_logins)

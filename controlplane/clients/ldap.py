@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from controlplane.domain.external_login import ExternalUser, LoginRefusal, LoginRefused, LoginSource
+from controlplane.domain.external_login import ExternalUser, LoginRejected, LoginRejection, LoginSource
 
 if TYPE_CHECKING:
     from ldap3 import Connection, Server
@@ -38,7 +38,7 @@ class LdapEntry(TypedDict):
 
 
 def authenticate(name: str, password: str) -> ExternalUser | None:
-    """The user with this name and password; None: there is no such user, or the password is wrong. Raises LoginRefused if the directory does not answer."""
+    """The user with this name and password; None: there is no such user, or the password is wrong. Raises LoginRejected if the directory does not answer."""
     if not name or not password:
         return None
     with _searching() as search:
@@ -49,7 +49,7 @@ def authenticate(name: str, password: str) -> ExternalUser | None:
 
 
 def find_user(name: str) -> ExternalUser | None:
-    """The user with this name, without a password: to renew a session. None: there is none any more. Raises LoginRefused."""
+    """The user with this name, without a password: to renew a session. None: there is none any more. Raises LoginRejected."""
     with _searching() as search:
         entry = _entry(search, name)
         return None if entry is None else _user(search, entry)
@@ -87,7 +87,7 @@ def _connect(dn: str, password: str) -> Connection:
 
 @contextmanager
 def _searching() -> Iterator[Connection]:
-    """A connection of the account that searches. Errors of ldap3 become LoginRefused."""
+    """A connection of the account that searches. Errors of ldap3 become LoginRejected."""
     from ldap3.core.exceptions import LDAPCommunicationError, LDAPException
 
     weir = settings.WEIR
@@ -98,7 +98,7 @@ def _searching() -> Iterator[Connection]:
             raise _bad_answer(f"bind of WEIR_LDAP_BIND_DN: {connection.result['description']}")
         yield connection
     except (LDAPCommunicationError, OSError) as error:
-        raise LoginRefused(LoginRefusal.UNREACHABLE, provider=weir.ldap_url, cause=_cause(error)) from error
+        raise LoginRejected(LoginRejection.UNREACHABLE, provider=weir.ldap_url, cause=_cause(error)) from error
     except LDAPException as error:
         raise _bad_answer(_cause(error)) from error
     finally:
@@ -112,8 +112,8 @@ def _bind_succeeds(dn: str, password: str) -> bool:
         if connection.bind():
             return True
         if connection.result["result"] != INVALID_CREDENTIALS:
-            raise LoginRefused(
-                LoginRefusal.REFUSED_BY_PROVIDER,
+            raise LoginRejected(
+                LoginRejection.REFUSED_BY_PROVIDER,
                 provider=settings.WEIR.ldap_url,
                 cause=connection.result["message"] or connection.result["description"],
             )
@@ -139,7 +139,7 @@ def _user(search: Connection, entry: LdapEntry) -> ExternalUser:
     weir = settings.WEIR
     name = _text(entry, weir.ldap_user_attribute)
     if not name:
-        raise LoginRefused(LoginRefusal.ATTRIBUTE_MISSING, dn=entry["dn"], attribute=weir.ldap_user_attribute)
+        raise LoginRejected(LoginRejection.ATTRIBUTE_MISSING, dn=entry["dn"], attribute=weir.ldap_user_attribute)
     query = weir.ldap_group_filter.replace("{dn}", escape_filter_chars(entry["dn"]))
     query = query.replace("{user}", escape_filter_chars(name))
     groups = _entries(search, weir.ldap_group_base, query, ["cn"], GROUPS_MAX + 1)
@@ -177,5 +177,5 @@ def _cause(error: Exception) -> str:
     return (str(error) or type(error).__name__)[:200]
 
 
-def _bad_answer(cause: str) -> LoginRefused:
-    return LoginRefused(LoginRefusal.BAD_DIRECTORY, provider=settings.WEIR.ldap_url, cause=cause)
+def _bad_answer(cause: str) -> LoginRejected:
+    return LoginRejected(LoginRejection.BAD_DIRECTORY, provider=settings.WEIR.ldap_url, cause=cause)

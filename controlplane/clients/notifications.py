@@ -49,7 +49,7 @@ class Receiver:
     recipients: Sequence[str] = ()
 
 
-class _RedirectsRefused(HTTPRedirectHandler):
+class _RedirectsRejected(HTTPRedirectHandler):
     """A redirect is an error. The body and its signature are for the receiver that an administrator entered. An answer of that receiver must not choose
     another one: it could send the body to any host, or the worker to an address inside its network (server-side request forgery)."""
 
@@ -59,7 +59,7 @@ class _RedirectsRefused(HTTPRedirectHandler):
 
 def _opener() -> OpenerDirector:
     """Proxies of the environment (https_proxy) apply. Only http and https: urllib would also open file: and ftp: addresses."""
-    return build_opener(_RedirectsRefused)
+    return build_opener(_RedirectsRejected)
 
 
 def send(receiver: Receiver, message: Message) -> SendResult:

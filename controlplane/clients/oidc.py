@@ -19,8 +19,8 @@ from django.http import HttpRequest, HttpResponse
 
 from controlplane.domain.external_login import (
     ExternalUser,
-    LoginRefusal,
-    LoginRefused,
+    LoginRejected,
+    LoginRejection,
     LoginSource,
     claim,
     group_names,
@@ -61,7 +61,7 @@ def is_configured() -> bool:
 
 
 def redirect_to_provider(request: HttpRequest, callback: str, state: str, *, silent: bool) -> HttpResponse:
-    """The redirect to the provider's login page. `silent`: without any page of the provider (`prompt=none`). Raises LoginRefused."""
+    """The redirect to the provider's login page. `silent`: without any page of the provider (`prompt=none`). Raises LoginRejected."""
     from authlib.integrations.base_client import OAuthError
     from requests import RequestException
 
@@ -80,7 +80,7 @@ def forget_state(request: HttpRequest, state: str) -> None:
 
 
 def user_of_callback(request: HttpRequest) -> ExternalUser:
-    """The authenticated user of the provider's redirect. Raises LoginRefused."""
+    """The authenticated user of the provider's redirect. Raises LoginRejected."""
     from authlib.integrations.base_client import MismatchingStateError, OAuthError
     from joserfc.errors import JoseError
     from requests import RequestException
@@ -95,18 +95,20 @@ def user_of_callback(request: HttpRequest) -> ExternalUser:
         token = provider.authorize_access_token(request, claims_options=options, leeway=LEEWAY_SECONDS)
         claims = dict(token.get("userinfo") or {})
         if not claims:
-            raise LoginRefused(LoginRefusal.INVALID_TOKEN, provider=issuer, cause="there is no ID token")
+            raise LoginRejected(LoginRejection.INVALID_TOKEN, provider=issuer, cause="there is no ID token")
         return _user(claims, lambda: dict(provider.userinfo(token=token)))
     except MismatchingStateError as error:
-        raise LoginRefused(LoginRefusal.WRONG_STATE) from error
+        raise LoginRejected(LoginRejection.WRONG_STATE) from error
     except OAuthError as error:
         cause = error.description or error.error or "no reason"
-        raise LoginRefused(LoginRefusal.REFUSED_BY_PROVIDER, provider=issuer, cause=str(cause)[:200]) from error
+        raise LoginRejected(LoginRejection.REFUSED_BY_PROVIDER, provider=issuer, cause=str(cause)[:200]) from error
     except RequestException as error:
         raise _provider_error(error) from error
     except JoseError as error:
         cause = error.description or error.error
-        raise LoginRefused(LoginRefusal.INVALID_TOKEN, provider=issuer, cause=str(cause).rstrip(".")[:200]) from error
+        raise LoginRejected(
+            LoginRejection.INVALID_TOKEN, provider=issuer, cause=str(cause).rstrip(".")[:200]
+        ) from error
     except (RuntimeError, ValueError, KeyError) as error:
         raise _bad_answer(error) from error
 
@@ -118,8 +120,10 @@ def _user(claims: dict[str, Any], read_userinfo: Any) -> ExternalUser:
     if any(claim(claims, name) is None for name in names) and "userinfo_endpoint" in _provider().server_metadata:
         more = read_userinfo()
         if more.get("sub") != claims["sub"]:
-            raise LoginRefused(
-                LoginRefusal.INVALID_TOKEN, provider=weir.oidc_issuer, cause="sub differs between ID token and userinfo"
+            raise LoginRejected(
+                LoginRejection.INVALID_TOKEN,
+                provider=weir.oidc_issuer,
+                cause="sub differs between ID token and userinfo",
             )
         claims = {**more, **claims}
     name = claim(claims, weir.oidc_username_claim)
@@ -127,7 +131,7 @@ def _user(claims: dict[str, Any], read_userinfo: Any) -> ExternalUser:
         raise _missing(claims, weir.oidc_username_claim, "")
     groups = claim(claims, weir.oidc_groups_claim)
     if groups is None and weir.oidc_groups_claim in (claims.get("_claim_names") or {}):
-        raise LoginRefused(LoginRefusal.TOO_MANY_GROUPS, user=name, claim=weir.oidc_groups_claim)
+        raise LoginRejected(LoginRejection.TOO_MANY_GROUPS, user=name, claim=weir.oidc_groups_claim)
     if groups is None:
         raise _missing(claims, weir.oidc_groups_claim, name)
     email = claims.get("email")
@@ -141,11 +145,11 @@ def _user(claims: dict[str, Any], read_userinfo: Any) -> ExternalUser:
     )
 
 
-def _missing(claims: dict[str, object], name: str, user: str) -> LoginRefused:
-    return LoginRefused(LoginRefusal.CLAIM_MISSING, user=user, claim=name, sent=name_list(sorted(claims)))
+def _missing(claims: dict[str, object], name: str, user: str) -> LoginRejected:
+    return LoginRejected(LoginRejection.CLAIM_MISSING, user=user, claim=name, sent=name_list(sorted(claims)))
 
 
-def _provider_error(error: RequestException) -> LoginRefused:
+def _provider_error(error: RequestException) -> LoginRejected:
     """Return the rejection for a failed request to the provider: no answer or a 5xx, or else an invalid answer (a wrong path, no JSON)."""
     from requests import ConnectionError as NoConnection
     from requests import Timeout
@@ -159,11 +163,11 @@ def _provider_error(error: RequestException) -> LoginRefused:
         cause = f"HTTP status {status}"
     else:
         return _bad_answer(error)
-    return LoginRefused(LoginRefusal.UNREACHABLE, provider=settings.WEIR.oidc_issuer, cause=cause)
+    return LoginRejected(LoginRejection.UNREACHABLE, provider=settings.WEIR.oidc_issuer, cause=cause)
 
 
-def _bad_answer(error: Exception) -> LoginRefused:
-    return LoginRefused(LoginRefusal.BAD_ANSWER, provider=settings.WEIR.oidc_issuer, cause=str(error)[:200])
+def _bad_answer(error: Exception) -> LoginRejected:
+    return LoginRejected(LoginRejection.BAD_ANSWER, provider=settings.WEIR.oidc_issuer, cause=str(error)[:200])
 
 
 # -- the client of Authlib ------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from controlplane.domain.record_expression import (
     TOO_LARGE,
     batch_of,
     reason_of,
-    refusal,
+    rejection,
     size_of,
 )
 from weir_common.phrases import sentence
@@ -129,7 +129,7 @@ class ExpressionProcess:
             raise
         if error:
             self.close()
-            raise refusal(str(error), self._expression)
+            raise rejection(str(error), self._expression)
 
     def _restart(self) -> None:
         self.close()

@@ -139,7 +139,7 @@ class Core:
         plan = ReconcilePass(self.image, self.registrations, self.leaving, self.offline)
         if not self.image.cluster_id:
             if self.desired.database_cluster_id != "":
-                return self._refuse_new_cluster()
+                return self._reject_new_cluster()
             plan.add(ClusterCreated(self.cluster_id))
             readable = min((r.metadata_levels[1] for r in self.registrations.values()), default=LEVEL_MAX)
             if (level := min(LEVEL_MAX, readable)) > LEVEL_MIN:
@@ -167,7 +167,7 @@ class Core:
         self._dirty = self.in_flight = append is not None
         return plan.effects if append is None else [*plan.effects, append]
 
-    def _refuse_new_cluster(self) -> list[Effect]:
+    def _reject_new_cluster(self) -> list[Effect]:
         """Refuse to create a new cluster while the database belongs to a cluster: ZooKeeper has lost its data, and a new cluster id would not match the disks
         of the brokers."""
         self._dirty = False

@@ -419,10 +419,10 @@ class DatabaseThread:
             return
         match report.subject:
             case Subject(SubjectKind.MOVE, move_id, topic, int(partition)) if move_id.isdigit():
-                move_worker.order_refused(int(move_id), topic, partition, report.text)
+                move_worker.order_rejected(int(move_id), topic, partition, report.text)
             case Subject(SubjectKind.RECOVERY, reset_id):
-                recovery.mark_reset_refused(
+                recovery.mark_reset_rejected(
                     UUID(reset_id), sentence("The controller rejected the request: {reason}.", reason=report.text)
                 )
             case Subject(SubjectKind.TOPIC, topic=name):
-                topic_results.mark_refused(name, report.text, self._epoch)
+                topic_results.mark_rejected(name, report.text, self._epoch)

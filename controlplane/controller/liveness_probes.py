@@ -106,7 +106,7 @@ class Probes:
         error = probe.sock.connect_ex(address)
         self._epoll.register(probe.sock.fileno(), select.EPOLLOUT | select.EPOLLIN | select.EPOLLRDHUP)
         if error == ECONNREFUSED:
-            self._on_refused(probe, now)
+            self._on_rejected(probe, now)
 
     def _on_socket_event(self, probe: Probe, now: Now) -> None:
         assert probe.sock is not None
@@ -127,12 +127,12 @@ class Probes:
             self.liveness.connected(broker_id)
             self._epoll.modify(probe.sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
         elif connect_errno == ECONNREFUSED:
-            self._on_refused(probe, now)
+            self._on_rejected(probe, now)
         else:
             probe.close()
             self.liveness.unreachable(broker_id, now)
 
-    def _on_refused(self, probe: Probe, now: Now) -> None:
+    def _on_rejected(self, probe: Probe, now: Now) -> None:
         probe.close()
         registration = probe.registration
         if self.liveness.refused(registration.broker_id, now):

@@ -249,8 +249,8 @@ def _elect_in_topic(
         if elected is not None:
             before[str(index)], after[str(index)] = state.leader, elected.leader
             plan.put(tp, elected)
-    refused = not after and any(e != ErrorCode.ELECTION_NOT_NEEDED for _, e in verdicts)
-    if after or refused:
+    rejected = not after and any(e != ErrorCode.ELECTION_NOT_NEEDED for _, e in verdicts)
+    if after or rejected:
         kind = "unclean" if unclean else "preferred"
         errors = {str(i): int(e) for i, e in verdicts if e}
         plan.made.append(
@@ -262,7 +262,7 @@ def _elect_in_topic(
                 before or None,
                 after or None,
                 f"Kafka error codes by partition: {errors}" if errors else "",
-                refused,
+                rejected,
             )
         )
     return ElectionResult(item.name, partitions=tuple(verdicts))

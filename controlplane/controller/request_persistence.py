@@ -104,12 +104,12 @@ def _reassignments(
     request: ForwardedRequest, items: Sequence[NewReassignment], image: Image
 ) -> list[DesiredRead | DesiredFailed]:
     rid = request.request_id
-    refused: list[DesiredRead | DesiredFailed] = []
+    rejected: list[DesiredRead | DesiredFailed] = []
     before = _handled_rows(request)
     if before is None:
         rows, refusals = reassignments.reassign(items, image, actor=request_validation.principal_of(request))
         _remember(request, [str(r.pk) for r in rows])
-        refused = [DesiredFailed(rid, code, text, (name,)) for name, (code, text) in refusals.items()]
+        rejected = [DesiredFailed(rid, code, text, (name,)) for name, (code, text) in refusals.items()]
     else:
         rows = list(MovePartition.objects.filter(pk__in=[int(pk) for pk in before]))
     desired = {(r.topic_id, r.partition) for r in rows}
@@ -123,7 +123,7 @@ def _reassignments(
         and (state := topic.partitions.get(item.partition)) is not None
         and state.target == item.replicas
     ]
-    return [DesiredRead(assignments=(*(desired_assignment(r, rid) for r in rows), *same)), *refused]
+    return [DesiredRead(assignments=(*(desired_assignment(r, rid) for r in rows), *same)), *rejected]
 
 
 def _topics(request: ForwardedRequest, items: Sequence[TopicItem]) -> list[Topic]:

@@ -130,7 +130,7 @@ RULES = (
     AlertRule(AlertKind.DEAD_LETTERS_GROWING, Severity.DEGRADED, cases.dead_letters_growing,
          "Topic {topic} has about {letters} new dead letters in ten minutes.",
          "The page of dead letters shows their causes. Correct the consumers, then send the dead letters again."),
-    AlertRule(AlertKind.CLIENT_REFUSED, Severity.DEGRADED, cases.clients_refused,
+    AlertRule(AlertKind.CLIENT_REFUSED, Severity.DEGRADED, cases.clients_rejected,
          "Requests of {who} are rejected {rate} since {since}: {why}{operation} ({client}).",
          "{advice} Stop a client that should not connect. The page Clients lists its rejected requests and failed logins."),
     AlertRule(AlertKind.CONNECTOR_FAILED, Severity.DEGRADED, cases.connectors_failed,

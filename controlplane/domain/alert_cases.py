@@ -16,7 +16,7 @@ from controlplane.domain.alert_types import (
     DiskForecastFacts,
     Facts,
     FailedLoginFacts,
-    RefusedClientFacts,
+    RejectedClientFacts,
     Severity,
 )
 from controlplane.domain.connect import ConnectorFailure
@@ -314,7 +314,7 @@ def dead_letters_missing(facts: Facts) -> list[Case]:
 ANONYMOUS = "User:ANONYMOUS"
 
 
-def refused_who(principal: str, host: str) -> str:
+def rejected_who(principal: str, host: str) -> str:
     """The name of a rejected client: its principal, or its address if it is not authenticated."""
     return principal if principal not in ("", ANONYMOUS) else host
 
@@ -326,7 +326,7 @@ WHO_CHARS_MAX = 250
 """Maximum number of characters of a principal in the subject of an alert: a certificate may have a longer name."""
 
 
-def refused_subject(client: str, reason: str) -> str:
+def rejected_subject(client: str, reason: str) -> str:
     return f"{client[:WHO_CHARS_MAX]} ({reason.replace('_', ' ')})"
 
 
@@ -341,14 +341,14 @@ def _login(x: FailedLoginFacts) -> Phrase:
     return Phrase(P.LOGIN if x.user else P.LOGIN_WITHOUT_USER, values)
 
 
-def _refused_why(f: RefusedClientFacts) -> Phrase:
+def _rejected_why(f: RejectedClientFacts) -> Phrase:
     if not f.logins:
         return Phrase(REFUSED[f.reason])
     shown = [_login(x) for x in f.logins[:LOGINS_MAX]]
     return Phrase(P.LOGINS_FAIL, {"logins": names_of(shown, len(f.logins))})
 
 
-def _refused_advice(f: RefusedClientFacts) -> Phrase:
+def _rejected_advice(f: RejectedClientFacts) -> Phrase:
     """For failed logins: that for the most frequent one with a known reason."""
     if f.reason is RefusalReason.UNAUTHORIZED:
         return Phrase(P.CHECK_PERMISSION)
@@ -356,16 +356,16 @@ def _refused_advice(f: RefusedClientFacts) -> Phrase:
     return Phrase(next(known, P.CORRECT_CLIENT))
 
 
-def clients_refused(facts: Facts) -> list[Case]:
+def clients_rejected(facts: Facts) -> list[Case]:
     return [
         Case(
-            refused_subject(f.client, f.reason),
+            rejected_subject(f.client, f.reason),
             {
                 "who": f.client,
                 "rate": Phrase(P.PER_MINUTE, {"count": leading_digit(f.per_min)}),
                 "since": Phrase(P.SINCE, {"time": f"{f.since:%H:%M}", "day": f"{f.since:%Y-%m-%d}"}),
-                "why": _refused_why(f),
-                "advice": _refused_advice(f),
+                "why": _rejected_why(f),
+                "advice": _rejected_advice(f),
                 "operation": Phrase(
                     P.OPERATION,
                     {

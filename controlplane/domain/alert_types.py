@@ -202,7 +202,7 @@ class FailedLoginFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedClientFacts:
+class RejectedClientFacts:
     """A client that brokers reject continuously, for one reason. `client`: its principal, or its address if it is not authenticated. `per_min`:
     rejected requests per minute. `since`: of the first rejection, in UTC. `logins`: its failed logins, the most frequent first. The other fields: one of its
     connections, and an operation without authorization, or ""."""
@@ -271,7 +271,7 @@ class Facts:
     archives: tuple[tuple[int, str], ...] = ()
     messages: tuple[TopicMessageFacts, ...] = ()
     letters_missing: tuple[MissingLetterFacts, ...] = ()
-    refused: tuple[RefusedClientFacts, ...] = ()
+    refused: tuple[RejectedClientFacts, ...] = ()
     connect: tuple[ConnectFacts, ...] = ()
     thresholds: AlertThresholds = field(default_factory=AlertThresholds)
 

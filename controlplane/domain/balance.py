@@ -225,9 +225,9 @@ def _spread_racks(work: BalanceState, current: Sequence[Goal]) -> Obstacle | Non
             of = [work.rack(b) for b in replicas]
             if of[place] is None or of.count(of[place]) < 2 or not racks - set(of):
                 continue
-            refused = _change_rack(work, i, place, racks - set(of), current)
-            if refused is not None:
-                stays[refused] += 1
+            rejected = _change_rack(work, i, place, racks - set(of), current)
+            if rejected is not None:
+                stays[rejected] += 1
     order = list(Obstacle)
     return min(stays, key=lambda r: (-stays[r], order.index(r))) if stays else None
 
@@ -239,17 +239,17 @@ def _change_rack(
     if not work.movable(i):
         return Obstacle.PARTITIONS_FIXED
     old = work.placed[i][place]
-    refused: list[Obstacle] = []
+    rejected: list[Obstacle] = []
     fit = [b for b in work.open if work.rack(b) in racks]
     for new in sorted(fit, key=lambda b: (work.load[Goal.REPLICAS][b], b)):
         if earlier_goals and not (old in work.open and _keeps(work, earlier_goals, i, old, new, leads=place == 0)):
-            refused.append(Obstacle.EARLIER_GOAL)
-        elif reason := work.refusal(i, old, new):
-            refused.append(reason)
+            rejected.append(Obstacle.EARLIER_GOAL)
+        elif reason := work.rejection(i, old, new):
+            rejected.append(reason)
         else:
             work.replace(i, old, new)
             return None
-    return max(refused, key=refused.count)
+    return max(rejected, key=rejected.count)
 
 
 # -- results -----------------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class _Search:
         return [x for x in listed if (taker in placed[x[1]]) == (self.goal in LED)]
 
     # -- one change ------------------------------------------------------------------------------------------------------
-    def refusal(self, a: int, b: int, change: Exchange, net: float) -> Obstacle | None:
+    def rejection(self, a: int, b: int, change: Exchange, net: float) -> Obstacle | None:
         """Return why the change, whose weight `net` reduces the measure, is not permitted."""
         state, of = self.state, self.state.load[self.goal]
         for i, old, new in ((change.out, a, b), (change.back, b, a)):
@@ -92,8 +92,8 @@ class _Search:
             if self.goal in LED:
                 if not state.may_lead(i, new):
                     return Obstacle.NOT_IN_SYNC
-            elif refused := state.refusal(i, old, new):
-                return refused
+            elif rejected := state.rejection(i, old, new):
+                return rejected
         for goal in self.earlier_goals:
             flow = self._flow(goal, change.out, a) - (
                 self._flow(goal, change.back, b) if change.back is not None else 0
@@ -137,10 +137,10 @@ class _Search:
         for weight, i in _nearest(found, half, MOVES_TRIED_MAX):
             self.steps += 1
             if self.reduction(a, b, weight):
-                refused = self.refusal(a, b, Exchange(i), weight)
-                if refused is None:
+                rejected = self.rejection(a, b, Exchange(i), weight)
+                if rejected is None:
                     return Exchange(i)
-                self.refused[refused] += 1
+                self.refused[rejected] += 1
         return None
 
     def swap(self, a: int, b: int) -> Exchange | None:
@@ -160,11 +160,11 @@ class _Search:
                 rank = (reduced, -weight - other)
                 if not reduced or (best is not None and rank <= best[:2]):
                     continue
-                refused = self.refusal(a, b, Exchange(i, j), weight - other)
-                if refused is None:
+                rejected = self.rejection(a, b, Exchange(i, j), weight - other)
+                if rejected is None:
                     best = (*rank, Exchange(i, j))
                 else:
-                    self.refused[refused] += 1
+                    self.refused[rejected] += 1
         return best[2] if best else None
 
     def pairs(self) -> Iterator[tuple[int, int]]:

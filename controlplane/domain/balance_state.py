@@ -96,7 +96,7 @@ class BalanceState:
         v = self.views[i]
         return not v.reassigning and bool(v.isr) and v.leader is not None
 
-    def refusal(self, i: int, old: int, new: int) -> Obstacle | None:
+    def rejection(self, i: int, old: int, new: int) -> Obstacle | None:
         """The hard rule that forbids that the replica of partition `i` on `old` moves to `new`, which has none of the partition yet."""
         replicas, size = self.placed[i], self.views[i].size_bytes or 0
         rest = [b for b in replicas if b != old]
@@ -111,7 +111,7 @@ class BalanceState:
         return None
 
     def may_replace(self, i: int, old: int, new: int) -> bool:
-        return new not in self.placed[i] and self.refusal(i, old, new) is None
+        return new not in self.placed[i] and self.rejection(i, old, new) is None
 
     def may_lead(self, i: int, new: int) -> bool:
         """Only an in-sync replica may become first, because the preferred leader must be able to lead. A new replica will be in sync."""

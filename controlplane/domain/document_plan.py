@@ -104,9 +104,9 @@ def difference(
     problems: list[DocumentProblem] = []
     steps: list[DocumentStep] = []
     for resource in document.resources:
-        refused = [*_refusals(document, resource, present, take_over), *check(resource, present)]
-        problems += dict.fromkeys(refused)
-        steps += [] if refused else _step(document, resource, present, take_over)
+        rejected = [*_refusals(document, resource, present, take_over), *check(resource, present)]
+        problems += dict.fromkeys(rejected)
+        steps += [] if rejected else _step(document, resource, present, take_over)
     if prune and not document.owner:
         problems.append(DocumentProblem("owner", DocumentFault.REQUIRED, "Without an owner no resource can be pruned."))
     elif prune:
@@ -218,9 +218,9 @@ def _refusals(
         if (followed := present.protected.get(resource.key)) is not None:
             yield refused("name", f"{resource.key} follows topic {followed}; configure {followed} instead.")
         elif before is not None:
-            yield from _topic_refusals(resource, before, desired, refused)
+            yield from _topic_rejections(resource, before, desired, refused)
     elif resource.kind is ResourceKind.USER:
-        yield from _user_refusals(resource, before, desired, refused)
+        yield from _user_rejections(resource, before, desired, refused)
     elif resource.kind is ResourceKind.BROKER_CONFIG and before is None:
         yield refused("broker", f"Broker {resource.key} does not exist.")
     elif resource.kind is ResourceKind.ROUTE and before is not None:
@@ -229,7 +229,7 @@ def _refusals(
                 yield refused(field, f"It is {before.get(field)!r} and never changes; create a route of another name.")
 
 
-def _user_refusals(
+def _user_rejections(
     resource: DocumentResource, before: Mapping[str, Any] | None, desired: Mapping[str, Any], refused: Any
 ) -> Iterator[DocumentProblem]:
     """A document contains no password, so it can neither create a user nor add a mechanism."""
@@ -248,7 +248,7 @@ def _user_refusals(
         )
 
 
-def _topic_refusals(
+def _topic_rejections(
     resource: DocumentResource, before: Mapping[str, Any], desired: Mapping[str, Any], refused: Any
 ) -> Iterator[DocumentProblem]:
     count, replicas = desired["partitions"], desired["replication_factor"]

@@ -28,7 +28,7 @@ class LoginSource(StrEnum):
     LDAP = "ldap"
 
 
-class LoginRefusal(StrEnum):
+class LoginRejection(StrEnum):
     UNREACHABLE = "unreachable"
     BAD_ANSWER = "bad_answer"
     BAD_DIRECTORY = "bad_directory"
@@ -44,42 +44,42 @@ class LoginRefusal(StrEnum):
     DISABLED = "disabled"
 
 
-REFUSALS: dict[LoginRefusal, str] = {
-    LoginRefusal.UNREACHABLE: "The login provider {provider} cannot be reached: {cause}. Try again when it is available. An administrator can log in "
+REFUSALS: dict[LoginRejection, str] = {
+    LoginRejection.UNREACHABLE: "The login provider {provider} cannot be reached: {cause}. Try again when it is available. An administrator can log in "
     "with an emergency account.",
-    LoginRefusal.BAD_ANSWER: "The login provider {provider} sent an answer that cannot be used: {cause}. An administrator must compare the OpenID Connect "
+    LoginRejection.BAD_ANSWER: "The login provider {provider} sent an answer that cannot be used: {cause}. An administrator must compare the OpenID Connect "
     "settings of Weir with those of the provider.",
-    LoginRefusal.BAD_DIRECTORY: "The directory {provider} sent an answer that cannot be used: {cause}. An administrator must compare the LDAP settings of "
+    LoginRejection.BAD_DIRECTORY: "The directory {provider} sent an answer that cannot be used: {cause}. An administrator must compare the LDAP settings of "
     "Weir with those of the directory.",
-    LoginRefusal.ATTRIBUTE_MISSING: "The entry {dn} of the directory has no attribute {attribute}, or Weir may not read it. WEIR_LDAP_USER_ATTRIBUTE can name "
+    LoginRejection.ATTRIBUTE_MISSING: "The entry {dn} of the directory has no attribute {attribute}, or Weir may not read it. WEIR_LDAP_USER_ATTRIBUTE can name "
     "another one.",
-    LoginRefusal.REFUSED_BY_PROVIDER: "The login provider {provider} rejected the login: {cause}.",
-    LoginRefusal.WRONG_STATE: "This login was not started in this browser, or was started more than an hour ago. Start again.",
-    LoginRefusal.INVALID_TOKEN: "The ID token of the login provider {provider} is not valid: {cause}. Start again. If it happens again, an "
+    LoginRejection.REFUSED_BY_PROVIDER: "The login provider {provider} rejected the login: {cause}.",
+    LoginRejection.WRONG_STATE: "This login was not started in this browser, or was started more than an hour ago. Start again.",
+    LoginRejection.INVALID_TOKEN: "The ID token of the login provider {provider} is not valid: {cause}. Start again. If it happens again, an "
     "administrator must compare the clocks, WEIR_OIDC_ISSUER and WEIR_OIDC_CLIENT_ID with those of the provider.",
-    LoginRefusal.CLAIM_MISSING: "The login provider sent no claim {claim}, or an empty one. Claims that it sent: {sent}. An administrator of the provider must add "
+    LoginRejection.CLAIM_MISSING: "The login provider sent no claim {claim}, or an empty one. Claims that it sent: {sent}. An administrator of the provider must add "
     "the claim to the ID token for this client, or WEIR_OIDC_USERNAME_CLAIM and WEIR_OIDC_GROUPS_CLAIM must name other claims.",
-    LoginRefusal.TOO_MANY_GROUPS: "The login provider did not send the groups of {user}, because there are too many for its token. An administrator of the "
+    LoginRejection.TOO_MANY_GROUPS: "The login provider did not send the groups of {user}, because there are too many for its token. An administrator of the "
     "provider must limit the claim {claim} to the groups that are assigned to this client.",
-    LoginRefusal.NO_GROUP: "{user} is in no group that may log in. One of these groups is needed: {needed}. Groups of {user}: {groups}. An "
+    LoginRejection.NO_GROUP: "{user} is in no group that may log in. One of these groups is needed: {needed}. Groups of {user}: {groups}. An "
     "administrator of the directory can add the user to a group.",
-    LoginRefusal.INVALID_NAME: "{user} cannot be the name of a user: letters, digits and @ . + - _ are allowed, 150 at most. "
+    LoginRejection.INVALID_NAME: "{user} cannot be the name of a user: letters, digits and @ . + - _ are allowed, 150 at most. "
     "WEIR_OIDC_USERNAME_CLAIM can name another claim.",
-    LoginRefusal.NAME_TAKEN: "Another user named {user} exists and is not linked to this account. An administrator can link a local user without administrator "
+    LoginRejection.NAME_TAKEN: "Another user named {user} exists and is not linked to this account. An administrator can link a local user without administrator "
     "rights to it with WEIR_LOGIN_LINK_USERS, once.",
-    LoginRefusal.DISABLED: "{user} was disabled in Weir. An administrator can enable the user with manage.py disable_user --enable.",
+    LoginRejection.DISABLED: "{user} was disabled in Weir. An administrator can enable the user with manage.py disable_user --enable.",
 }
 """Sentences with the names of values in braces. The console translates them."""
 
 
-class LoginRefused(Exception):
+class LoginRejected(Exception):
     """`values`: of the placeholders of the sentence, as texts. `user`: the name of the user, if the directory has confirmed it."""
 
-    def __init__(self, refusal: LoginRefusal, *, user: str = "", **values: str) -> None:
-        self.refusal = refusal
+    def __init__(self, rejection: LoginRejection, *, user: str = "", **values: str) -> None:
+        self.rejection = rejection
         self.user = user
         self.values = {"user": user, **values}
-        super().__init__(REFUSALS[refusal].format(**self.values))
+        super().__init__(REFUSALS[rejection].format(**self.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +115,15 @@ class ExternalUser:
 
 
 def rights_of(user: ExternalUser, rules: GroupRules) -> Rights:
-    """Return the flags and Django groups that the user's groups give. Raises LoginRefused for a user in no configured group."""
+    """Return the flags and Django groups that the user's groups give. Raises LoginRejected for a user in no configured group."""
     mapped = frozenset(rules.groups[g] for g in user.groups if g in rules.groups)
     is_admin = not user.groups.isdisjoint(rules.admins)
     is_operator = is_admin or not user.groups.isdisjoint(rules.operators)
     may_view = EVERYONE in rules.viewers or not user.groups.isdisjoint(rules.viewers)
     if not (mapped or is_operator or may_view):
         needed = sorted({*rules.viewers, *rules.groups, *rules.operators, *rules.admins})
-        raise LoginRefused(
-            LoginRefusal.NO_GROUP, user=user.name, needed=name_list(needed), groups=name_list(sorted(user.groups))
+        raise LoginRejected(
+            LoginRejection.NO_GROUP, user=user.name, needed=name_list(needed), groups=name_list(sorted(user.groups))
         )
     return Rights(mapped, is_operator, is_admin)
 

@@ -107,7 +107,7 @@ EQUAL_SO_FAR = (
 )
 UNKNOWN_ADDRESS = "The address of broker {broker} is unknown."
 NO_ANSWER = "Broker {broker} does not answer: {error}"
-REFUSES = "Broker {broker} rejects the request: {error}"
+REJECTS = "Broker {broker} rejects the request: {error}"
 LOW_HIGH_WATERMARK = "Broker {broker} has a high watermark below the leader's."
 COMPACTED_EQUAL = (
     "Compacted topic: the log end offsets of {count} replica are equal; their bytes may differ.",

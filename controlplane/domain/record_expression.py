@@ -112,7 +112,7 @@ def variables_of(partition: int, record: Record, renderer: RecordRenderer) -> tu
     return key, value, headers, partition, record.offset, record.timestamp
 
 
-def refusal(text: str, expression: str) -> Rejected:
+def rejection(text: str, expression: str) -> Rejected:
     """The error of a compilation as a rejection with the line and column."""
     places = [(int(line), int(column), what) for line, column, what in _PLACE.findall(text)]
     if not places:

@@ -26,7 +26,7 @@ from controlplane.models import Broker, ObservedPartition, ObservedReplica, Obse
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.group_metrics import GroupMetrics
 from controlplane.monitoring.projection import MetadataProjection
-from controlplane.monitoring.refusal_metrics import RefusalMetrics, RefusedClients
+from controlplane.monitoring.rejection_metrics import RejectedClients, RejectionMetrics
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from controlplane.monitoring.request_metrics import RequestStatistics
 from controlplane.monitoring.share_group_lag import ShareGroupLags
@@ -95,8 +95,8 @@ class MetricsCache:
         self.remote = RemoteSizeCache()
         self.traffic = TrafficCache()
         self.requests = RequestStatistics()
-        self.refusals = RefusalMetrics()
-        self.refused_clients = RefusedClients()
+        self.refusals = RejectionMetrics()
+        self.refused_clients = RejectedClients()
         self.directories: dict[int, dict[str, object]] = {}
         """The log directories as the broker reports them, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}

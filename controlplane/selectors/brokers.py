@@ -100,7 +100,7 @@ class ApiRow:
     errors: list[ErrorRate]
 
 
-REFUSAL_REASONS: tuple[str, ...] = tuple(RefusalReason)
+REJECTION_REASONS: tuple[str, ...] = tuple(RefusalReason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +397,7 @@ def broker_requests(broker_id: int) -> list[ApiRow]:
     return sorted((api_row(r) for r in stored), key=lambda r: (-r.requests_per_s, r.name))
 
 
-def broker_refusals(broker_id: int) -> list[RefusalRow]:
+def broker_rejections(broker_id: int) -> list[RefusalRow]:
     """The rejected requests of a broker by reason, the most frequent first. Empty if there are none, or if it has not reported them."""
     stored = Broker.objects.filter(broker_id=broker_id).values_list("refusals", flat=True).first() or []
     return [RefusalRow(r["reason"], r["total"], r["per_s"]) for r in stored]

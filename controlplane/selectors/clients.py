@@ -17,7 +17,7 @@ from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, li
 ConnectedClient = DescribeLogDirsResponse.ConnectedClient
 Refusal = DescribeLogDirsResponse.Refusal
 FailedLogin = DescribeLogDirsResponse.FailedLogin
-REFUSED_MAX = 100
+REJECTED_MAX = 100
 """Maximum number of rows of rejected clients on the page and in REST."""
 COLUMNS = (
     "bytes_per_s",
@@ -98,7 +98,7 @@ class RefusedClientRow:
 class ClientPage(Page[ClientRow], BrokerCoverage):
     """A page of clients. `not_listed`: at brokers with more than 1,000 clients those with the least traffic are missing; a client at several brokers
     counts several times. `brokers_silent`: clients that are connected only to them are missing. `lagging_readers`: clients that match and read records
-    from the disk, with `lagging_bytes_per_s` together. `refused`: the latest rejections, at most REFUSED_MAX."""
+    from the disk, with `lagging_bytes_per_s` together. `refused`: the latest rejections, at most REJECTED_MAX."""
 
     rows: list[ClientRow]
     refused: list[RefusedClientRow]
@@ -154,8 +154,8 @@ def _refused_clients(answers: dict[int, ConnectedClients], query: str) -> list[R
             users = [x.user for x in _logins_of(r, logins)]
             if any(query in text.lower() for text in (r.host, r.principal, r.client_id, *users)):
                 refusals.setdefault((r.host, r.principal, r.client_id, r.reason), []).append((broker_id, r))
-    rows = [_refused_row(key, parts, _logins_of(parts[0][1], logins)) for key, parts in refusals.items()]
-    return sorted(rows, key=lambda r: (r.ago_s, -r.count, r.host, r.principal, r.client_id, r.reason))[:REFUSED_MAX]
+    rows = [_rejected_row(key, parts, _logins_of(parts[0][1], logins)) for key, parts in refusals.items()]
+    return sorted(rows, key=lambda r: (r.ago_s, -r.count, r.host, r.principal, r.client_id, r.reason))[:REJECTED_MAX]
 
 
 def _failed_logins(answers: dict[int, ConnectedClients]) -> dict[tuple[str, str], list[FailedLoginRow]]:
@@ -186,7 +186,7 @@ def _logins_of(r: Refusal, logins: dict[tuple[str, str], list[FailedLoginRow]]) 
     return logins.get((r.host, r.client_id), []) if r.reason == RefusalReason.AUTHENTICATION_FAILED else []
 
 
-def _refused_row(
+def _rejected_row(
     key: tuple[str, str, str, str], parts: list[tuple[int, Refusal]], logins: list[FailedLoginRow]
 ) -> RefusedClientRow:
     latest = min((r for _, r in parts), key=lambda r: r.ago_ms)

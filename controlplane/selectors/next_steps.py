@@ -16,8 +16,8 @@ from controlplane.domain.alert_cases import (
     anomaly_object,
     connector_subject,
     refused_client,
-    refused_subject,
-    refused_who,
+    rejected_subject,
+    rejected_who,
 )
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.history import HistorySubject
@@ -306,15 +306,15 @@ def _letters_missing(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.OPEN_SHARE_GROUP, f"Open share group {group}", [group])]
 
 
-def _refused_subject(row: dict[str, Any]) -> str:
-    return refused_subject(refused_who(row["principal"], row["host"]), row["reason"])
+def _rejected_subject(row: dict[str, Any]) -> str:
+    return rejected_subject(rejected_who(row["principal"], row["host"]), row["reason"])
 
 
-def _refused_client_steps(a: AlertRow) -> list[NextStep]:
+def _rejected_client_steps(a: AlertRow) -> list[NextStep]:
     who = refused_client(a.subject)
     steps = [NextStep(StepKind.OPEN_REFUSED, f"Open rejected requests of {who}", [who])]
     rows = (r for found in Broker.objects.values_list("refused_clients", flat=True) for r in found)
-    denied = [r for r in rows if r["operation"] and _refused_subject(r) == a.subject]
+    denied = [r for r in rows if r["operation"] and _rejected_subject(r) == a.subject]
     if denied:
         first = min(denied, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
         target = [first[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")]
@@ -347,7 +347,7 @@ _STEPS = {
     AlertKind.DELAYED_OVERDUE: _steps_for_delayed,
     AlertKind.DEAD_LETTERS_GROWING: _dead_letters,
     AlertKind.DEAD_LETTERS_MISSING: _letters_missing,
-    AlertKind.CLIENT_REFUSED: _refused_client_steps,
+    AlertKind.CLIENT_REFUSED: _rejected_client_steps,
     AlertKind.CONNECTOR_FAILED: _connector,
     AlertKind.CONNECT_SILENT: _connect_silent,
     AlertKind.PARTITIONS_OFFLINE: _partition,

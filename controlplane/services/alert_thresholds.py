@@ -26,7 +26,7 @@ from controlplane.domain.alert_thresholds import (
 from controlplane.models import AlertThreshold, AlertThresholdOverride
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds as selectors
-from controlplane.services.common import Rejected, audited, record, record_refusal
+from controlplane.services.common import Rejected, audited, record, record_rejection
 from weir_common.phrases import sentence
 
 NEEDS_ADMINISTRATOR = "Thresholds of alerts are changed by administrators (superusers)."
@@ -35,7 +35,7 @@ NEEDS_ADMINISTRATOR = "Thresholds of alerts are changed by administrators (super
 def check_administrator(user: AbstractBaseUser | AnonymousUser, name: str) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
-        record_refusal(user.get_username(), "threshold.alter", "threshold", name[:255], Rejected(NEEDS_ADMINISTRATOR))
+        record_rejection(user.get_username(), "threshold.alter", "threshold", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
 
 

@@ -51,7 +51,7 @@ from controlplane.selectors.anomalies import AnomalyRow, anomaly_list
 from controlplane.selectors.forecasts import DISK_METRIC, forecasts
 from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
-from controlplane.services.refused_clients import refused_clients
+from controlplane.services.rejected_clients import rejected_clients
 from controlplane.services.share_group_alerts import stopped_share_groups
 from weir_common.json_values import JsonObject
 from weir_common.phrases import Phrase, Value, phrase_to_json, to_json
@@ -210,7 +210,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
                 :MESSAGE_ALERTS_MAX
             ]
         ),
-        refused=refused_clients(thresholds),
+        refused=rejected_clients(thresholds),
         connect=_connect(),
         thresholds=thresholds,
     )

@@ -156,7 +156,7 @@ def _views_everything(user: User) -> bool:
     return user.is_active and any(getattr(user, flag, False) for flag in flags)
 
 
-def view_refusal(visibility: Visibility, rule: AccessRule | None, request_names: Callable[[], RequestNames]) -> str:
+def view_rejection(visibility: Visibility, rule: AccessRule | None, request_names: Callable[[], RequestNames]) -> str:
     """Return the reason why a user with the visibility `visibility` may not open a page or a route; "" = allowed. `rule` None: the page shows the whole
     cluster. A request without names shows a list, whose rows are filtered. The rejection does not say whether a resource exists."""
     if not visibility.limited:
@@ -189,7 +189,7 @@ def may_change_something(user: User) -> bool:
     )
 
 
-def refusal(
+def rejection(
     user: User, rule: AccessRule | None, request_names: Callable[[], RequestNames], *, empty_form: bool = False
 ) -> str:
     """Return the reason why the user may not do this; "" = allowed. `rule` None: only the role for the whole cluster permits it. `empty_form`: a request
@@ -202,13 +202,15 @@ def refusal(
     names = rule.names(values)
     if not names and (empty_form or rule.checked_by_view):
         return ""
-    if reason := refusal_of(user, rule.access, rule.resource, names):
+    if reason := rejection_of(user, rule.access, rule.resource, names):
         return reason
     others = ((r, r.names(values)) for r in rule.also)
-    return next((denial for r, also in others if also and (denial := refusal_of(user, r.access, r.resource, also))), "")
+    return next(
+        (denial for r, also in others if also and (denial := rejection_of(user, r.access, r.resource, also))), ""
+    )
 
 
-def refusal_of(user: User, access: Access, resource: RoleResource, names: Collection[str]) -> str:
+def rejection_of(user: User, access: Access, resource: RoleResource, names: Collection[str]) -> str:
     """Return the reason why the user has no `access` to one of these resources; "" = allowed. Without names only an operator is allowed."""
     if getattr(user, "is_staff", False) and user.is_active:
         return ""

@@ -17,7 +17,7 @@ from controlplane.domain.scope import DrainScope
 from controlplane.models import Broker, Move
 from controlplane.selectors.brokers import drained_by
 from controlplane.services import access, moves
-from controlplane.services.common import Rejected, record_refusal, recorded_refusals
+from controlplane.services.common import Rejected, record_rejection, recorded_rejections
 from weir_common.phrases import sentence
 
 
@@ -26,14 +26,14 @@ def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     row = _row(broker_id, "broker.cordon", actor, comment)
     others = [b for b in Broker.objects.exclude(pk=broker_id) if b.alive and b.configs.get(CORDONED) != ALL_DIRECTORIES]
     if not others:
-        refused = Rejected(
+        rejected = Rejected(
             sentence(
                 "Broker {broker_id} is the last live broker that is not cordoned: new topics could not be placed.",
                 broker_id=broker_id,
             )
         )
-        record_refusal(actor, "broker.cordon", "broker", str(broker_id), refused, comment=comment)
-        raise refused
+        record_rejection(actor, "broker.cordon", "broker", str(broker_id), rejected, comment=comment)
+        raise rejected
     return _set_field(row, CORDONED, ALL_DIRECTORIES, "broker.cordon", actor, comment)
 
 
@@ -73,7 +73,7 @@ def end_drain(end: Callable[..., Move], move_id: int, *, actor: str, comment: st
     returns the replicas does not end the cordon and the demotion. Nothing is changed when it raises Rejected."""
     if not uncordon:
         return end(move_id, actor=actor, comment=comment)
-    with recorded_refusals(actor, "move.end_drain", "move", str(move_id), comment=comment), transaction.atomic():
+    with recorded_rejections(actor, "move.end_drain", "move", str(move_id), comment=comment), transaction.atomic():
         move = end(move_id, actor=actor, comment=comment)
         if not isinstance(move.scope, DrainScope):
             raise Rejected(
@@ -95,7 +95,7 @@ def drain(
     """Cordon the broker, demote it, and start a move of all its replicas to other brokers. Returns None when the broker has no replicas. Raises
     Rejected, before anything is changed, when a replica has no possible destination."""
     _row(broker_id, "broker.drain", actor, comment)
-    with recorded_refusals(actor, "broker.drain", "broker", str(broker_id), comment=comment), transaction.atomic():
+    with recorded_rejections(actor, "broker.drain", "broker", str(broker_id), comment=comment), transaction.atomic():
         cordon(broker_id, actor=actor, comment=comment)
         demote(broker_id, actor=actor, comment=comment)
         if not Broker.objects.get(pk=broker_id).replicas:
@@ -108,9 +108,9 @@ def drain(
 def _row(broker_id: int, verb: str, actor: str, comment: str) -> Broker:
     row = Broker.objects.filter(pk=broker_id).first()
     if row is None:
-        refused = Rejected(sentence("Broker {broker_id} does not exist.", broker_id=broker_id), "broker_id")
-        record_refusal(actor, verb, "broker", str(broker_id), refused, comment=comment)
-        raise refused
+        rejected = Rejected(sentence("Broker {broker_id} does not exist.", broker_id=broker_id), "broker_id")
+        record_rejection(actor, verb, "broker", str(broker_id), rejected, comment=comment)
+        raise rejected
     return row
 
 

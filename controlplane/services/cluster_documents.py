@@ -50,7 +50,7 @@ from controlplane.services import (
     topics,
     users,
 )
-from controlplane.services.common import Rejected, needs_reason, record, recorded_refusals
+from controlplane.services.common import Rejected, needs_reason, record, recorded_rejections
 from weir_common.phrases import joined, number_of, phrase_to_json, sentence
 
 KEPT = timedelta(days=30)
@@ -137,9 +137,9 @@ def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProb
                     broker_configs.preview_change(_broker_id(resource.key), configs)
             case ResourceKind.ROLE_BINDING if resource.id not in now.values:
                 role_bindings.check_holder(resource.desired["user"], resource.desired["group"])
-    except Rejected as refused:
-        path = f"{resource.path}.{refused.field}" if refused.field else resource.path
-        yield DocumentProblem(path, DocumentFault.REFUSED, refused.reason)
+    except Rejected as rejection:
+        path = f"{resource.path}.{rejection.field}" if rejection.field else resource.path
+        yield DocumentProblem(path, DocumentFault.REFUSED, rejection.reason)
 
 
 def _check_topic(resource: DocumentResource, now: Present) -> None:
@@ -170,7 +170,7 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
     bindings. A step that fails does not prevent the others, except deletions; the results say which failed. Raises Rejected, with the difference, if a
     resource has changed since the plan was made."""
     row = _get(plan_id)
-    with recorded_refusals(actor, "document.apply", "document", str(row.pk), comment=comment):
+    with recorded_rejections(actor, "document.apply", "document", str(row.pk), comment=comment):
         needs_reason(comment)
         if digest != row.digest:
             raise Rejected(
@@ -275,8 +275,8 @@ def _attempt(row: DocumentPlan, step: DocumentStep, actor: str, comment: str) ->
         )
     try:
         identity = _execute(step, actor, f"{comment} (document plan {row.pk})")
-    except Rejected as refused:
-        return StepResult.FAILED, refused.reason
+    except Rejected as rejection:
+        return StepResult.FAILED, rejection.reason
     _manage(row, step, identity)
     return StepResult.DONE, ""
 

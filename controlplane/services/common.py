@@ -60,7 +60,7 @@ def record(
     )
 
 
-def record_refusal(
+def record_rejection(
     actor: str,
     verb: str,
     object_kind: str,
@@ -84,14 +84,14 @@ def record_refusal(
 
 
 @contextmanager
-def recorded_refusals(
+def recorded_rejections(
     actor: str, verb: str, object_kind: str, object_name: str, *, comment: str = "", after: object = None
 ) -> Iterator[None]:
     """Write a change row if the block raises Rejected. The transaction must be inside the block, so that its rollback does not remove the change row."""
     try:
         yield
-    except Rejected as refused:
-        record_refusal(actor, verb, object_kind, object_name[:255], refused, comment=comment, after=after)
+    except Rejected as rejection:
+        record_rejection(actor, verb, object_kind, object_name[:255], rejection, comment=comment, after=after)
         raise
 
 
@@ -109,7 +109,7 @@ def audited(
     after: Callable[[Arguments], object] | None = None,
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorator of a service with the parameters `actor` and `comment`: writes a change row for a Rejected that the service raises
-    (`recorded_refusals`).
+    (`recorded_rejections`).
 
     `name`: the object's name, as a format of the parameters ("{topic}-{partition}") or a function of the arguments. `after`: the requested values.
     `kind`: the object's kind, if it is not the first part of `verb`. The service itself records a success, in its transaction.
@@ -122,19 +122,19 @@ def audited(
         def run(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return service(*args, **kwargs)
-            except Rejected as refused:
+            except Rejected as rejection:
                 bound = signature.bind(*args, **kwargs)
                 bound.apply_defaults()
                 arguments = bound.arguments
                 text = name.format_map(arguments) if isinstance(name, str) else name(arguments)
                 requested = after(arguments) if after is not None else None
                 object_kind = kind or verb.partition(".")[0]
-                record_refusal(
+                record_rejection(
                     arguments["actor"],
                     verb,
                     object_kind,
                     text[:255],
-                    refused,
+                    rejection,
                     comment=arguments.get("comment", ""),
                     after=requested,
                 )

@@ -17,7 +17,7 @@ from functools import partial
 from controlplane.clients import connectors as api
 from controlplane.clients.connect import (
     ConnectClient,
-    ConnectRefused,
+    ConnectRejected,
     ConnectUnavailable,
     ConnectUnknown,
     ConnectUnreachable,
@@ -27,13 +27,13 @@ from controlplane.domain.connect import hidden, hidden_value, restored, without_
 from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
 from controlplane.models.change import Outcome
 from controlplane.selectors.connect import client_of, config_version, secret_names
-from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
+from controlplane.services.common import finish_changes, needs_reason, record, recorded_rejections
 from weir_common.phrases import joined, reason_of, sentence
 
 NAME_CHARS_MAX = 200
 """Maximum number of characters of the name of a connector. A consumer group gets it with a prefix, and the audit log has 255 for cluster and name."""
 
-CHARS_REFUSED = frozenset("/\\%;")
+CHARS_REJECTED = frozenset("/\\%;")
 """Workers accept connector names with these characters, but later reject every URL that contains them (Jetty 12)."""
 
 CONFIGS_MAX = 1_000
@@ -104,7 +104,7 @@ def connector_fields(cluster: str, config: Mapping[str, str], name: str = "") ->
 def create_connector(cluster: str, name: str, config: Mapping[str, str], *, actor: str, comment: str) -> None:
     """Create a connector; it starts immediately. Raises Rejected, MisfitValue with all errors of the validation, AlreadyExists."""
     verb, requested = "connector.create", _names(config)
-    with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
+    with recorded_rejections(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
         needs_reason(comment)
         client = client_of(cluster)
         if _stored_config(client, name) is not None:
@@ -112,7 +112,7 @@ def create_connector(cluster: str, name: str, config: Mapping[str, str], *, acto
                 sentence("Connect cluster {cluster} has a connector {name} already.", cluster=cluster, name=repr(name)),
                 "name",
             )
-        if CHARS_REFUSED & set(name) or name.strip() in (".", ".."):
+        if CHARS_REJECTED & set(name) or name.strip() in (".", ".."):
             raise Rejected("A name has no / \\ % and ;: Kafka Connect workers reject paths with them.", "name")
         complete = _complete(client, name, config, None)
         _check(client, complete)
@@ -136,7 +136,7 @@ def change_connector(
     edited; "" = any version. Raises
     Rejected, MisfitValue with all errors of the validation."""
     verb, requested = "connector.change", _names(config)
-    with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
+    with recorded_rejections(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
         needs_reason(comment)
         client = client_of(cluster)
         stored = _stored_config(client, name)
@@ -263,7 +263,7 @@ def _validate_config(client: ConnectClient, complete: Mapping[str, str]) -> list
         return api.validate(client, complete)
     except ConnectUnknown as error:
         raise MisfitValue("config", [(f"$.{CLASS}", reason_of(error))]) from None
-    except ConnectRefused as error:
+    except ConnectRejected as error:
         raise Rejected(without_secrets(reason_of(error), complete), "config") from None
     except ConnectUnavailable as error:
         raise Rejected(without_secrets(reason_of(error), complete)) from None
@@ -303,7 +303,7 @@ def _change(
     after: object = None,
     reason_needed: bool = False,
 ) -> None:
-    with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=after):
+    with recorded_rejections(actor, verb, "connector", _object(cluster, name), comment=comment, after=after):
         if reason_needed:
             needs_reason(comment)
         client = client_of(cluster)
@@ -335,7 +335,7 @@ def _send_audited(
     )
     try:
         send()
-    except (ConnectRefused, ConnectUnknown) as error:
+    except (ConnectRejected, ConnectUnknown) as error:
         text = hide(reason_of(error))
         finish_changes(object_id, None, Outcome.REFUSED, text)
         raise Rejected(text) from None

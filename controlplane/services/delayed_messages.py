@@ -23,7 +23,7 @@ from controlplane.selectors import delayed_messages as selectors
 from controlplane.selectors.delayed_messages import PendingList
 from controlplane.selectors.front_leaders import leaders_of
 from controlplane.services import masking, records
-from controlplane.services.common import Rejected, record_refusal
+from controlplane.services.common import Rejected, record_rejection
 from controlplane.services.produce import audit_facts, permission_check, send_audited
 from weir_common.phrases import sentence
 
@@ -92,7 +92,7 @@ def look_up(
     a key that is not masked. Raises PermissionDenied and Rejected."""
     front = selectors.front_topic(topic)
     if key is not None and front is not None and (reason := _key_denied(user, topic, front)):
-        record_refusal(user.get_username(), LOOK_UP_VERB, "records", front, Rejected(reason))
+        record_rejection(user.get_username(), LOOK_UP_VERB, "records", front, Rejected(reason))
         raise PermissionDenied(reason)
     return selectors.look_up(topic, key=key, **requested)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 
 from controlplane.clients import ldap
-from controlplane.domain.external_login import LoginRefused
+from controlplane.domain.external_login import LoginRejected
 from controlplane.models import ExternalIdentity
 from controlplane.services import external_logins
 
@@ -13,13 +13,13 @@ REMOVED = "The directory has no entry of the user any more."
 
 
 def refresh_user(user: User) -> str:
-    """Refresh the rights of this user. Returns why the session must end; empty: it continues. Raises LoginRefused if the directory does not answer."""
+    """Refresh the rights of this user. Returns why the session must end; empty: it continues. Raises LoginRejected if the directory does not answer."""
     identity = ExternalIdentity.objects.filter(user=user).first()
     found = ldap.find_user(user.get_username())
     if found is None or identity is None or identity.subject != found.subject:
         return REMOVED
     try:
         external_logins.user_of(found)
-    except LoginRefused as refusal:
-        return str(refusal)
+    except LoginRejected as rejection:
+        return str(rejection)
     return ""

@@ -20,8 +20,8 @@ from controlplane.domain.external_login import (
     USERNAME_CHARS_MAX,
     ExternalUser,
     GroupRules,
-    LoginRefusal,
-    LoginRefused,
+    LoginRejected,
+    LoginRejection,
     LoginSource,
     Rights,
     rights_of,
@@ -40,10 +40,10 @@ def group_rules() -> GroupRules:
 
 
 def user_of(external_user: ExternalUser) -> User:
-    """The user of this account, with the rights of its groups. Creates the user at the first login. Raises LoginRefused."""
+    """The user of this account, with the rights of its groups. Creates the user at the first login. Raises LoginRejected."""
     try:
         rights = rights_of(external_user, group_rules())
-    except LoginRefused:
+    except LoginRejected:
         _withdraw(external_user)
         raise
     try:
@@ -64,7 +64,7 @@ def _refresh(external_user: ExternalUser, rights: Rights) -> User:
     )
     user = identity.user if identity else _new_or_linked(external_user)
     if not user.is_active:
-        raise LoginRefused(LoginRefusal.DISABLED, user=user.get_username())
+        raise LoginRejected(LoginRejection.DISABLED, user=user.get_username())
     before = _rights(user)
     user.is_staff, user.is_superuser = rights.is_staff, rights.is_superuser
     user.email = external_user.email[:254]
@@ -128,7 +128,7 @@ def _new_or_linked(external_user: ExternalUser) -> User:
         if len(external_user.name) > USERNAME_CHARS_MAX:
             raise ValidationError("too long")
     except ValidationError:
-        raise LoginRefused(LoginRefusal.INVALID_NAME, user=external_user.name[:USERNAME_CHARS_MAX]) from None
+        raise LoginRejected(LoginRejection.INVALID_NAME, user=external_user.name[:USERNAME_CHARS_MAX]) from None
     user = users.filter(username__iexact=external_user.name).first()
     if user is None:
         return users.create_user(external_user.name, email=external_user.email[:254])
@@ -139,7 +139,7 @@ def _new_or_linked(external_user: ExternalUser) -> User:
         or not settings.WEIR.login_link_users
         or user.get_username() != external_user.name
     ):
-        raise LoginRefused(LoginRefusal.NAME_TAKEN, user=external_user.name)
+        raise LoginRejected(LoginRejection.NAME_TAKEN, user=external_user.name)
     user.set_unusable_password()
     user.save(update_fields=["password"])
     Token.objects.filter(user=user).delete()  # these tokens may have no end, and the last login does not limit them
@@ -155,7 +155,7 @@ def is_external(user: User) -> bool:
     return ExternalIdentity.objects.filter(user=user).exists()
 
 
-def token_refusal(user: User) -> str:
+def token_rejection(user: User) -> str:
     """Return the reason why the API tokens of this user are not accepted; empty if they are. `user` has its `external_identity` from the same query."""
     identity = getattr(user, "external_identity", None)
     if identity is None:

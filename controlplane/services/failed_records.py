@@ -64,7 +64,7 @@ class Restored:
     refused: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def refuse(self, problem: str, count: int = 1) -> None:
+    def reject(self, problem: str, count: int = 1) -> None:
         self.refused += count
         self.problems = list(dict.fromkeys([*self.problems, problem]))
 
@@ -88,7 +88,7 @@ def restore(
     for letter in letters:
         failed = failed_record(letter.record.headers)
         if failed is None:
-            made.refuse(
+            made.reject(
                 f"The record at {letter.partition}@{letter.offset} does not name a failed record in its headers."
             )
         else:
@@ -112,34 +112,34 @@ def _restore_topic(
     row = Topic.objects.filter(name=topic, deleted_at__isnull=True).first()
     to = topic if target is ResendTarget.TOPIC or row is None else retry_topic_of(topic)
     if to is None:
-        restored.refuse(f"{topic} has no retry topic; weir.retry.enable=true creates it.", len(named))
+        restored.reject(f"{topic} has no retry topic; weir.retry.enable=true creates it.", len(named))
         return
     try:
         partitions = check_target(topic, None)
         to_partitions = check_target(to, None)
     except Rejected as error:
-        restored.refuse(error.reason, len(named))
+        restored.reject(error.reason, len(named))
         return
     places = {(f.partition, f.offset) for _, f in named if f.partition < partitions}
     records_read = records_at.read_records_at(topic, places)
     for letter, failed in named:
         place = (failed.partition, failed.offset)
         if place in records_read.unread:
-            restored.refuse(f"{topic}-{failed.partition} could not be read. Send the dead letters of {topic} again.")
+            restored.reject(f"{topic}-{failed.partition} could not be read. Send the dead letters of {topic} again.")
             continue
         original = records_read.records.get(place)
         if original is not None and (row is None or _earlier(letter.record, row.created_at)):
             original = None  # the topic was created after the failure
         record = restore_failed_record(letter.record, original) or (NewRecord() if edited else None)
         if record is None:
-            restored.refuse(
+            restored.reject(
                 f"{place_text(topic, *place)} has no record any more, and its dead letter has no copy "
                 "(errors.deadletterqueue.copy.record.enable of the group). Edit it to send a record."
             )
             continue
         needed = retry_headers(letter.record.headers) if target is ResendTarget.RETRY else ()
         if target is ResendTarget.RETRY and not needed:
-            restored.refuse(
+            restored.reject(
                 f"The record at {letter.partition}@{letter.offset} does not name a share group in its headers."
             )
             continue

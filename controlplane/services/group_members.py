@@ -5,7 +5,7 @@ from __future__ import annotations
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.models.change import Outcome
-from controlplane.services.common import Rejected, record, recorded_refusals
+from controlplane.services.common import Rejected, record, recorded_rejections
 from weir_common.phrases import sentence
 
 VERB = "group.remove_member"
@@ -14,7 +14,7 @@ VERB = "group.remove_member"
 def remove_member(group_id: str, member_id: str, *, actor: str, comment: str = "") -> Outcome:
     """Remove the member with this member ID or group.instance.id; the others take over its partitions. A consumer that still runs joins again with
     another member ID. Returns confirmed, or unknown when the cluster did not respond in time. Raises Rejected."""
-    with recorded_refusals(actor, VERB, "group", group_id[:255], comment=comment, after={"member_id": member_id}):
+    with recorded_rejections(actor, VERB, "group", group_id[:255], comment=comment, after={"member_id": member_id}):
         try:
             with GroupOffsetsClient(group_id) as client:
                 status = client.status()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controlplane.models import ConsumerGroup
 from controlplane.models.change import Outcome
-from controlplane.services.common import Rejected, record, recorded_refusals
+from controlplane.services.common import Rejected, record, recorded_rejections
 from weir_common.phrases import sentence
 
 
@@ -21,7 +21,7 @@ def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
             "state": row.state,
             "offsets": {f"{p.topic}-{p.index}": p.committed for p in row.partitions.all() if p.committed is not None},
         }
-    with recorded_refusals(actor, "group.delete", "group", group_id[:255], comment=comment):
+    with recorded_rejections(actor, "group.delete", "group", group_id[:255], comment=comment):
         if row is not None and row.member_count:
             raise Rejected(
                 sentence(

@@ -21,7 +21,7 @@ class OidcUsers(ModelBackend):
 
 
 class LdapUsers(ModelBackend):
-    """Users of an LDAP directory. Raises LoginRefused if the password is correct but the user is in no permitted group, and if the directory does not
+    """Users of an LDAP directory. Raises LoginRejected if the password is correct but the user is in no permitted group, and if the directory does not
     answer."""
 
     def authenticate(

@@ -15,7 +15,7 @@ from controlplane.domain.formats import Format
 from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer, check_rule
 from controlplane.models import MaskingRule
 from controlplane.models.change import Outcome
-from controlplane.services.common import Rejected, audited, record, record_refusal
+from controlplane.services.common import Rejected, audited, record, record_rejection
 from weir_common.phrases import sentence
 
 NEEDS_ADMINISTRATOR = "Masking rules are changed by administrators (superusers)."
@@ -56,7 +56,7 @@ def has_rules(topic: str) -> bool:
 def check_administrator(user: Reader, verb: str, name: str) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if not _is_administrator(user):
-        record_refusal(user.get_username(), verb, "masking", name[:255], Rejected(NEEDS_ADMINISTRATOR))
+        record_rejection(user.get_username(), verb, "masking", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
 
 

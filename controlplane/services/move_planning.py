@@ -184,7 +184,7 @@ def plan_move(
         )
     throttles.check(throttle_bytes_per_s)
     plan = compute_plan(scope, views)
-    lifted = require_only_refusals(plan, override=override)
+    lifted = require_only_rejections(plan, override=override)
     if deadline_hours is not None and (mode != MoveMode.TAIL or not 1 <= deadline_hours <= DEADLINE_HOURS_MAX):
         raise Rejected(
             sentence(
@@ -232,7 +232,7 @@ def plan_move(
         ) from None
 
 
-def require_only_refusals(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, ...]:
+def require_only_rejections(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, ...]:
     """The safety rules that the plan violates. Raises Rejected with every other problem (and with these, too, without `override`)."""
     lifted = plan.overridable if override else ()
     may = set(lifted)

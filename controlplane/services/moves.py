@@ -24,7 +24,7 @@ from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.selectors import move_windows
 from controlplane.services import adaptive_throttle, throttles, worker_queue
 from controlplane.services.adaptive_throttle import Bounds
-from controlplane.services.common import Rejected, record, recorded_refusals
+from controlplane.services.common import Rejected, record, recorded_rejections
 from controlplane.services.move_planning import parse_scope as parse_scope
 from controlplane.services.move_planning import plan_move as plan_move
 from controlplane.services.move_planning import preview_move as preview_move
@@ -39,7 +39,7 @@ NOT_STARTED = Q(state=PartState.WAITING, submitted_at__isnull=True)
 def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = False) -> Move:
     """planned -> approved. Raises Rejected in another state. Also raises it for a move that overrides a safety rule, unless two people approve it
     (`second`: set by `overrides` alone)."""
-    with recorded_refusals(actor, "move.approve", "move", str(move_id), comment=comment):
+    with recorded_rejections(actor, "move.approve", "move", str(move_id), comment=comment):
         move = _get(move_id)
         if move.overrides and not second:
             raise Rejected(_second_person_needed(move))
@@ -49,7 +49,7 @@ def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = 
 def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """planned or approved -> running. After that the worker advances the move. Raises Rejected when a partition changed since planning, and for a
     move that overrides a safety rule without the approval of a second person. Without `comment`, the reason of the plan is recorded."""
-    with recorded_refusals(actor, "move.start", "move", str(move_id), comment=comment):
+    with recorded_rejections(actor, "move.start", "move", str(move_id), comment=comment):
         move = _get(move_id)
         comment = comment or move.comment
         if move.overrides and move.state == MoveState.PLANNED:
@@ -132,7 +132,7 @@ def pause_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 
 def resume_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """paused -> running. Raises Rejected in another state, and while the window of the move is closed."""
-    with recorded_refusals(actor, "move.resume", "move", str(move_id), comment=comment):
+    with recorded_rejections(actor, "move.resume", "move", str(move_id), comment=comment):
         if (closed := move_windows.window_closed_reason(_get(move_id))) is not None:
             raise Rejected(sentence("{closed} Change or remove the window to continue now.", closed=closed))
     return _transition(move_id, "move.resume", {MoveState.PAUSED}, MoveState.RUNNING, actor, comment)
@@ -141,7 +141,7 @@ def resume_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """Waiting partitions stay, partitions in flight return to their recorded placement, finished partitions stay. Raises Rejected when a partition in
     flight has no old replica that is alive and in sync. A move that was never started is cancelled immediately."""
-    with recorded_refusals(actor, "move.cancel", "move", str(move_id), comment=comment), transaction.atomic():
+    with recorded_rejections(actor, "move.cancel", "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED):
             move = _set_state(move, MoveState.CANCELLED, actor, comment, finished=True)
@@ -170,7 +170,7 @@ def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """Return every submitted partition to its recorded placement, in order. Possible while the move runs and after its end. Raises Rejected when
     another move contains one of the partitions, or when a partition in flight has no old replica that is alive and in sync."""
-    with recorded_refusals(actor, "move.roll_back", "move", str(move_id), comment=comment), transaction.atomic():
+    with recorded_rejections(actor, "move.roll_back", "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED, MoveState.ROLLED_BACK, MoveState.ROLLING_BACK):
             raise Rejected(
@@ -224,7 +224,7 @@ def throttle_move(
     Between these the rate follows the producers' p99, starting at the floor (`adaptive_throttle`). Raises Rejected."""
     if adaptive is not None:
         bytes_per_s = adaptive_throttle.floor_of(adaptive)
-    with recorded_refusals(actor, "move.throttle", "move", str(move_id), comment=comment), transaction.atomic():
+    with recorded_rejections(actor, "move.throttle", "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         throttles.check(bytes_per_s)
         if move.state in FINISHED_STATES:
@@ -288,7 +288,7 @@ def _transition(
     started: bool = False,
     withdraw: bool = False,
 ) -> Move:
-    with recorded_refusals(actor, verb, "move", str(move_id), comment=comment), transaction.atomic():
+    with recorded_rejections(actor, verb, "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         if move.state not in allowed:
             raise Rejected(

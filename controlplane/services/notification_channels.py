@@ -22,7 +22,7 @@ from controlplane.domain.notification import ChannelKind
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.models.change import Outcome
 from controlplane.selectors.notifications import channel_destination
-from controlplane.services.common import AlreadyExists, Rejected, audited, record, record_refusal
+from controlplane.services.common import AlreadyExists, Rejected, audited, record, record_rejection
 from controlplane.services.notifications import attempt_test
 from weir_common.phrases import sentence
 
@@ -62,7 +62,7 @@ NEEDS: Mapping[ChannelKind, tuple[str, str]] = {
 def check_administrator(user: AbstractBaseUser | AnonymousUser, verb: str, name: str) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
-        record_refusal(user.get_username(), verb, "notification", name[:255], Rejected(NEEDS_ADMINISTRATOR))
+        record_rejection(user.get_username(), verb, "notification", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
 
 

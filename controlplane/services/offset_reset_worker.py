@@ -75,8 +75,8 @@ def _wait_on(row: OffsetReset) -> None:
         if row.note != str(e):
             change_state(row, ResetState.WAITING, cause=ResetCause.NO_RESPONSE, note=str(e))
         return
-    except Rejected as refused:
-        _end(row, ResetState.FAILED, ResetCause.OUT_OF_RANGE, refused.reason)
+    except Rejected as rejection:
+        _end(row, ResetState.FAILED, ResetCause.OUT_OF_RANGE, rejection.reason)
         return
     if not any(r.changes for r in rows):
         _end(row, ResetState.CANCELLED, ResetCause.NONE, sentence("The group is empty, and the reset changes nothing."))

@@ -36,7 +36,7 @@ from controlplane.domain.offset_reset_texts import NAMED_MAX, active_reason, dif
 from controlplane.models import LogEnds, OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause, ResetState
-from controlplane.services.common import Rejected, finish_changes, record, record_refusal, recorded_refusals
+from controlplane.services.common import Rejected, finish_changes, record, record_rejection, recorded_rejections
 from weir_common.phrases import counted, phrase_to_json, sentence
 
 VERBS = {ResetTarget.DELETE: "group.delete_offsets", ResetTarget.UNDO: "group.undo_reset"}
@@ -132,17 +132,19 @@ def apply(reset_id: int, *, actor: str, comment: str = "", wait_minutes: int = 0
             if stop.cause is not ResetCause.ACTIVE or not wait_minutes:
                 raise Rejected(stop.reason) from stop
             return _wait(row, actor, comment, wait_minutes)
-    except Rejected as refused:
-        if isinstance(refused.__cause__, NotReady) and refused.__cause__.recorded:
+    except Rejected as rejection:
+        if isinstance(rejection.__cause__, NotReady) and rejection.__cause__.recorded:
             raise
-        record_refusal(actor, verb_of(row), "group", row.group_id, refused, comment=comment, after=spec_of_audit(row))
+        record_rejection(
+            actor, verb_of(row), "group", row.group_id, rejection, comment=comment, after=spec_of_audit(row)
+        )
         raise
 
 
 def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
     """Drop a preview, or end the wait of a reset. Raises Rejected."""
     row = existing(reset_id)
-    with recorded_refusals(actor, "group.cancel_reset", "group", row.group_id, comment=comment), transaction.atomic():
+    with recorded_rejections(actor, "group.cancel_reset", "group", row.group_id, comment=comment), transaction.atomic():
         if row.state not in (ResetState.PREVIEWED, ResetState.WAITING):
             raise Rejected(
                 sentence(

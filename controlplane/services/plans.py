@@ -21,7 +21,7 @@ from controlplane.models.change import Outcome
 from controlplane.selectors.plan_parts import CHUNK, Part, parts_of
 from controlplane.services import move_planning as moves_planning
 from controlplane.services import moves
-from controlplane.services.common import Rejected, audited, needs_reason, record, recorded_refusals
+from controlplane.services.common import Rejected, audited, needs_reason, record, recorded_rejections
 from controlplane.services.move_planning import MoveCaps, sentences
 from weir_common.phrases import sentence
 
@@ -39,7 +39,7 @@ def save_plan(scope: Scope, *, name: str = "", actor: str, comment: str, overrid
     rejections are stored instead: only two people can start the move that is made from such a plan."""
     needs_reason(comment)
     plan = moves_planning.compute_plan(scope)
-    lifted = moves_planning.require_only_refusals(plan, override=override)
+    lifted = moves_planning.require_only_rejections(plan, override=override)
     parts = sorted((_part(p) for p in plan.parts), key=lambda p: p[1:3])
     came, went = plan.incoming(), plan.outgoing()
     seen = Cluster.objects.filter(pk=1).values_list("metadata_seq", flat=True).first()
@@ -68,7 +68,7 @@ def save_plan(scope: Scope, *, name: str = "", actor: str, comment: str, overrid
 def approve_plan(plan_id: int, digest: str, *, actor: str, comment: str) -> Plan:
     """Approve exactly this plan: `digest` is that of the plan that was read. Raises Rejected for another digest, and for an approved plan."""
     row = _get(plan_id)
-    with recorded_refusals(actor, "plan.approve", "plan", str(row.pk), comment=comment):
+    with recorded_rejections(actor, "plan.approve", "plan", str(row.pk), comment=comment):
         needs_reason(comment)
         _require_same_digest(row, digest)
         changed = Plan.objects.filter(pk=row.pk, approved_at__isnull=True, dropped_at__isnull=True).update(
@@ -96,7 +96,7 @@ def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: M
     """A planned move of exactly these parts; approved if the plan is. `caps`: the keyword arguments of `move_planning.plan_move`. Raises Rejected
     with the partitions whose placement changed since the plan was made, and with every current problem."""
     row = _get(plan_id)
-    with recorded_refusals(actor, "plan.move", "plan", str(row.pk), comment=comment):
+    with recorded_rejections(actor, "plan.move", "plan", str(row.pk), comment=comment):
         _require_same_digest(row, digest)
         if row.dropped_at is not None:
             raise Rejected(sentence("Plan {id} is archived; save it again.", id=row.pk))

@@ -34,7 +34,7 @@ from controlplane.models import ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.services import masking, records
 from controlplane.services.authorization import PERMISSION_FOR, permits
-from controlplane.services.common import Rejected, finish_changes, record, record_refusal
+from controlplane.services.common import Rejected, finish_changes, record, record_rejection
 from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
@@ -205,8 +205,8 @@ def permission_check(
             raise PermissionDenied(reason)
         yield
     except (PermissionDenied, Rejected) as error:
-        refused = Rejected(str(error))
-        record_refusal(user.get_username(), verb, "records", topic[:255], refused, comment=comment, after=requested)
+        rejected = Rejected(str(error))
+        record_rejection(user.get_username(), verb, "records", topic[:255], rejected, comment=comment, after=requested)
         raise
 
 

@@ -101,8 +101,8 @@ def proposal_row(proposal_id: int, actor: str) -> ProposalRow | None:
     try:
         now = proposals.shown_now(row.kind, row.target, row.arguments)
         return _shape(row, actor, proposals.difference(row, now), list(now.current_values))
-    except Rejected as refused:
-        return _shape(row, actor, refused.reason)
+    except Rejected as rejection:
+        return _shape(row, actor, rejection.reason)
 
 
 def open_count() -> int:

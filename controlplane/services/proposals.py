@@ -22,7 +22,7 @@ from django.utils import timezone
 from controlplane.models import Proposal
 from controlplane.models.change import Outcome
 from controlplane.models.proposal import ProposalState
-from controlplane.services.common import Rejected, audited, finish_changes, needs_reason, record, recorded_refusals
+from controlplane.services.common import Rejected, audited, finish_changes, needs_reason, record, recorded_rejections
 from controlplane.services.overrides import KINDS
 from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 from weir_common.phrases import joined, phrase_to_json, sentence
@@ -110,7 +110,7 @@ def approve(proposal_id: int, *, actor: str, comment: str = "") -> Proposal:
     changed."""
     row = _get(proposal_id)
     name = f"{row.kind} {row.target}"[:255]
-    with recorded_refusals(actor, "proposal.approve", "proposal", name, comment=comment):
+    with recorded_rejections(actor, "proposal.approve", "proposal", name, comment=comment):
         _open(row)
         _require_second_person(row, actor)
         if differs := difference(row):
@@ -133,8 +133,8 @@ def carry_out(proposal_id: int) -> Proposal:
     try:
         act = Act(row.target, row.arguments, row.shown["facts"], row.proposed_by, comment)
         outcome, detail = kind_of(row.kind).carry_out(act)
-    except Rejected as refused:
-        outcome, detail = Outcome.REFUSED, refused.reason
+    except Rejected as rejection:
+        outcome, detail = Outcome.REFUSED, rejection.reason
     done = outcome in (Outcome.CONFIRMED, Outcome.UNCHANGED)
     with transaction.atomic():
         changed = Proposal.objects.filter(pk=row.pk, state=ProposalState.APPROVED, version=row.version).update(
@@ -152,7 +152,7 @@ def carry_out(proposal_id: int) -> Proposal:
 def reject(proposal_id: int, *, actor: str, comment: str) -> Proposal:
     """Reject a proposal with a reason. A rejection by its author counts as withdrawn. Raises Rejected."""
     row = _get(proposal_id)
-    with recorded_refusals(actor, "proposal.reject", "proposal", f"{row.kind} {row.target}"[:255], comment=comment):
+    with recorded_rejections(actor, "proposal.reject", "proposal", f"{row.kind} {row.target}"[:255], comment=comment):
         needs_reason(comment)
         _open(row)
         state = ProposalState.WITHDRAWN if actor == row.proposed_by else ProposalState.REJECTED
@@ -194,8 +194,8 @@ def may_decide(row: Proposal, actor: str) -> str:
     try:
         _open(row)
         _require_second_person(row, actor)
-    except Rejected as refused:
-        return refused.reason
+    except Rejected as rejection:
+        return rejection.reason
     return ""
 
 

@@ -26,19 +26,19 @@ from controlplane.services import move_worker
 from controlplane.services.common import record
 
 
-class ReassignmentRefusal(NamedTuple):
+class ReassignmentRejection(NamedTuple):
     code: ErrorCode
     message: str
 
 
-Refusals = dict[str, ReassignmentRefusal]
+Refusals = dict[str, ReassignmentRejection]
 """Rejections by "topic-partition"."""
 
 
 def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> tuple[list[MovePartition], Refusals]:
     """Returns the rows that the controller has to carry out now, and the rejections."""
     rows: list[MovePartition] = []
-    refused: Refusals = {}
+    rejected: Refusals = {}
     begun: list[tuple[TopicState, int, tuple[int, ...]]] = []
     for item in items:
         topic = image.topic_named(item.topic)
@@ -51,15 +51,15 @@ def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> t
             if isinstance(outcome, MovePartition):
                 rows.append(outcome)
             else:
-                refused[item.name] = outcome
+                rejected[item.name] = outcome
         elif part is not None and part.desired_replicas == list(item.replicas) and part.state in IN_FLIGHT:
             rows.append(part)
         elif part is not None:
             text = f"{item.name} is part of move {part.move_id}, to {part.desired_replicas}; cancel that move, or wait until it ends"
-            refused[item.name] = ReassignmentRefusal(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
+            rejected[item.name] = ReassignmentRejection(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
         elif state.target != item.replicas:
             begun.append((topic, item.partition, item.replicas))
-    return rows + (_begin(begun, actor) if begun else []), refused
+    return rows + (_begin(begun, actor) if begun else []), rejected
 
 
 def _begin(parts: Sequence[tuple[TopicState, int, tuple[int, ...]]], actor: str) -> list[MovePartition]:
@@ -99,18 +99,18 @@ def _begin(parts: Sequence[tuple[TopicState, int, tuple[int, ...]]], actor: str)
 
 def _send_back(
     part: MovePartition | None, topic: TopicState, state: PartitionState, index: int, image: Image, actor: str
-) -> MovePartition | ReassignmentRefusal:
+) -> MovePartition | ReassignmentRejection:
     name = f"{topic.name}-{index}"
     if part is None:
         text = (
             f"{name} is being reassigned outside the moves of this control plane; create a move to the desired replicas"
         )
-        return ReassignmentRefusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
+        return ReassignmentRejection(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
     if part.state in TAIL:
         text = f"{name} moves in mode tail, which clients cannot cancel; cancel move {part.move_id} in the console or by REST"
-        return ReassignmentRefusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
+        return ReassignmentRejection(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
     if part.state not in IN_FLIGHT:
-        return ReassignmentRefusal(
+        return ReassignmentRejection(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
             f"{name} is queued in move {part.move_id}: there is no reassignment to cancel yet",
         )
@@ -119,7 +119,7 @@ def _send_back(
         return part
     alive = frozenset(b.broker_id for b in image.live_brokers())
     if (problem := move_revert.cancel_problem([view], alive)) is not None:
-        return ReassignmentRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+        return ReassignmentRejection(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
     move = Move.objects.get(pk=part.move_id)
     Move.objects.filter(pk=move.pk).update(
         version=F("version") + 1

@@ -22,7 +22,7 @@ from controlplane.domain.record_tail import TailCounts, TailEnd
 from controlplane.models.change import Outcome
 from controlplane.selectors.messages import PROBLEM_TEXTS, MessageRow
 from controlplane.selectors.record_tails import TailReader
-from controlplane.services.common import Rejected, record, record_refusal
+from controlplane.services.common import Rejected, record, record_rejection
 from controlplane.services.records import (
     AUTOMATIC,
     Formats,
@@ -97,8 +97,8 @@ class LiveTail:
         actor = user.get_username()
         try:
             limits.take(actor)
-        except Rejected as refused:
-            record_refusal(actor, "records.tail", "records", name_of(query), refused, after=self._audited_query())
+        except Rejected as rejection:
+            record_rejection(actor, "records.tail", "records", name_of(query), rejection, after=self._audited_query())
             raise
         try:
             self._reader = TailReader(query, shown["plain"])

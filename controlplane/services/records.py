@@ -25,7 +25,7 @@ from controlplane.selectors.key_lookups import MATCHES_MAX, KeyLookup
 from controlplane.selectors.messages import MessageRead
 from controlplane.services import masking
 from controlplane.services.authorization import PERMISSION_FOR, permits
-from controlplane.services.common import Rejected, record, record_refusal
+from controlplane.services.common import Rejected, record, record_rejection
 
 PERMISSION = PERMISSION_FOR[Access.READ_RECORDS]
 NEEDS_PERMISSION = (
@@ -82,7 +82,7 @@ def renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRende
 def check_permission(user: User, verb: str, query: RecordQuery) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if reason := read_denial(user, query.topic):
-        record_refusal(user.get_username(), verb, "records", name_of(query), Rejected(reason), after=asked_of(query))
+        record_rejection(user.get_username(), verb, "records", name_of(query), Rejected(reason), after=asked_of(query))
         raise PermissionDenied(reason)
 
 
@@ -175,7 +175,7 @@ def look_up_records(
     renderer = masking.renderer_for(user, topic, key_format=Format(key_format), value_format=Format(value_format))
     if reason := read_denial(user, topic) or (LOOK_UP_MASKED if renderer.hides(header) else ""):
         after = {"header": header, **_without_empty(requested)}
-        record_refusal(actor, "records.look_up", "records", topic, Rejected(reason), after=after)
+        record_rejection(actor, "records.look_up", "records", topic, Rejected(reason), after=after)
         raise PermissionDenied(reason)
     return look_up_records_as(actor, topic, key, header=header, renderer=renderer, **requested)
 

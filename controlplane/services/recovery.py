@@ -26,7 +26,7 @@ NAMED_BY_CONTENT = 5
 """UUID version of resets that the controller decides automatically. Requested resets have random ids (version 4)."""
 AUTO_REPAIRS_MAX = 2
 """Maximum number of automatic recoveries in progress at a time: a failing disk has many damaged replicas, and their leaders also serve clients."""
-REFUSED_AGAIN_SECONDS = 600
+REJECTED_AGAIN_SECONDS = 600
 """Seconds before a rejected recovery is requested again."""
 UNTAKEN_SECONDS = 60
 """Seconds after which a recovery that no controller has taken is marked as such. It stays requested."""
@@ -116,7 +116,9 @@ def repair_damaged_replicas() -> list[int]:
     ).order_by("id")[: max(0, room)]:
         refusals = Change.objects.filter(verb="replica.recover", actor=BY_ITSELF, outcome=Outcome.REFUSED)
         name = f"{found.topic_name}-{found.partition}@{found.broker_id}"[:255]
-        if refusals.filter(object_name=name, at__gt=timezone.now() - timedelta(seconds=REFUSED_AGAIN_SECONDS)).exists():
+        if refusals.filter(
+            object_name=name, at__gt=timezone.now() - timedelta(seconds=REJECTED_AGAIN_SECONDS)
+        ).exists():
             continue
         try:
             comment = f"{found.get_kind_display()}: {found.detail}"
@@ -206,7 +208,7 @@ def begun_by_controller(
     return True
 
 
-def mark_reset_refused(reset_id: uuid.UUID, reason: str) -> bool:
+def mark_reset_rejected(reset_id: uuid.UUID, reason: str) -> bool:
     """Store the reason why the controller cannot reset this replica now. The recovery stays requested."""
     return bool(
         ReplicaRecovery.objects.filter(reset_id=reset_id, state=RecoveryState.REQUESTED)

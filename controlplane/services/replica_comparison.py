@@ -149,7 +149,7 @@ def _responses(row: ObservedPartition, addresses: Addresses, offset: int) -> dic
 
 
 def _failure(broker_id: int, error: Exception) -> str:
-    text = texts.NO_ANSWER if isinstance(error, NoAnswer) else texts.REFUSES
+    text = texts.NO_ANSWER if isinstance(error, NoAnswer) else texts.REJECTS
     return sentence(text, broker=broker_id, error=error)
 
 

@@ -12,7 +12,7 @@ from controlplane.domain.roles import check_grant
 from controlplane.models import RoleBinding
 from controlplane.models.change import Outcome
 from controlplane.services.authorization import User
-from controlplane.services.common import AlreadyExists, Rejected, audited, record, record_refusal
+from controlplane.services.common import AlreadyExists, Rejected, audited, record, record_rejection
 from weir_common.phrases import sentence
 
 NEEDS_ADMINISTRATOR = "Role bindings are changed by administrators (superusers)."
@@ -23,7 +23,7 @@ BINDINGS_MAX = 10_000
 def check_administrator(user: User, verb: str, name: str) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
-        record_refusal(user.get_username(), verb, "role_binding", name[:255], Rejected(NEEDS_ADMINISTRATOR))
+        record_rejection(user.get_username(), verb, "role_binding", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
 
 

@@ -21,7 +21,7 @@ from controlplane.models import Broker, Change, Cluster, RestartStep, RollingRes
 from controlplane.models.change import Outcome
 from controlplane.models.restart import WORKING
 from controlplane.services import brokers
-from controlplane.services.common import Rejected, record, recorded_refusals
+from controlplane.services.common import Rejected, record, recorded_rejections
 from weir_common.phrases import phrase_to_json, sentence, with_phrase
 
 
@@ -30,7 +30,7 @@ def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, commen
     progress."""
     ids = list(broker_ids) if broker_ids is not None else [b.broker_id for b in Broker.objects.filter(alive=True)]
     name = ",".join(map(str, ids))[:255]
-    with recorded_refusals(actor, "restart.start", "restart", name, comment=comment):
+    with recorded_rejections(actor, "restart.start", "restart", name, comment=comment):
         if (problem := core.problem(ids, seen())) is not None:
             raise Rejected(problem, "brokers")
         by_supervisor = all(
@@ -77,7 +77,7 @@ def cancel_restart(restart_id: int, *, actor: str, comment: str = "") -> Rolling
 def _turn(
     restart_id: int, verb: str, allowed: tuple[RestartState, ...], to: RestartState, actor: str, comment: str
 ) -> RollingRestart:
-    with recorded_refusals(actor, verb, "restart", str(restart_id), comment=comment), transaction.atomic():
+    with recorded_rejections(actor, verb, "restart", str(restart_id), comment=comment), transaction.atomic():
         row = RollingRestart.objects.filter(pk=restart_id).first()
         if row is None:
             raise Rejected(sentence("Rolling restart {restart_id} does not exist.", restart_id=restart_id))

@@ -21,7 +21,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState, PartState
 from controlplane.models.phrase_field import note_columns
 from controlplane.services import moves
-from controlplane.services.common import Rejected, record, recorded_refusals
+from controlplane.services.common import Rejected, record, recorded_rejections
 from controlplane.services.move_worker import transition
 from weir_common.json_values import Json, JsonObject
 from weir_common.phrases import sentence
@@ -34,7 +34,7 @@ SCHEDULED = (MoveState.PLANNED, MoveState.APPROVED, MoveState.RUNNING, MoveState
 
 def schedule_move(move_id: int, requested: Mapping[str, Json] | None, *, actor: str, comment: str = "") -> Move:
     """Set the window of the move, or remove it (None). Takes effect within a second. Raises Rejected."""
-    with recorded_refusals(actor, "move.schedule", "move", str(move_id), comment=comment):
+    with recorded_rejections(actor, "move.schedule", "move", str(move_id), comment=comment):
         move = Move.objects.filter(pk=move_id).first()
         if move is None:
             raise Rejected(sentence("Move {move_id} does not exist.", move_id=move_id))
@@ -139,13 +139,13 @@ def _pause(move: Move, until: datetime | None) -> str | None:
 def _begin(move: Move) -> str | None:
     try:
         return moves.start_move(move.pk, actor=WHO, comment=sentence(texts.WINDOW_OPEN)).state
-    except Rejected as refused:
+    except Rejected as rejection:
         # No retry before the next opening: each attempt leaves a row, and the cause of the rejection needs a person.
-        log.warning("move not started in its window: move=%s reason=%s", move.pk, refused.reason)
+        log.warning("move not started in its window: move=%s reason=%s", move.pk, rejection.reason)
         assert move.window is not None
         open_, until = windows.window_state(move.window, timezone.now())
         after = windows.window_state(move.window, until)[1] if open_ and until is not None else until
-        note = sentence(texts.NOT_STARTED, reason=refused.reason)
+        note = sentence(texts.NOT_STARTED, reason=rejection.reason)
         Move.objects.filter(pk=move.pk, state=MoveState.APPROVED).update(
             **note_columns(note),
             resumes_at=after or move.resumes_at,

@@ -17,11 +17,11 @@ from controlplane.clients.schema_subjects import SchemaReference as SchemaRefere
 from controlplane.domain.errors import Rejected
 from controlplane.models.change import Outcome
 from controlplane.selectors.schema_subjects import required_registry
-from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
+from controlplane.services.common import finish_changes, needs_reason, record, recorded_rejections
 from weir_common.phrases import reason_of, sentence
 from weir_common.schema_formats import RegistryUnreachable, SchemaUnavailable
 from weir_common.schema_formats import SchemaType as SchemaType
-from weir_common.schema_registry import RegistryRefused, SchemaUnknown
+from weir_common.schema_registry import RegistryRejected, SchemaUnknown
 
 SUBJECT_CHARS_MAX = 1_000
 """Characters of a subject: a topic has at most 249, and strategies put a name of a record behind it."""
@@ -72,7 +72,7 @@ def check_schema(subject: str, schema: NewSchema) -> CompatibilityCheck:
     client = required_registry()
     try:
         compatible, reasons = subjects.incompatibilities(client, subject, schema)
-    except RegistryRefused as error:
+    except RegistryRejected as error:
         raise Rejected(reason_of(error), "definition") from None
     except SchemaUnavailable as error:
         raise Rejected(reason_of(error)) from None
@@ -82,7 +82,7 @@ def check_schema(subject: str, schema: NewSchema) -> CompatibilityCheck:
 def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str) -> RegisteredSchema:
     """Register a schema as the next version of the subject, or find it among its versions. Raises Rejected."""
     requested = {"type": schema.type.value, "references": len(schema.references), "characters": len(schema.definition)}
-    with recorded_refusals(actor, "schema.register", "schema", subject, comment=comment, after=requested):
+    with recorded_rejections(actor, "schema.register", "schema", subject, comment=comment, after=requested):
         needs_reason(comment)
         _check_input(subject, schema)
         client = required_registry()
@@ -97,7 +97,7 @@ def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str
 
 def delete_subject(subject: str, *, actor: str, comment: str) -> None:
     """Soft deletion: consumers can still read records by the IDs of the subject's schemas. Raises Rejected."""
-    with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment):
+    with recorded_rejections(actor, "schema.delete", "schema", subject, comment=comment):
         needs_reason(comment)
         client = required_registry()
     _send_audited("schema.delete", subject, None, actor, comment, lambda: subjects.delete_subject(client, subject))
@@ -106,7 +106,7 @@ def delete_subject(subject: str, *, actor: str, comment: str) -> None:
 def delete_version(subject: str, version: int, *, actor: str, comment: str) -> None:
     """Soft deletion, like `delete_subject`. Raises Rejected."""
     requested = {"version": version}
-    with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment, after=requested):
+    with recorded_rejections(actor, "schema.delete", "schema", subject, comment=comment, after=requested):
         needs_reason(comment)
         client = required_registry()
     _send_audited(
@@ -130,7 +130,7 @@ def _send_audited(
     record(actor, verb, "schema", subject[:255], comment=comment, after=requested, object_id=object_id)
     try:
         result = send()
-    except (RegistryRefused, SchemaUnknown) as error:
+    except (RegistryRejected, SchemaUnknown) as error:
         finish_changes(object_id, None, Outcome.REFUSED, str(error))
         raise Rejected(reason_of(error), field) from None
     except RegistryUnreachable as error:

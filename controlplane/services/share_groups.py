@@ -7,7 +7,7 @@ from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.models.change import Outcome
 from controlplane.selectors import share_groups as selectors
-from controlplane.services.common import Rejected, record, recorded_refusals
+from controlplane.services.common import Rejected, record, recorded_rejections
 from weir_common.phrases import sentence
 
 VERB = "share_group.delete"
@@ -16,7 +16,7 @@ VERB = "share_group.delete"
 def delete_share_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
     """Delete a share group without members, with the delivery state of its records. Returns confirmed, or unknown when the cluster did not answer in
     time. Raises Rejected: the group has members, does not exist or is unknown now, or the coordinator rejects."""
-    with recorded_refusals(actor, VERB, "share_group", group_id[:255], comment=comment):
+    with recorded_rejections(actor, VERB, "share_group", group_id[:255], comment=comment):
         found = selectors.share_group(group_id)
         if found.row is None:
             silent = ", ".join(str(s.broker_id) for s in found.brokers_silent)

@@ -51,7 +51,7 @@ def create_spark_job(
         if SparkJob.objects.filter(deleted_at__isnull=True).count() >= JOBS_MAX:
             raise Rejected(sentence("There are {max} jobs, which is the maximum; delete one first.", max=JOBS_MAX))
         if kind == "archive":
-            refuse_archived_topics(values["topics"])
+            reject_archived_topics(values["topics"])
         try:
             with transaction.atomic():
                 job = SparkJob.objects.create(
@@ -115,7 +115,7 @@ def first_run(kind: JobKind, schedule: str) -> Any:
     return found
 
 
-def refuse_archived_topics(topics: list[str]) -> None:
+def reject_archived_topics(topics: list[str]) -> None:
     """Two archives of a topic would stop each other. Raises Rejected."""
     for job in SparkJob.objects.filter(kind="archive", deleted_at__isnull=True):
         if both := set(job.parameters["topics"]) & set(topics):

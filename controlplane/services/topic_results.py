@@ -32,7 +32,7 @@ def mark_applied(applied: Mapping[uuid.UUID, int], controller_epoch: int) -> int
     return changed
 
 
-def mark_refused(name: str, reason: str, controller_epoch: int) -> bool:
+def mark_rejected(name: str, reason: str, controller_epoch: int) -> bool:
     """Record why the controller cannot apply this topic yet. The controller retries, and a success clears the record. False: nothing changed."""
     row = Topic.objects.filter(name=name, deleted_at__isnull=True).first()
     if row is None:

@@ -206,8 +206,8 @@ def _alter(
     topic_checks.check_configs({k: configs[k] for k in set_configs if k in configs})
     if set_configs or delete_configs:
         topic_checks.check_together(configs)
-        if (refused := transition_problem(row.configs, configs)) is not None:
-            raise Rejected(refused, "configs")
+        if (rejected := transition_problem(row.configs, configs)) is not None:
+            raise Rejected(rejected, "configs")
     count = row.partitions if partitions is None else partitions
     placed = row.assignment
     if count != row.partitions:

@@ -1,4 +1,4 @@
-// Forms and navigation: a busy sign, no second submit during a request, Ctrl+Enter for the next step, the focus after navigation and after a refusal,
+// Forms and navigation: a busy sign, no second submit during a request, Ctrl+Enter for the next step, the focus after navigation and after a rejection,
 // and a message if a request of the user fails. No logic here: every form works without this file.
 (() => {
   "use strict";
@@ -119,10 +119,10 @@
     button.click();
   });
 
-  // Focus. A refused form: its first invalid field. Another page: its field with autofocus, else its heading.
+  // Focus. A rejected form: its first invalid field. Another page: its field with autofocus, else its heading.
   const announce = (text) => (document.getElementById("announcement").textContent = text);
   const INVALID = "[aria-invalid=true]:not([type=hidden])";
-  const focusRefusal = () => {
+  const focusRejection = () => {
     const errors = [...main().querySelectorAll(".error")].filter((e) => e.checkVisibility());
     if (!errors.length) return false;
     const first = main().querySelector(INVALID);
@@ -146,9 +146,9 @@
   };
   document.addEventListener("htmx:afterSettle", ({ target, detail }) => {
     if (target.id !== "main" || !byUser(detail) || target.contains(document.activeElement)) return;
-    if (!focusRefusal()) focusPage();
+    if (!focusRejection()) focusPage();
   });
   document.addEventListener("DOMContentLoaded", () => {
-    if (main()?.querySelector(".error")) focusRefusal();
+    if (main()?.querySelector(".error")) focusRejection();
   });
 })();

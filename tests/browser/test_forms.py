@@ -112,7 +112,7 @@ def test_an_order_keeps_a_search_that_was_not_sent_yet(session: BrowserSession) 
     ignore_aborted_refreshes(session)
 
 
-def test_the_focus_follows_navigation_and_refusals(session: BrowserSession) -> None:
+def test_the_focus_follows_navigation_and_rejections(session: BrowserSession) -> None:
     page = session.page
     page.goto("/topics/")
     page.click(".rail [data-go=g]")

@@ -59,7 +59,7 @@ def test_a_user_logs_in_through_the_provider_and_lands_on_the_page_that_was_aske
     context.close()
 
 
-def test_the_page_of_a_refused_login_says_which_group_would_help(chromium: Browser, console: WebServer) -> None:
+def test_the_page_of_a_rejected_login_says_which_group_would_help(chromium: Browser, console: WebServer) -> None:
     context = chromium.new_context(base_url=console.base, viewport={"width": 390, "height": 800}, color_scheme="dark")
     context.set_default_timeout(120_000)
     page = context.new_page()

@@ -113,7 +113,7 @@ def test_a_search_without_an_index_says_so_and_offers_it(session: BrowserSession
     assert page.url.endswith("/alter/#c:weir.index.keys")
 
 
-def test_a_filter_expression_is_evaluated_and_a_wrong_one_is_refused_beside_its_field(session: BrowserSession) -> None:
+def test_a_filter_expression_is_evaluated_and_a_wrong_one_is_rejected_beside_its_field(session: BrowserSession) -> None:
     page = session.page
     page.goto(f"/messages/?topic={PLAIN}&start=earliest")
     page.click("details.more summary")

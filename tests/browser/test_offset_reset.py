@@ -37,7 +37,7 @@ def session(chromium: Browser, devcluster: DevCluster) -> Iterator[BrowserSessio
     session = BrowserSession(chromium, devcluster.console.rstrip("/"), devcluster.user, devcluster.password, at="/")
     yield session
     session.context.close()
-    # The refused reset answers 409, which Chromium reports.
+    # The rejected reset answers 409, which Chromium reports.
     assert all("409" in e for e in session.errors), session.errors
 
 

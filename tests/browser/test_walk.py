@@ -107,7 +107,7 @@ def write(devcluster: DevCluster, count: int, evening: int) -> None:
 def read(reader: Consumer, count: int) -> None:
     while count > 0:
         got = sum(m.error() is None for m in reader.consume(min(count, 5_000), 1))
-        if got:  # a commit without a consumed record is refused by librdkafka
+        if got:  # a commit without a consumed record is rejected by librdkafka
             reader.commit(asynchronous=False)
         count -= got
 

@@ -1,4 +1,4 @@
-"""The calls of each tool and their expected output. They run in this order on one cluster; a call that must be refused has the expected error.
+"""The calls of each tool and their expected output. They run in this order on one cluster; a call that must be rejected has the expected error.
 
 `says` and `refuses` are regular expressions over the whole output of the tool.
 """

@@ -83,7 +83,7 @@ def kill_and_restart(cluster: ControllerProcesses, topic: str, party: str) -> No
 
 
 class Answers:
-    """The second instance: commits every message that is checked. Each decision is a batch: the broker refuses a batch with a message that was decided
+    """The second instance: commits every message that is checked. Each decision is a batch: the broker rejects a batch with a message that was decided
     after its check, and librdkafka then reports INVALID_RECORD for valid records too."""
 
     def __init__(self, cluster: LocalCluster, topic: str) -> None:

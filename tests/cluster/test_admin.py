@@ -322,7 +322,7 @@ def test_an_unsupported_api_is_not_advertised_and_clients_report_it(python_admin
 
 
 # -- requests that neither client sends -------------------------------------------------------------------------------------------------
-def test_delegation_tokens_are_refused_as_kafka_refuses_them(cluster: LocalCluster) -> None:
+def test_delegation_tokens_are_rejected_as_kafka_rejects_them(cluster: LocalCluster) -> None:
     raw = RawConnection(cluster, 1)
     for api in (
         ApiKey.CREATE_DELEGATION_TOKEN,

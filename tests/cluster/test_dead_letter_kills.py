@@ -76,7 +76,7 @@ def sent(cluster: DevCluster, partition: int) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         assert answer["status"] == 200, answer
         body: dict[str, Any] = answer["body"]
-        # "Unknown" and "refused" say that the dead letters are to be sent again, for example while the killed process still has the transaction.
+        # "Unknown" and "rejected" say that the dead letters are to be sent again, for example while the killed process still has the transaction.
         return body if not body["refused"] and not body["unknown"] else None
 
     return dict(wait_for(answered, "a sending with a known result", 240))

@@ -160,7 +160,7 @@ def test_records_arrive_at_their_time_in_order_and_cancelled_ones_never(cluster:
     check_order(scheduled, received)
 
 
-def test_a_record_without_a_time_is_refused_with_its_reason(cluster: LocalCluster) -> None:
+def test_a_record_without_a_time_is_rejected_with_its_reason(cluster: LocalCluster) -> None:
     name = created(cluster)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     errors: list[Any] = []

@@ -42,7 +42,7 @@ def created(cluster: LocalCluster) -> str:
 
 
 class HalfMessageProducer:
-    """Writes half messages and decisions. `errors`: the refused records, by (id, decision)."""
+    """Writes half messages and decisions. `errors`: the rejected records, by (id, decision)."""
 
     def __init__(self, bootstrap: str, name: str, **settings: Any) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Elections of preferred leaders on a whole local cluster, by REST and `weir elect_leaders`: a demoted broker is the reason of a refusal, an election is
+"""Elections of preferred leaders on a whole local cluster, by REST and `weir elect_leaders`: a demoted broker is the reason of a rejection, an election is
 confirmed, and Kafka's client sees the new leader.
 
 The controller elects preferred leaders itself every five seconds. The test repeats until its own election is first.

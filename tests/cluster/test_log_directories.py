@@ -1,5 +1,5 @@
 """Log directories of a broker on a whole local cluster, by REST: a replica moves to a second directory while it is written to, a move is cancelled, and
-refusals have reasons. Kafka's client verifies where the replica is."""
+rejections have reasons. Kafka's client verifies where the replica is."""
 
 from __future__ import annotations
 

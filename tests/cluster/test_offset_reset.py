@@ -172,7 +172,7 @@ def test_offsets_of_time_shift_file_group_and_offset(devcluster: DevCluster) -> 
     assert (status, refused["field"]) == (400, "topics")
 
 
-def test_a_commit_after_the_preview_is_refused_with_the_difference(devcluster: DevCluster) -> None:
+def test_a_commit_after_the_preview_is_rejected_with_the_difference(devcluster: DevCluster) -> None:
     commit(devcluster, "raced", TopicPartition(TOPIC, 0, 5), TopicPartition(TOPIC, 1, 6))
     made = preview(devcluster, "raced", "latest")
     commit(devcluster, "raced", TopicPartition(TOPIC, 1, 7))
@@ -186,7 +186,7 @@ def test_a_commit_after_the_preview_is_refused_with_the_difference(devcluster: D
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_an_active_group_is_refused_or_waited_for(devcluster: DevCluster, protocol: str) -> None:
+def test_an_active_group_is_rejected_or_waited_for(devcluster: DevCluster, protocol: str) -> None:
     group = f"active-{protocol}"
     commit(devcluster, group, *(TopicPartition(TOPIC, i, 20) for i in range(PARTITIONS)))
     member = Member(devcluster, group, **{"group.protocol": protocol})

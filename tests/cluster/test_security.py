@@ -384,7 +384,7 @@ def test_admin_requests_without_permission_are_rejected(secured: Secured) -> Non
 
 
 @pytest.mark.cluster
-def test_brokers_report_whom_they_refused_and_why(secured: Secured) -> None:
+def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
     topic = f"t{uuid.uuid4().hex}"
     bob = {**as_bob(secured), "client.id": "bobs-app"}
     admin = AdminClient({"bootstrap.servers": secured.bootstrap, "log_level": 0})

@@ -1,7 +1,7 @@
 """Requests that Schemathesis derives from the OpenAPI schema: every operation answers as the schema says, and bad input gets an error of 4xx.
 
 Half of the requests violate the schema. `make contract N=200` sends more than the fixed sample of `make test`. Not checked: that a request that
-fits the schema is accepted, because the state of the cluster and of other fields decides about that too; that a body of wrong types is refused,
+fits the schema is accepted, because the state of the cluster and of other fields decides about that too; that a body of wrong types is rejected,
 because numbers are accepted for texts.
 """
 
@@ -116,7 +116,7 @@ def test_operations_answer_as_the_schema_says(token: str, group: int) -> None:
         '"' + "a" * 5_000,
     ],
 )
-def test_a_filter_expression_that_is_not_understood_is_refused_as_the_schema_says(token: str, expression: str) -> None:
+def test_a_filter_expression_that_is_not_understood_is_rejected_as_the_schema_says(token: str, expression: str) -> None:
     call_command("read_records", "alice")
     headers = {"Authorization": f"Token {token}", "Accept-Encoding": "identity"}
     paths = {"/api/v1/topics/{name}/messages", "/api/v1/topics/{name}/partitions/{partition}/messages"}

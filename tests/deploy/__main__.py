@@ -203,7 +203,7 @@ class Rehearsal:
         self.live_updates()
         changed = {"configs": {"min.insync.replicas": "2"}, "cluster_wide": True, "comment": "rehearsal"}
         self.timed("an active controller", lambda: self.overview(self.b).get("controller_id"))
-        # A request that timed out may have been applied, and the same value again is refused.
+        # A request that timed out may have been applied, and the same value again is rejected.
         wait_for(
             lambda: self.minimum_set() or self.call(self.b, "PATCH", "brokers/1/configs", changed) is not None,
             "the cluster-wide config",

@@ -201,7 +201,7 @@ def consumed(machines: SecuredMachines, wanted: set[bytes]) -> list[bytes]:
 
 
 def refused(machines: SecuredMachines) -> list[str]:
-    """Requests that were served and must not be, or were refused for another reason."""
+    """Requests that were served and must not be, or were rejected for another reason."""
     wrong = []
     for name, settings in (
         ("a wrong password", machines.user(password="guess")),

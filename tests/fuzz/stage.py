@@ -54,7 +54,7 @@ TOPICS = {
 }
 PARTITIONS = 2
 TOPICS_MAX = 12
-"""Limit of topics: above it a talk's request for another topic is refused, so that one talk does not slow the next ten thousand."""
+"""Limit of topics: above it a talk's request for another topic is rejected, so that one talk does not slow the next ten thousand."""
 
 
 class Clock:

@@ -3,7 +3,7 @@ faults of `run` except jumps of wall clocks. `python -m tests.simulation --halve
 
 Invariants: each acknowledged half message has one fate. A committed one is in the topic exactly once, in the partition with the same number; a rolled back
 one is nowhere; one without a decision is among the expired ones exactly once. At most one decision of a message is acknowledged, it is the fate, and a
-refused one names the fate. No check and no expiry comes early, and no check has a number above the maximum. At the end no message is undecided, and
+rejected one names the fate. No check and no expiry comes early, and no check has a number above the maximum. At the end no message is undecided, and
 nothing stays in the front partitions.
 """
 
@@ -72,7 +72,7 @@ class HalfMessages:
 
     halves: dict[bytes, Half] = field(default_factory=dict)
     claims: list[tuple[bytes, HalfDecision]] = field(default_factory=list)
-    """Errors in the answers to refused decisions."""
+    """Errors in the answers to rejected decisions."""
 
 
 class HalfProducer(Producer):

@@ -109,7 +109,7 @@ TARGETS = {
         ("Transaction",),
         (
             "tests/unit/coordinator/transactions/test_transaction.py",
-            "tests/unit/coordinator/transactions/test_transaction_refusals.py",
+            "tests/unit/coordinator/transactions/test_transaction_rejections.py",
         ),
         world="tests.simulation.exactly_once",
     ),

@@ -1,6 +1,6 @@
 """The helper of a simulated broker: the real operations on the simulated disk, with a store in memory that all brokers share.
 
-The seed decides how late each answer is, which request the store refuses, and which copies stop half-way.
+The seed decides how late each answer is, which request the store rejects, and which copies stop half-way.
 """
 
 from __future__ import annotations

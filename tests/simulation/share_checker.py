@@ -64,7 +64,7 @@ class Leader:
     records: dict[int, Copy] = field(default_factory=dict)
     log_start: int = 0
     late: bool = False
-    """The write in progress must be refused: when it was sent, a later leader had loaded the state, or a later state epoch was confirmed."""
+    """The write in progress must be rejected: when it was sent, a later leader had loaded the state, or a later state epoch was confirmed."""
 
     def record(self, offset: int) -> Copy:
         return self.records.setdefault(offset, Copy())

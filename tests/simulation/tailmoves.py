@@ -38,7 +38,7 @@ class TailMove:
         tiered: bool = False,
     ) -> None:
         """`early`: hands over before the old records are deleted (second stage). `tiered`: waits until the old records are in the remote store. Sometimes
-        it first requests an operation that a tiered topic must refuse: a truncation, or an early hand-over."""
+        it first requests an operation that a tiered topic must reject: a truncation, or an early hand-over."""
         self.early, self.tiered = early, tiered
         self._forbidden_left = 3 if tiered and cluster.world.chance(0.5) else 0
         self.cluster, self.world, self.tp, self.name, self.number = cluster, cluster.world, tp, name, number

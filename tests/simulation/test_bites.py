@@ -692,8 +692,8 @@ def refusals_before_the_election_count(patch: pytest.MonkeyPatch) -> None:
             older.test_a_volume_from_a_clean_shutdown_is_rejected_after_the_broker_has_started_again,
             an_earlier_incarnation_counts_as_the_last_one,
         ),
-        (older.test_a_copy_of_a_running_broker_s_directory_is_refused, a_copy_counts_as_the_original),
-        (older.test_a_restore_that_leaves_unchanged_files_alone_is_refused, a_copy_counts_as_the_original),
+        (older.test_a_copy_of_a_running_broker_s_directory_is_rejected, a_copy_counts_as_the_original),
+        (older.test_a_restore_that_leaves_unchanged_files_alone_is_rejected, a_copy_counts_as_the_original),
         (
             again.test_a_reassignment_of_a_deleted_topic_is_dropped,
             a_deletion_leaves_the_topic_open_to_later_decisions,

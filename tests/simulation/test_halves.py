@@ -37,7 +37,7 @@ def test_each_half_message_has_the_fate_of_its_first_decision(seed: int) -> None
     assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
 
 
-def test_the_sample_reaches_every_fate_and_refuses_second_decisions() -> None:
+def test_the_sample_reaches_every_fate_and_rejects_second_decisions() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
         reached += ran(seed).reached

@@ -70,7 +70,7 @@ def test_a_volume_from_a_clean_shutdown_is_rejected_after_the_broker_has_started
     assert (led, doubt) == (-1, DirectoryDoubt.OLDER)
 
 
-def test_a_copy_of_a_running_broker_s_directory_is_refused(seed: int) -> None:
+def test_a_copy_of_a_running_broker_s_directory_is_rejected(seed: int) -> None:
     scene = Scene(seed, min_insync=2)
     scene.write(*FIRST)
     keeper, restored = scene.pair()
@@ -85,7 +85,7 @@ def test_a_copy_of_a_running_broker_s_directory_is_refused(seed: int) -> None:
     assert (led, doubt) == (-1, DirectoryDoubt.COPIED)
 
 
-def test_a_restore_that_leaves_unchanged_files_alone_is_refused(seed: int) -> None:
+def test_a_restore_that_leaves_unchanged_files_alone_is_rejected(seed: int) -> None:
     """rsync skips files with the same size and time: `meta.properties` of an idle cluster is not replaced, nor is the lock file."""
     scene = Scene(seed, min_insync=2)
     scene.write(*FIRST)

@@ -47,7 +47,7 @@ class TieredScene(Scene):
         self.written += texts
 
     def produce_under_any_leader(self, count: int) -> None:
-        """Idempotent, while the leadership may change: a request that is refused for that reason is sent to the next leader."""
+        """Idempotent, while the leadership may change: a request that is rejected for that reason is sent to the next leader."""
         for number in range(len(self.written), len(self.written) + count):
             text = f"{number:06d}"
             while (error := self.send(self.state.leader, text, producer=(7, number))) in CHANGING:

@@ -25,7 +25,7 @@ DATA_DIR = "data"
 PROBLEM = "application/problem+json"
 
 
-class RequestRefused(Exception):
+class RequestRejected(Exception):
     """The request was rejected. `problem`: the body of the response (docs/rest.md, Errors)."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class RestClient:
     token: str
 
     def send(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any | None = None) -> Response:
-        """Send a request. `path`: below PREFIX. Raises RequestRefused for a status of 400 or more, and NoServer."""
+        """Send a request. `path`: below PREFIX. Raises RequestRejected for a status of 400 or more, and NoServer."""
         headers = {"Accept": f"application/json, {PROBLEM}, */*;q=0.5"}
         if self.token:
             headers["Authorization"] = f"Token {self.token}"
@@ -78,7 +78,7 @@ def _response(got: requests.Response) -> Response:
     kind = got.headers.get("Content-Type", "").partition(";")[0]
     data: object = got.json() if kind in ("application/json", PROBLEM) and got.content else got.text
     if got.status_code >= 400:
-        raise RequestRefused(got.status_code, data if isinstance(data, dict) else {"detail": got.text[:500]})
+        raise RequestRejected(got.status_code, data if isinstance(data, dict) else {"detail": got.text[:500]})
     return Response(got.status_code, data)
 
 

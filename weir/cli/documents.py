@@ -52,8 +52,8 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
             for change in step["changes"]:
                 old = "" if step["action"] == "create" else f"{_text(change['before'])} -> "
                 yield f"    {change['field']}: {old}{_text(change['after'])}"
-    for refusal in plan.get("refusals", ()):
-        yield f"! {refusal['path']}: {refusal['detail']}"
+    for rejection in plan.get("refusals", ()):
+        yield f"! {rejection['path']}: {rejection['detail']}"
     if not plan["steps"]:
         yield from [] if plan.get("refusals") else ["no difference"]
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from weir.cli.client import NoServer, RequestRefused, Response, RestClient
+from weir.cli.client import NoServer, RequestRejected, Response, RestClient
 
 REFUSED, NO_RESPONSE, NOT_SUCCEEDED = 1, 3, 4
 
@@ -29,7 +29,7 @@ def send(settings: CliOptions, method: str, path: str, query: Mapping[str, Any] 
     except NoServer as e:
         click.echo(f"error: {e}", err=True)
         sys.exit(NO_RESPONSE)
-    except RequestRefused as e:
+    except RequestRejected as e:
         errors = e.problem.get("errors") or [{"detail": str(e)}]
         for error in errors:
             click.echo(f"error: {error['detail']}", err=True)

@@ -73,7 +73,7 @@ def big(name: str) -> None:
 
 
 def too_large(name: str) -> None:
-    made = producer(enable_idempotence=False)  # an idempotent one (the default) refuses all that follows, too
+    made = producer(enable_idempotence=False)  # an idempotent one (the default) rejects all that follows, too
     refused(MessageSizeTooLargeError, lambda: made.send(name, b"x" * 500_000).get(60))
     send(made, name, ["small"])
     equal(values(read(name, 1)), ["small"])

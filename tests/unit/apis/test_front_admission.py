@@ -48,14 +48,14 @@ def test_admitted_records_are_returned_and_a_compacted_target_needs_keys() -> No
     assert front.keyed
 
 
-def test_a_final_refusal_names_the_records_and_is_confirmed_first() -> None:
+def test_a_final_rejection_names_the_records_and_is_confirmed_first() -> None:
     refusal = admission(Front(NotAdmitted(((0, "already committed"),), retriable=False)))
     assert isinstance(refusal, ProducerRefusal) and refusal.leader_epoch == 4
     assert (refusal.error, refusal.message) == (ErrorCode.INVALID_RECORD, "already committed")
     assert refusal.record_errors == ((0, "already committed"),)
 
 
-def test_a_retriable_refusal_is_sent_at_once() -> None:
+def test_a_retriable_rejection_is_sent_at_once() -> None:
     refusal = admission(Front(NotAdmitted(((0, "not replicated"),), retriable=True)))
     assert refusal == PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS, "not replicated")
 

@@ -1,4 +1,4 @@
-"""Settings of groups: layers with their sources, and changes that are valid as a whole or refused."""
+"""Settings of groups: layers with their sources, and changes that are valid as a whole or rejected."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_change_contains_all_settings_of_the_group() -> None:
         (SESSION, "50000", OpType.APPEND),
     ],
 )
-def test_an_invalid_change_is_refused(name: str, value: str, op: OpType) -> None:
+def test_an_invalid_change_is_rejected(name: str, value: str, op: OpType) -> None:
     refused = change(configs(), name, value, op)
     assert isinstance(refused, ItemResult) and refused.error == ErrorCode.INVALID_CONFIG and refused.message
 

@@ -1,4 +1,4 @@
-"""Appends to local logs: refusals before the first byte is written, and one check of the partition per batch."""
+"""Appends to local logs: rejections before the first byte is written, and one check of the partition per batch."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_repeated_batch_requires_the_high_watermark_of_the_first() -> None:
     assert scene.harness.replica.log.end_offset == 2
 
 
-def test_a_refusal_by_the_producer_state_is_sent_by_the_confirmed_leader_only() -> None:
+def test_a_rejection_by_the_producer_state_is_sent_by_the_confirmed_leader_only() -> None:
     scene = Scene()
     scene.append(batch(producer_id=7, producer_epoch=0, base_sequence=0))
     refusal = scene.append(batch(producer_id=7, producer_epoch=0, base_sequence=5))

@@ -173,7 +173,7 @@ def test_metrics_of_requests_are_returned_on_request_only() -> None:
     assert [(e.code, e.count) for e in found.errors] == [(6, 1)] and answers[1].requests == []
 
 
-def test_refused_requests_are_returned_on_request_only() -> None:
+def test_rejected_requests_are_returned_on_request_only() -> None:
     partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
     others: Any = (
         SimpleNamespace(under_way={}),

@@ -1,4 +1,4 @@
-"""Log levels of a broker with Kafka's names: shown, set, inherited again, and refused."""
+"""Log levels of a broker with Kafka's names: shown, set, inherited again, and rejected."""
 
 from __future__ import annotations
 

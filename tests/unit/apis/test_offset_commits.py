@@ -1,4 +1,4 @@
-"""Offset commits of a request: which are committed, which are refused, and the response with each partition."""
+"""Offset commits of a request: which are committed, which are rejected, and the response with each partition."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_a_request_is_answered_with_the_error_and_the_found_position() -> None:
     assert scene.ask(NOTHING, 4) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 4)
 
 
-def test_a_deposed_leader_of_the_source_is_refused() -> None:
+def test_a_deposed_leader_of_the_source_is_rejected() -> None:
     scene = Scene()
     image = scene.harness.partitions.image
     source = SimpleNamespace(leader_epoch=4)

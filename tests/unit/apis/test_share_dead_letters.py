@@ -1,4 +1,4 @@
-"""The writer of dead letters over a target in memory: repeats, conflicts of numbers, refusals, topics that cannot take them, a new leader."""
+"""The writer of dead letters over a target in memory: repeats, conflicts of numbers, rejections, topics that cannot take them, a new leader."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_record_that_is_too_large_has_a_dead_letter_without_it() -> None:
     assert w.core.start == 1 and w.writer.unwritten == 0
 
 
-def test_a_refused_dead_letter_does_not_stop_the_group() -> None:
+def test_a_rejected_dead_letter_does_not_stop_the_group() -> None:
     w = Writer(failed(0, 1))
     w.go()
     w.answer(ErrorCode.INVALID_RECORD)

@@ -176,7 +176,7 @@ def test_session_epochs_are_checked() -> None:
     "more",
     [{"group_id": ""}, {"member_id": ""}, {"share_acquire_mode": 2}, {"is_renew_ack": True}, {"acks": (0, 0, ACCEPT)}],
 )
-def test_invalid_requests_are_refused(more: dict[str, Any]) -> None:
+def test_invalid_requests_are_rejected(more: dict[str, Any]) -> None:
     acks = [more.pop("acks")] if "acks" in more else []
     assert Client(Scene()).fetch(0, *acks, **more).error_code == ErrorCode.INVALID_REQUEST
 

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat and ShareGroupDescribe: what is refused before the group sees it, and what the group answers."""
+"""ShareGroupHeartbeat and ShareGroupDescribe: what is rejected before the group sees it, and what the group answers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_member_joins_is_described_and_leaves() -> None:
         {"member_epoch": -2},
     ],
 )
-def test_invalid_requests_are_refused(more: dict[str, Any]) -> None:
+def test_invalid_requests_are_rejected(more: dict[str, Any]) -> None:
     epoch = more.pop("member_epoch", 0)
     answer = Api().beat(epoch, **more)
     assert answer.error_code == ErrorCode.INVALID_REQUEST and answer.error_message

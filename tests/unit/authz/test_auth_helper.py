@@ -62,7 +62,7 @@ def test_with_acks_0_an_unauthorized_topic_closes_the_connection_and_nothing_is_
     assert connection.closed and connection.parts is None and broker.log.end_offset == 0
 
 
-def test_an_unauthorized_transactional_id_refuses_all_topics() -> None:
+def test_an_unauthorized_transactional_id_rejects_all_topics() -> None:
     broker = Broker()
     broker.set_acl("k", "allow User:alice * write topic t")
     request = produce_request("t", transactional_id="x")

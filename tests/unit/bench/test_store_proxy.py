@@ -89,6 +89,6 @@ def test_a_silent_store_accepts_requests_and_answers_nothing(bench: Bench) -> No
         bench.ask(0.3)
 
 
-def test_an_unknown_mode_is_refused() -> None:
+def test_an_unknown_mode_is_rejected() -> None:
     with pytest.raises(ValueError, match="unknown mode 'broken'"):
         Mode().set("broken")

@@ -64,7 +64,7 @@ def test_min_insync_replicas_is_limited_by_the_number_of_expected_replicas(
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "a\n", "x" * 250])
-def test_an_invalid_topic_name_is_refused_with_a_reason(name: str) -> None:
+def test_an_invalid_topic_name_is_rejected_with_a_reason(name: str) -> None:
     assert topic_name_problem(name)
 
 

@@ -1,4 +1,4 @@
-"""Placement of new partitions: distinct brokers, failure domains, racks, load, and the reasons of refusals."""
+"""Placement of new partitions: distinct brokers, failure domains, racks, load, and the reasons of rejections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def broker(broker_id: int, rack: str | None = None, domain: str | None = None) -
     return BrokerState(broker_id, 100 + broker_id, f"uuid-{broker_id}", "h", 9092, rack, domain)
 
 
-def test_more_replicas_than_brokers_are_refused() -> None:
+def test_more_replicas_than_brokers_are_rejected() -> None:
     with pytest.raises(PlacementError, match="replication factor 3 is larger than the number of available brokers, 2"):
         place(TOPIC, 0, 1, 3, [broker(1), broker(2)], {})
 

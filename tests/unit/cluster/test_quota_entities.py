@@ -24,7 +24,7 @@ def test_users_client_ids_and_addresses_are_entities(entity: dict[str, str | Non
     "entity",
     [{}, {"topic": "t"}, {"user": "a", "ip": "10.0.0.1"}, {"ip": "host.example"}, {"user": ""}, {"user": "x" * 401}],
 )
-def test_other_entities_are_refused(entity: dict[str, str | None]) -> None:
+def test_other_entities_are_rejected(entity: dict[str, str | None]) -> None:
     assert entity_problem(entity)
 
 

@@ -1,4 +1,4 @@
-"""The stored form of routes, and what is refused."""
+"""The stored form of routes, and what is rejected."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def binding(**changes: Any) -> dict[str, Any]:
         (binding(match={"kind": []}), "bindings.0.match.kind"),
     ],
 )
-def test_what_is_refused_names_the_field(changes: dict[str, Any], field: str) -> None:
+def test_what_is_rejected_names_the_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidRoute) as error:
         route_of("r", 1, {**VALUE, **changes})
     assert error.value.field == field

@@ -29,7 +29,7 @@ def test_the_defaults_do_not_contradict_each_other() -> None:
         ),
     ],
 )
-def test_broker_settings_that_contradict_each_other_are_refused(changed: dict[str, int], reason: str) -> None:
+def test_broker_settings_that_contradict_each_other_are_rejected(changed: dict[str, int], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         check({**DEFAULTS, **changed})
 
@@ -50,7 +50,7 @@ def test_a_group_has_the_broker_s_settings_except_its_own() -> None:
         ({"consumer.session.timeout.ms": "9" * 5_000}, "not a number"),
     ],
 )
-def test_an_invalid_setting_of_a_group_is_refused_with_a_reason(own: dict[str, str], reason: str) -> None:
+def test_an_invalid_setting_of_a_group_is_rejected_with_a_reason(own: dict[str, str], reason: str) -> None:
     problem = group_problem(own, DEFAULTS)
     assert problem is not None and reason in problem and len(problem) < 200
 

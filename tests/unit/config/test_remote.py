@@ -19,7 +19,7 @@ def test_a_store_is_required() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://x", "file://host/x", "file:///", "s3:///x", "/data"])
-def test_other_urls_are_refused(url: str) -> None:
+def test_other_urls_are_rejected(url: str) -> None:
     with pytest.raises(ConfigError, match="expected file:///folder or s3://"):
         BrokerConfig.parse({**BASE, "remote.log.storage.url": url})
 

@@ -1,4 +1,4 @@
-"""Security settings: values that the parsers accept and refuse."""
+"""Security settings: values that the parsers accept and reject."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_valid_text_is_read(name: str, text: str, value: Any) -> None:
         ("connections.max.reauth.ms", "-1", "below the minimum 0"),
     ],
 )
-def test_an_invalid_text_is_refused_with_what_is_expected(name: str, text: str, reason: str) -> None:
+def test_an_invalid_text_is_rejected_with_what_is_expected(name: str, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         SETTINGS[name].read(text)
 

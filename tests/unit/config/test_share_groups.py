@@ -28,7 +28,7 @@ def test_durations(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1H", "PT1X", "PT-1H", "-PT1H", "PT1H "])
-def test_what_is_not_a_duration_is_refused(text: str) -> None:
+def test_what_is_not_a_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):
         duration_ms(text)
 
@@ -68,7 +68,7 @@ def test_settings_of_a_group() -> None:
         ("errors.deadletterqueue.copy.record.enable", "yes"),
     ],
 )
-def test_invalid_settings_of_a_group_are_refused(name: str, text: str) -> None:
+def test_invalid_settings_of_a_group_are_rejected(name: str, text: str) -> None:
     assert name in (group_problem({name: text}, DEFAULTS) or "")
 
 
@@ -82,7 +82,7 @@ def test_the_topic_of_dead_letters_has_the_prefix_of_the_broker() -> None:
     assert "internal" in (dead_letter_name_problem("__consumer_offsets", "") or "")
 
 
-def test_contradictions_are_refused() -> None:
+def test_contradictions_are_rejected() -> None:
     for c in SHARE_CONFIGS.values():
         if c.broker is not None and c.high is not None:
             with pytest.raises(ValueError, match=c.broker):

@@ -22,7 +22,7 @@ from brokerd.config.types import (
 )
 
 
-def test_a_value_below_the_minimum_is_refused_with_the_minimum() -> None:
+def test_a_value_below_the_minimum_is_rejected_with_the_minimum() -> None:
     setting = Setting("n", int, 5, "", low=1)
     assert setting.read("1") == 1
     with pytest.raises(ValueError, match="below the minimum 1"):
@@ -72,7 +72,7 @@ def test_a_boolean_is_true_or_false(text: str) -> None:
         parse_bool(text)
 
 
-def test_an_unknown_word_is_refused_with_the_accepted_words() -> None:
+def test_an_unknown_word_is_rejected_with_the_accepted_words() -> None:
     with pytest.raises(ValueError, match=r"expected one of https, \(empty\)"):
         one_of("https", "")("http")
 
@@ -91,7 +91,7 @@ def test_an_error_in_a_settings_file_names_the_line_and_not_the_value(tmp_path: 
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_settings_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_a_settings_file_that_cannot_be_read_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="No such file"):
         properties(tmp_path / "missing")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")

@@ -28,17 +28,17 @@ def test_a_login_with_acls_owns_the_znodes(tmp_path: Path) -> None:
     assert (found.user, found.password, found.owned) == ("weir", "p=w", True)
 
 
-def test_acls_without_a_login_are_refused(tmp_path: Path) -> None:
+def test_acls_without_a_login_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"zookeeper.set.acl requires zookeeper.sasl.jaas.config"):
         load(written(tmp_path, "zookeeper.set.acl=true"))
 
 
-def test_an_unknown_setting_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_setting_is_rejected_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"unknown setting zookeeper.ssl; known are zookeeper.ssl.client.enable"):
         load(written(tmp_path, "zookeeper.ssl=true"))
 
 
-def test_an_invalid_value_is_refused_with_its_setting(tmp_path: Path) -> None:
+def test_an_invalid_value_is_rejected_with_its_setting(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"zookeeper.set.acl: expected true or false"):
         load(written(tmp_path, "zookeeper.set.acl=yes"))
 

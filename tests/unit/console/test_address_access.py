@@ -24,7 +24,7 @@ def test_a_page_without_an_operation_needs_no_role() -> None:
     assert not missing_role(OPERATOR, "/brokers/1/drain/", posts=False)
 
 
-def test_a_read_only_console_refuses_posts_only(settings: Any) -> None:
+def test_a_read_only_console_rejects_posts_only(settings: Any) -> None:
     settings.WEIR = replace(settings.WEIR, read_only=True)
     assert missing_role(OPERATOR, "/brokers/1/demote/", posts=True) == READ_ONLY
     assert not missing_role(OPERATOR, "/brokers/1/drain/", posts=False)

@@ -21,7 +21,7 @@ from controlplane.domain.alert_types import (
     FailedLoginFacts,
     GroupFacts,
     MissingLetterFacts,
-    RefusedClientFacts,
+    RejectedClientFacts,
     ShareGroupFacts,
     TopicMessageFacts,
 )
@@ -46,7 +46,7 @@ def anomaly(state: str, baseline: str) -> AnomalyFacts:
 
 
 MANY = tuple(GroupFacts(f"group-{n}", status) for n in range(30) for status in (LagStatus.STOPPED, LagStatus.DATA_LOST))
-REFUSED = RefusedClientFacts(
+REFUSED = RejectedClientFacts(
     "User:etl", RefusalReason.UNAUTHORIZED, 40, datetime(2026, 11, 27, 3, tzinfo=UTC), "10.0.0.9"
 )
 LOGINS = (

@@ -49,7 +49,7 @@ def test_an_empty_field_is_a_config_that_is_not_set() -> None:
 def test_an_error_is_beside_its_config() -> None:
     form = ConnectorForm(FIELDS, {}, {"name": "a", "comment": "c"}, is_new=True)
     assert form.is_valid()
-    form.refuse(MisfitValue("config", [("$.url", "no host"), ("$.transforms.x.type", "unknown"), ("$.name", "taken")]))
-    form.refuse(Rejected("later", ""))
+    form.reject(MisfitValue("config", [("$.url", "no host"), ("$.transforms.x.type", "unknown"), ("$.name", "taken")]))
+    form.reject(Rejected("later", ""))
     assert form.errors["c:url"] == ["no host"] and form.errors["extra"] == ["transforms.x.type: unknown"]
     assert form.errors["name"] == ["taken"] and form.non_field_errors() == ["later"]

@@ -26,10 +26,10 @@ def test_filters_become_a_query() -> None:
     assert set(form.body()) == {"group", "partitions", "from_ms", "until_ms"}
     form = DeadLetterForm({"partitions": "x"})
     assert form.is_valid()
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         form.query("t.dead")
-    form.refuse(refused.value)
-    form.refuse(Rejected("The end is before the start.", "until_ms"))
+    form.reject(rejection.value)
+    form.reject(Rejected("The end is before the start.", "until_ms"))
     assert set(form.errors) == {"partitions", "until"}
 
 

@@ -24,11 +24,11 @@ def test_texts_become_bytes_and_milliseconds() -> None:
     assert form.is_valid() and form.requested()["key"] is None
 
 
-def test_a_refusal_is_next_to_its_field() -> None:
+def test_a_rejection_is_next_to_its_field() -> None:
     form = PendingForm({"key": "xyz", "key_format": "hex", "due_until": "tomorrow"})
     assert not form.is_valid() and set(form.errors) == {"due_until"}
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         form.requested()
-    form.refuse(refused.value)
-    form.refuse(Rejected("Not before.", "from_ms"))
+    form.reject(rejection.value)
+    form.reject(Rejected("Not before.", "from_ms"))
     assert set(form.errors) == {"due_until", "key", "due_from"}

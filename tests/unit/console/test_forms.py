@@ -20,12 +20,12 @@ def cleaned(form: Any) -> dict[str, Any]:
 def test_an_error_of_a_service_is_beside_its_field_or_above_the_form() -> None:
     form = forms.TopicForm({"name": "t", "partitions": "1"})
     form.is_valid()
-    form.refuse(Rejected("too short", "configs.retention.ms"))
-    form.refuse(Rejected("not now", "nowhere"))
+    form.reject(Rejected("too short", "configs.retention.ms"))
+    form.reject(Rejected("not now", "nowhere"))
     assert form.errors["configs"] == ["too short"] and form.non_field_errors() == ["not now"]
     move = forms.MoveForm({"scope": "{}"})
     move.is_valid()
-    move.refuse(Rejected("gone", "scope"))
+    move.reject(Rejected("gone", "scope"))
     assert "gone" in move.non_field_errors(), "a hidden field has no place for an error"
 
 
@@ -82,7 +82,7 @@ def test_a_window_is_entered_as_times_and_days(given: dict[str, Any], window: di
 def test_an_invalid_window_is_shown_at_its_end() -> None:
     form = forms.ScheduleForm({"opens": "22:00"})
     form.is_valid()
-    form.refuse(Rejected("the window is empty", "window"))
+    form.reject(Rejected("the window is empty", "window"))
     assert form.errors["stop_by"] == ["the window is empty"]
 
 
@@ -102,7 +102,7 @@ def test_one_choice_is_the_mode_and_the_hand_over(chosen: str, mode: str, handov
 
 
 @pytest.mark.parametrize("scope", ["{", "[]", '{"kind": "sideways"}'])
-def test_a_form_without_a_reviewed_move_is_refused(scope: str) -> None:
+def test_a_form_without_a_reviewed_move_is_rejected(scope: str) -> None:
     form = move(scope=scope)
     assert not form.is_valid() and "Review the move again" in str(form.errors["scope"])
 

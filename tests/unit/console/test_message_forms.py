@@ -61,8 +61,8 @@ def test_an_error_is_beside_its_field(address: str, field: str) -> None:
 @pytest.mark.parametrize(
     ("named", "field"), [("timestamp_ms", "time"), ("partition", "partitions"), ("topic", "topic")]
 )
-def test_a_refusal_of_the_service_is_beside_the_field_of_the_form(named: str, field: str) -> None:
+def test_a_rejection_of_the_service_is_beside_the_field_of_the_form(named: str, field: str) -> None:
     it = form("topic=t")
     it.is_valid()
-    it.refuse(Rejected("no", named))
+    it.reject(Rejected("no", named))
     assert it.errors[field] == ["no"]

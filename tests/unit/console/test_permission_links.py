@@ -1,4 +1,4 @@
-"""Links from a refused operation to the page with the rule that refused it."""
+"""Links from a rejected operation to the page with the rule that rejected it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Refused:
     resource_name: str = ""
 
 
-def test_the_link_has_the_refused_operation() -> None:
+def test_the_link_has_the_rejected_operation() -> None:
     found = permission_check(Refused(operation="WRITE", resource_type="TOPIC", resource_name="a&b"))
     assert "principal=User%3Aalice" in found and "operation=WRITE" in found and "resource_name=a%26b" in found
 

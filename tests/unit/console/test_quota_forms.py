@@ -12,7 +12,7 @@ def test_an_empty_name_is_the_default_and_rates_are_in_bytes() -> None:
     assert form.limits() == {"producer_byte_rate": 1_500_000}
 
 
-def test_names_and_limits_of_another_entity_type_are_refused() -> None:
+def test_names_and_limits_of_another_entity_type_are_rejected() -> None:
     form = QuotaForm({"applies_to": "ip", "user": "ann", "producer_byte_rate": "1", "connection_creation_rate": "5"})
     assert not form.is_valid() and set(form.errors) == {"user", "producer_byte_rate"}
     form = QuotaForm({"applies_to": "user", "ip": "::1", "connection_creation_rate": "5"})

@@ -232,7 +232,7 @@ def test_an_invalid_query_opens_nothing(query: str) -> None:
     run(scene)
 
 
-def test_a_refused_tail_shows_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejected_tail_shows_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeTail, "error", Rejected("You have 3 live tails already."))
 
     async def scene(browser: Browser) -> None:

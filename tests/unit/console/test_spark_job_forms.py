@@ -15,5 +15,5 @@ def test_an_empty_number_is_left_to_the_default() -> None:
 def test_an_error_of_a_parameter_is_next_to_its_field() -> None:
     form = SparkJobForm(KINDS["profile"], {"name": "x", "topics": "a"})
     assert form.is_valid()
-    form.refuse(Rejected("too small", "parameters.records_per_partition"))
+    form.reject(Rejected("too small", "parameters.records_per_partition"))
     assert form.errors["records_per_partition"] == ["too small"]

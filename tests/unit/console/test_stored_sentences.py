@@ -114,7 +114,7 @@ def test_the_note_of_a_restart_is_translated(seeded: dict[str, Any], operator: C
         ("/moves/1/approve/", {}, "迁移 1 的状态为 running；此操作要求状态为以下之一：planned。"),
     ],
 )
-def test_a_refusal_is_shown_in_the_language_of_the_page_and_recorded_in_english(
+def test_a_rejection_is_shown_in_the_language_of_the_page_and_recorded_in_english(
     seeded: dict[str, Any], operator: Client, address: str, form: dict[str, Any], chinese: str
 ) -> None:
     assert chinese in unescape(operator.post(address, form, **CHINESE).content.decode())
@@ -169,7 +169,7 @@ def test_the_notes_of_partitions_and_moves_are_translated(world: World, operator
 
 def test_the_reason_of_a_controller_is_quoted_in_a_translated_note(world: World, operator: Client) -> None:
     move = started_move(world)
-    move_worker.order_refused(move.pk, "flights", 0, "broker 3 is unknown")
+    move_worker.order_rejected(move.pk, "flights", 0, "broker 3 is unknown")
     assert "Controller 拒绝了重分配：broker 3 is unknown。" in page(operator, f"/moves/{move.pk}/")
 
 
@@ -242,9 +242,9 @@ def test_a_registry_and_connect_workers_without_an_answer_are_explained_in_the_l
 ) -> None:
     nobody = "http://127.0.0.1:9"
     settings.WEIR = replace(settings.WEIR, schema_registry_url=nobody, connect_urls=(("etl", (nobody,)),))
-    refused = "没有应答（URLError）。"
-    assert f"Schema Registry {refused}" in page(operator, "/schemas/")
-    assert f"Schema Registry {refused}" in page(operator, "/schemas/subject/?name=orders-value")
+    rejected = "没有应答（URLError）。"
+    assert f"Schema Registry {rejected}" in page(operator, "/schemas/")
+    assert f"Schema Registry {rejected}" in page(operator, "/schemas/subject/?name=orders-value")
     assert f"Connect 集群 etl 的 Worker {nobody} 没有应答（ConnectionRefusedError）。" in page(operator, "/connect/")
 
 

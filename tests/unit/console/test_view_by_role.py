@@ -152,7 +152,7 @@ def test_pages_of_a_moment_share_no_rows_with_a_user_who_sees_less(
         shared_rows.share(False)
 
 
-def test_pages_and_routes_about_the_whole_cluster_are_refused(team: Client) -> None:
+def test_pages_and_routes_about_the_whole_cluster_are_rejected(team: Client) -> None:
     for address in (
         "/audit/",
         "/top/",
@@ -173,7 +173,7 @@ def test_pages_and_routes_about_the_whole_cluster_are_refused(team: Client) -> N
     assert "flights" in team.get("/topics/").content.decode()
 
 
-def test_a_refusal_about_an_object_does_not_name_its_topics(team: Client) -> None:
+def test_a_rejection_about_an_object_does_not_name_its_topics(team: Client) -> None:
     for answer in (team.get("/moves/1/"), team.get("/api/v1/moves/1"), team.post("/moves/1/cancel/")):
         assert answer.status_code == 403 and "There is no object of this number" in answer.content.decode()
 

@@ -50,7 +50,7 @@ class DeadAnswers:
     crash: CrashPoint = CrashPoint.NEVER
     silent: CrashPoint = CrashPoint.NEVER
     unreachable: bool = False
-    refusal: str = ""
+    rejection: str = ""
     originals: dict[tuple[str, int, int], NewRecord] = field(default_factory=dict)
     unread: set[tuple[int, int]] = field(default_factory=set)
     starts: dict[int, int] = field(default_factory=dict)
@@ -101,8 +101,8 @@ class DeadAnswers:
         silent, self.silent = self.silent, CrashPoint.NEVER
         if crash is CrashPoint.BEFORE_COMMIT:
             raise Crash
-        if self.refusal:
-            return TransactionResult(TransactionEnd.ABORTED, problem=self.refusal)
+        if self.rejection:
+            return TransactionResult(TransactionEnd.ABORTED, problem=self.rejection)
         if silent is CrashPoint.BEFORE_COMMIT:
             return TransactionResult(TransactionEnd.UNKNOWN, problem="No answer.")
         self.written += [(topic, r) for r in records]

@@ -35,7 +35,7 @@ class PendingRecord:
 
 @dataclass
 class DelayAnswers:
-    """`waiting` by partition. `refused`: partitions whose leader refuses. `silent`: brokers that do not answer. `written`: what was produced; a tombstone
+    """`waiting` by partition. `refused`: partitions whose leader rejects. `silent`: brokers that do not answer. `written`: what was produced; a tombstone
     cancels at once, unless `ignores_cancel`. `result`: replaces the acknowledgement."""
 
     waiting: dict[int, list[PendingRecord]] = field(default_factory=dict)

@@ -85,12 +85,12 @@ class GroupWorldClient:
         self._called("commit")
         if self.world.members:
             return dict.fromkeys(offsets, ErrorCode.UNKNOWN_MEMBER_ID)
-        refused = {k: e for k, e in self.world.errors.items() if k in offsets}
-        self.world.offsets.setdefault(self.group_id, {}).update({k: o for k, o in offsets.items() if k not in refused})
+        rejected = {k: e for k, e in self.world.errors.items() if k in offsets}
+        self.world.offsets.setdefault(self.group_id, {}).update({k: o for k, o in offsets.items() if k not in rejected})
         if self.world.drop_response:
             self.world.silent.add("committed")
             raise NoAnswer("commit: no response")
-        return refused
+        return rejected
 
     def delete(self, keys: Iterable[Key]) -> dict[Key, ErrorCode]:
         self._called("delete")

@@ -26,7 +26,7 @@ def message(offset: int, half_id: bytes, checks: int = 1, *, expiring: bool = Fa
 
 @dataclass
 class HalfAnswers:
-    """`messages` by partition. `refused`: partitions whose leader refuses. `silent`: brokers that do not answer."""
+    """`messages` by partition. `refused`: partitions whose leader rejects. `silent`: brokers that do not answer."""
 
     messages: dict[int, list[Message]] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)

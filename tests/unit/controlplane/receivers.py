@@ -72,7 +72,7 @@ class SmtpReceiver:
 
     port: int = 0
     mails: list[tuple[str, list[str], str]] = field(default_factory=list)
-    refusal: str = ""
+    rejection: str = ""
 
 
 @contextmanager
@@ -94,9 +94,9 @@ def smtp_receiver() -> Iterator[SmtpReceiver]:
                         sender, recipients = rest.partition("<")[2].partition(">")[0], []
                         self.say("250 ok")
                     case "RCPT":
-                        if not receiver.refusal:
+                        if not receiver.rejection:
                             recipients.append(rest.partition("<")[2].partition(">")[0])
-                        self.say(receiver.refusal or "250 ok")
+                        self.say(receiver.rejection or "250 ok")
                     case "DATA":
                         self.say("354 go on")
                         lines = []

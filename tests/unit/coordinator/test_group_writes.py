@@ -1,4 +1,4 @@
-"""A deleted group leaves the memory, and the next coordinator's, when its tombstones are replicated. A refused deletion deletes nothing."""
+"""A deleted group leaves the memory, and the next coordinator's, when its tombstones are replicated. A rejected deletion deletes nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_share_group_is_deleted_with_all_its_records() -> None:
     assert scene.join("m").epoch == 1, "a new group"
 
 
-def test_a_refused_deletion_deletes_nothing() -> None:
+def test_a_rejected_deletion_deletes_nothing() -> None:
     scene = emptied()
     scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
     assert deleted(scene) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]

@@ -84,7 +84,7 @@ class Scene(Harness):
 
 
 @pytest.mark.parametrize("delete", [Scene.delete_group, Scene.delete_offset])
-def test_a_refused_deletion_deletes_nothing(delete: Any) -> None:
+def test_a_rejected_deletion_deletes_nothing(delete: Any) -> None:
     scene = Scene()
     scene.offset(5)
     scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -92,7 +92,7 @@ def test_a_new_leader_sends_the_open_batch_again_and_nothing_twice() -> None:
     assert bench.values == [f"v{i}" for i in range(10)]
 
 
-def test_a_refused_batch_is_sent_again() -> None:
+def test_a_rejected_batch_is_sent_again() -> None:
     bench = DelayBench()
     front = bench.lead()
     bench.write("v", 0)

@@ -1,4 +1,4 @@
-"""Delivery times from headers, and which records are refused."""
+"""Delivery times from headers, and which records are rejected."""
 
 from __future__ import annotations
 

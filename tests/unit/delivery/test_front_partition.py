@@ -1,4 +1,4 @@
-"""All front partitions: nothing happens before the journals were read, and nothing twice after the log has refused a journal entry."""
+"""All front partitions: nothing happens before the journals were read, and nothing twice after the log has rejected a journal entry."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_journal_entry_must_be_replicated_first() -> None:
     assert bench.values == ["v"]
 
 
-def test_a_refused_journal_entry_begins_the_reading_again() -> None:
+def test_a_rejected_journal_entry_begins_the_reading_again() -> None:
     class Refusing(DelayBench):
         refusals = 2
 

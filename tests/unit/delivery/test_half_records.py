@@ -42,7 +42,7 @@ def test_a_half_message_of_a_compacted_topic_needs_a_key_and_a_decision_does_not
     assert half_record(record(ID, ("x-half", b"commit"), key=None), keyed=True) == HalfRecord(b"7", HalfDecision.COMMIT)
 
 
-def test_every_refusal_has_a_message() -> None:
+def test_every_rejection_has_a_message() -> None:
     assert set(REFUSALS) == set(HalfRefusal)
 
 

@@ -32,7 +32,7 @@ def test_entries_of_a_new_producer_epoch_replace_the_lost_ones() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 20, encode(Confirmation(PRODUCER, 1)) + b"\0", b"\0\1" + b"\0" * 19])
-def test_other_bytes_are_refused(data: bytes) -> None:
+def test_other_bytes_are_rejected(data: bytes) -> None:
     with pytest.raises(InvalidEntry):
         decode(data)
 

@@ -280,7 +280,7 @@ def test_a_missing_target_delays_the_route_and_others_continue() -> None:
     assert bench.committed.offset == 2 and running.state is RouteState.RUNNING
 
 
-def test_a_target_that_refuses_is_named_and_tried_again() -> None:
+def test_a_target_that_rejects_is_named_and_tried_again() -> None:
     bench = Bench()
     running = bench.lead()
     bench.run(running)
@@ -422,7 +422,7 @@ def test_a_leader_that_finds_a_grown_target_places_old_records_as_its_predecesso
     assert len(found) > len(bench.values("u", 0)), "later records use the new partitions"
 
 
-def test_a_target_that_grows_does_not_wait_for_a_partition_that_refuses() -> None:
+def test_a_target_that_grows_does_not_wait_for_a_partition_that_rejects() -> None:
     bench = Bench()
     bench.topics["u"] = replace_partitions(bench.topics["u"], 1)
     running = bench.lead(route(everything("t"), everything("u")))

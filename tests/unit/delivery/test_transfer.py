@@ -199,7 +199,7 @@ def test_a_new_leader_repeats_unconfirmed_entries_unchanged_and_no_confirmed_one
     assert not world.requests
 
 
-def test_a_permanent_refusal_is_reported_and_blocks_later_records() -> None:
+def test_a_permanent_rejection_is_reported_and_blocks_later_records() -> None:
     world = World(4)
     world.select()
     world.replicate()

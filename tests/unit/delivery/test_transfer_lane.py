@@ -1,4 +1,4 @@
-"""Batches of a lane: their size, deleted records, and the end of a lane whose journal entry was refused."""
+"""Batches of a lane: their size, deleted records, and the end of a lane whose journal entry was rejected."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_cold_records_wait_and_deleted_ones_are_released() -> None:
     assert found.select(bench.now) and released == [0]
 
 
-def test_a_lane_whose_journal_is_refused_does_nothing_more() -> None:
+def test_a_lane_whose_journal_is_rejected_does_nothing_more() -> None:
     class Refusing(Bench):
         def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
             return None

@@ -263,7 +263,7 @@ def test_a_response_to_a_closed_connection_is_dropped(served: ServedConnection) 
     served.connection.answer(slot, [b"late"])
 
 
-def test_the_port_is_bound_immediately_and_refuses_connections_until_it_is_opened() -> None:
+def test_the_port_is_bound_immediately_and_rejects_connections_until_it_is_opened() -> None:
     loop = Loop()
     one = Listener(
         loop,

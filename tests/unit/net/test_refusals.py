@@ -1,4 +1,4 @@
-"""Counters of refused requests by reason and client, and their limit."""
+"""Counters of rejected requests by reason and client, and their limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from brokerd.net.refusals import (
 DENIED, SLOW = RefusalReason.UNAUTHORIZED, RefusalReason.THROTTLED
 
 
-def test_refusals_are_counted_by_reason_and_client() -> None:
+def test_rejections_are_counted_by_reason_and_client() -> None:
     now = [0]
     refusals = Refusals(lambda: now[0])
     refusals.add(DENIED, "10.0.0.1", "a", "User:x", Denial(29, "WRITE", "TOPIC", "orders"))

@@ -123,7 +123,7 @@ def test_the_fetch_of_a_broker_is_measured_apart() -> None:
     assert it.metrics is fetches.of_followers
 
 
-def test_a_response_with_authorization_errors_is_one_refusal() -> None:
+def test_a_response_with_authorization_errors_is_one_rejection() -> None:
     metrics = RequestMetrics((ApiKey.PRODUCE,)).by_key[ApiKey.PRODUCE]
     arguments: Any = (Connection(), 1, framing.RequestHeader(ApiKey.PRODUCE, 9, 7, "c"), None)
     r = m.ProduceResponse

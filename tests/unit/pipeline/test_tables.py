@@ -143,7 +143,7 @@ def test_a_lost_checkpoint_stops_the_job_before_it_repeats_anything(tmp_path: Pa
         pass
 
 
-def test_a_second_driver_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_driver_on_the_same_folder_is_rejected(tmp_path: Path) -> None:
     with JobFolder(tmp_path, "job"), pytest.raises(Contradiction, match="another process"), JobFolder(tmp_path, "job"):
         pass
 

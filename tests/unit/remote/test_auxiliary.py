@@ -27,6 +27,6 @@ def test_an_auxiliary_object_is_the_same_after_it_was_stored() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", Auxiliary((), 0, [], [], (), SparseIndex()).to_bytes()[:-4]])
-def test_other_bytes_are_refused(data: bytes) -> None:
+def test_other_bytes_are_rejected(data: bytes) -> None:
     with pytest.raises(ValueError, match="invalid auxiliary object"):
         Auxiliary.from_bytes(data)

@@ -28,6 +28,6 @@ def test_messages_arrive_whole_whatever_the_pieces_are() -> None:
         struct.pack(">I", 2) + b"{}",
     ],
 )
-def test_other_bytes_are_refused(data: bytes) -> None:
+def test_other_bytes_are_rejected(data: bytes) -> None:
     with pytest.raises(MalformedFrame):
         FrameReader().feed(data)

@@ -211,7 +211,7 @@ def refused(bench: Bench) -> None:
     bench.changed(replace(bench.state, partition_epoch=bench.state.partition_epoch + 1))
 
 
-def test_a_refused_proposal_is_repeated_after_a_while() -> None:
+def test_a_rejected_proposal_is_repeated_after_a_while() -> None:
     bench = outside()
     assert proposed(bench.fetched(3, 10))
     refused(bench)
@@ -219,7 +219,7 @@ def test_a_refused_proposal_is_repeated_after_a_while() -> None:
     assert proposed(bench.passes(1)) == [[(1, 11), (2, 12), (3, 13)]]
 
 
-def test_only_the_refusal_of_the_present_proposal_delays_the_next() -> None:
+def test_only_the_rejection_of_the_present_proposal_delays_the_next() -> None:
     bench = outside()
     assert bench.deliver(IsrProposalRefused(5, 10)) == []
     assert proposed(bench.fetched(3, 10)), "nothing was proposed before"

@@ -55,7 +55,7 @@ def test_the_text_is_used_again_for_a_while(scene: Scene, monkeypatch: pytest.Mo
     assert scene.get("/metrics?x=1") == first and scene.reads == 1
 
 
-def test_other_paths_are_not_found_and_other_methods_refused(scene: Scene) -> None:
+def test_other_paths_are_not_found_and_other_methods_rejected(scene: Scene) -> None:
     with pytest.raises(urllib.error.HTTPError, match="404"):
         scene.get("/")
     post = urllib.request.Request(f"http://127.0.0.1:{scene.server.port}/metrics", data=b"x")

@@ -125,11 +125,11 @@ def test_a_failed_handler_closes_its_connection_only(caplog: pytest.LogCaptureFi
 
 
 def reasons(dispatch: Dispatch) -> list[tuple[str, str]]:
-    """(client ID, reason) of the clients with refusals."""
+    """(client ID, reason) of the clients with rejections."""
     return [(client.client_id, str(r)) for client, found in dispatch.refusals.latest(9) for r in found.counts]
 
 
-def test_refused_requests_are_counted_by_reason_and_client() -> None:
+def test_rejected_requests_are_counted_by_reason_and_client() -> None:
     assert reasons(dispatched(heartbeat())[0]) == [("c", "unsupported_api")]
     unknown = bytes(ApiKey.HEARTBEAT.to_bytes(2, "big")) + (99).to_bytes(2, "big") + heartbeat()[4:]
     assert [reason for _, reason in reasons(dispatched(unknown)[0])] == ["unsupported_version"]

@@ -25,7 +25,7 @@ def test_the_epochs_of_a_session_follow_each_other() -> None:
     assert sessions.find("g", "a", 1) is session
 
 
-def test_a_session_above_the_limit_is_refused_and_a_member_may_start_again() -> None:
+def test_a_session_above_the_limit_is_rejected_and_a_member_may_start_again() -> None:
     sessions = ShareSessions(1)
     first = sessions.begin("g", "a", "c1")
     assert sessions.begin("g", "b", "c2") == ErrorCode.SHARE_SESSION_LIMIT_REACHED

@@ -118,7 +118,7 @@ def test_acknowledgements_are_checked(acknowledgement: Acknowledgement, error: E
     assert s.acknowledge("a", [acknowledgement], 0) == error
 
 
-def test_a_refused_acknowledgement_changes_nothing() -> None:
+def test_a_rejected_acknowledgement_changes_nothing() -> None:
     s = made()
     take(s, "a", (0, 4), n=5)
     take(s, "b", (5, 9))
@@ -129,7 +129,7 @@ def test_a_refused_acknowledgement_changes_nothing() -> None:
     assert states(s) == before
 
 
-def test_a_second_acknowledgement_is_refused_and_one_below_the_start_offset_is_ignored() -> None:
+def test_a_second_acknowledgement_is_rejected_and_one_below_the_start_offset_is_ignored() -> None:
     s = made()
     take(s, "a", (0, 9))
     assert ack(s, "a", 5, 9, ACCEPT) == ErrorCode.NONE

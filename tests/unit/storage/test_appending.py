@@ -53,12 +53,12 @@ def test_a_follower_takes_complete_batches_and_ignores_a_partial_one() -> None:
         (batch(1, 5, 4) + batch(1, 6, 3), "fetched epoch 3 follows epoch 4"),
     ],
 )
-def test_a_follower_refuses_offsets_and_epochs_that_decrease(data: bytearray, message: str) -> None:
+def test_a_follower_rejects_offsets_and_epochs_that_decrease(data: bytearray, message: str) -> None:
     with pytest.raises(FetchRefused, match=f"orders-0: {message}"):
         fetched(data, 5, 3)
 
 
-def test_a_follower_refuses_a_damaged_batch() -> None:
+def test_a_follower_rejects_a_damaged_batch() -> None:
     data = batch(1, 5)
     data[-1] ^= 1
     with pytest.raises(FetchRefused, match="batch at offset 5 is damaged"):

@@ -21,7 +21,7 @@ def drop(path: Path) -> None:
     os.close(fd)
 
 
-def test_a_read_that_would_block_is_refused_with_a_load_function(big: Path) -> None:
+def test_a_read_that_would_block_is_rejected_with_a_load_function(big: Path) -> None:
     disk = OsDisk()
     file = disk.open(big)
     drop(big)

@@ -119,7 +119,7 @@ def test_a_part_of_an_index_finds_the_batches_that_it_covers_also_when_the_build
 
 @settings(max_examples=200, deadline=None)
 @given(batches=BATCHES, at=st.integers(0, 10_000), bit=st.integers(0, 7), data=st.data())
-def test_a_flipped_bit_is_refused_or_changes_nothing(batches: Batches, at: int, bit: int, data: st.DataObject) -> None:
+def test_a_flipped_bit_is_rejected_or_changes_nothing(batches: Batches, at: int, bit: int, data: st.DataObject) -> None:
     wanted = data.draw(st.sampled_from(sorted(set().union(*batches)) or [0]))
     damaged = file_of(batches)
     damaged[at % len(damaged)] ^= 1 << bit
@@ -132,13 +132,13 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(batches: Batches, at: int, 
 
 @settings(max_examples=100, deadline=None)
 @given(batches=BATCHES, cut=st.integers(1, 10_000))
-def test_a_cut_off_file_is_refused(batches: Batches, cut: int) -> None:
+def test_a_cut_off_file_is_rejected(batches: Batches, cut: int) -> None:
     whole = file_of(batches)
     with pytest.raises(InvalidKeyIndex):
         opened(whole[: len(whole) - 1 - cut % len(whole)], batches)
 
 
-def test_an_index_of_another_segment_content_version_or_header_is_refused() -> None:
+def test_an_index_of_another_segment_content_version_or_header_is_rejected() -> None:
     batches: Batches = [{1}, {2}, {3}]
     whole = file_of(batches)
     for other in ([{1}, {2}], [{1}, {2}, {3}, {4}]):

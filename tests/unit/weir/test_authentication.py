@@ -29,7 +29,7 @@ def test_backends_follow_the_settings() -> None:
         import_string(name)
 
 
-def test_settings_without_a_usable_login_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_without_a_usable_login_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ImproperlyConfigured, match="nobody could log in"):
         backends(settings(WEIR_PASSWORD_LOGIN="off"))
     assert find_spec("authlib") is not None

@@ -35,6 +35,6 @@ def test_a_database_url_may_have_tls_and_several_hosts() -> None:
     assert found["OPTIONS"] == {**DATABASE_WAITS, "sslmode": "require", "target_session_attrs": "read-write"}
 
 
-def test_an_unknown_parameter_of_a_database_url_is_refused() -> None:
+def test_an_unknown_parameter_of_a_database_url_is_rejected() -> None:
     with pytest.raises(ImproperlyConfigured, match=r"unknown parameter sslmod; allowed: sslmode"):
         database("postgres://weir@10.0.0.1/weir?sslmod=require")

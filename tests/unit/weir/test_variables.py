@@ -75,7 +75,7 @@ def test_a_value_is_parsed(name: str, text: str, field: str, value: Any) -> None
         ("WEIR_BOOTSTRAP", "a:1,b", "WEIR_BOOTSTRAP is 'a:1,b'; allowed: host:port, separated by commas"),
     ],
 )
-def test_an_invalid_value_is_refused_with_the_allowed_values(name: str, text: str, error: str) -> None:
+def test_an_invalid_value_is_rejected_with_the_allowed_values(name: str, text: str, error: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=re.escape(error)):
         settings(**{name: text})
 

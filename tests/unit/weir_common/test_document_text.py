@@ -1,4 +1,4 @@
-"""Texts of cluster documents: what is read, and what is refused with its line."""
+"""Texts of cluster documents: what is read, and what is rejected with its line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_yaml_and_json_are_read_and_a_written_document_reads_back() -> None:
         ("a: " + "x" * DOCUMENT_BYTES_MAX, "divide it"),
     ],
 )
-def test_another_text_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(UnreadableDocument) as refused:
+def test_another_text_is_rejected(text: str, problem: str) -> None:
+    with pytest.raises(UnreadableDocument) as rejection:
         read_document(text)
-    assert problem in str(refused.value)
+    assert problem in str(rejection.value)

@@ -42,7 +42,7 @@ def test_a_rest_catalogue_has_its_url() -> None:
     assert LakeSettings("https://catalogue", "s3://b").properties()["type"] == "rest"
 
 
-def test_another_url_is_refused() -> None:
+def test_another_url_is_rejected() -> None:
     with pytest.raises(ValueError, match="mysql"):
         LakeSettings("mysql://x", "/lake").properties()
     with pytest.raises(ValueError, match="name=value"):

@@ -141,7 +141,7 @@ def test_one_failed_connection_stops_requests_for_other_schemas(server: Registry
     assert client.schema(2).id == 2
 
 
-def test_a_schema_that_references_too_many_is_refused(server: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schema_that_references_too_many_is_rejected(server: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "REFERENCES_MAX", 1)
     references = [{"name": n, "subject": n, "version": 1} for n in "ab"]
     server.answers |= {f"/subjects/{n}/versions/1": {"schema": n} for n in "ab"}

@@ -1,4 +1,4 @@
-"""The pages of ACLs: create with the refusal beside its field, delete with a reason."""
+"""The pages of ACLs: create with the rejection beside its field, delete with a reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_acl_is_created_listed_and_found(operator: Client, acl: int) -> None:
     assert f"/acls/{acl}/delete/" not in operator.get("/acls/?q=none").content.decode()
 
 
-def test_a_refusal_is_beside_its_field(operator: Client) -> None:
+def test_a_rejection_is_beside_its_field(operator: Client) -> None:
     answer = operator.post("/acls/new/", {**FORM, "principal": "ann"})
     assert answer.status_code == 400 and not Acl.objects.exists()
     assert Change.objects.get().outcome == "refused" and 'id="id_principal"' in answer.content.decode()

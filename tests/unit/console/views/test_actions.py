@@ -1,4 +1,4 @@
-"""Operations without a review: their effect, their undo, and their refusal."""
+"""Operations without a review: their effect, their undo, and their rejection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_immediate_action_reports_its_effect_and_offers_its_undo(seeded: dict
     assert page.status_code == 409 and "Rejected" in page.content.decode()
 
 
-def test_a_refused_action_is_a_page_with_the_reason_and_a_way_back(world: World, operator: Client) -> None:
+def test_a_rejected_action_is_a_page_with_the_reason_and_a_way_back(world: World, operator: Client) -> None:
     page = operator.post("/pipeline/7/resume/")
     text = page.content.decode()
     assert page.status_code == 409 and "does not exist" in text and 'href="/pipeline/7/"' in text

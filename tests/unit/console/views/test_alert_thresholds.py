@@ -40,7 +40,7 @@ def test_an_administrator_changes_and_resets_a_threshold(administrator: Client) 
         ({"value": "20", "comment": ""}, "Give a reason"),
     ],
 )
-def test_a_refusal_is_beside_its_field(administrator: Client, form: dict[str, str], text: str) -> None:
+def test_a_rejection_is_beside_its_field(administrator: Client, form: dict[str, str], text: str) -> None:
     answer = administrator.post(EDIT, form)
     assert answer.status_code == 400 and text in answer.content.decode()
     assert not AlertThreshold.objects.exists()

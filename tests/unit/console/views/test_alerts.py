@@ -47,7 +47,7 @@ def test_the_overview_begins_with_the_open_incidents(outage: Alert, operator: Cl
     assert page.index("Broker 1 is down: 1 replica offline.") < page.index("1 partition (orders-0) has no leader")
 
 
-def test_an_acknowledgement_has_an_undo_and_is_refused_the_second_time(outage: Alert, operator: Client) -> None:
+def test_an_acknowledgement_has_an_undo_and_is_rejected_the_second_time(outage: Alert, operator: Client) -> None:
     page = operator.post(f"/alerts/{outage.pk}/acknowledge/", follow=True)
     assert "acknowledged by alice" in text(page) and f"/alerts/{outage.pk}/withdraw/" in text(page)
     assert operator.post(f"/alerts/{outage.pk}/acknowledge/").status_code == 409
@@ -91,7 +91,7 @@ def test_unknown_alerts_operations_and_runbooks_are_not_found(outage: Alert, ope
         assert operator.get(address).status_code == 404
 
 
-def test_a_process_without_a_supervisor_is_refused(outage: Alert, operator: Client) -> None:
+def test_a_process_without_a_supervisor_is_rejected(outage: Alert, operator: Client) -> None:
     answer = operator.post("/start/process/broker-1/")
     assert answer.status_code == 409 and "No supervisor" in text(answer)
 
@@ -107,7 +107,7 @@ def test_a_stopped_process_is_started_from_the_page(
     assert started == ["broker-1"]
 
 
-def test_the_alert_about_a_refused_client_leads_to_its_permission(world: World, operator: Client) -> None:
+def test_the_alert_about_a_rejected_client_leads_to_its_permission(world: World, operator: Client) -> None:
     Broker.objects.filter(broker_id=1).update(refused_clients=[refused()])
     alerts.evaluate()
     page = operator.get(f"/alerts/{Alert.objects.get(kind='client_refused').pk}/").content.decode()

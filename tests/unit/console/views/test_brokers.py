@@ -13,7 +13,7 @@ from tests.unit.controlplane.forecast_runs import finished_run
 from tests.unit.controlplane.world import World
 
 
-def test_a_refused_data_directory_is_explained_on_the_broker_s_page_and_in_rest(operator: Client, seeded: Any) -> None:
+def test_a_rejected_data_directory_is_explained_on_the_broker_s_page_and_in_rest(operator: Client, seeded: Any) -> None:
     assert 'id="tail-doubt"' not in operator.get("/brokers/1/").content.decode()
     Broker.objects.filter(broker_id=1).update(tail_doubt="directory-older")
     page = operator.get("/brokers/1/").content.decode()
@@ -28,8 +28,8 @@ def test_a_drain_is_reviewed_with_its_bytes_and_becomes_a_move(world: World, ope
     world.topic("flights", (1, 2), (2, 1), size=3_000_000)
     page = operator.get("/brokers/1/drain/").content.decode()
     assert "Drain: move 2 replicas, 6.0 MB" in page
-    refused = operator.post("/brokers/1/drain/", {"throttle_bytes_per_s": "2"})
-    assert refused.status_code == 409 and not Move.objects.exists(), "a reason is required"
+    rejected = operator.post("/brokers/1/drain/", {"throttle_bytes_per_s": "2"})
+    assert rejected.status_code == 409 and not Move.objects.exists(), "a reason is required"
     done = operator.post("/brokers/1/drain/", {"throttle_bytes_per_s": "2", "comment": "old disk"}, follow=True)
     move = Move.objects.get()
     assert done.redirect_chain == [(f"/moves/{move.pk}/", 302)] and move.throttle_bytes_per_s == 2_000_000

@@ -72,7 +72,7 @@ def test_every_error_of_the_form_is_shown_at_once(seeded: dict[str, Any], operat
     assert "Give a reason" in page
 
 
-def test_a_filter_with_too_many_topics_is_refused_with_the_limit(
+def test_a_filter_with_too_many_topics_is_rejected_with_the_limit(
     seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_topics, "TOPICS_MAX", 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, refusal
+from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, rejection
 from tests.unit.controlplane.world import World
 
 
@@ -37,11 +37,11 @@ def test_missing_clients_are_named(viewer: Client, world: World, monkeypatch: py
     assert "lists 1,000 clients at most" in page and "No connected clients." in page
 
 
-def test_refused_requests_have_their_client_and_reason(
+def test_rejected_requests_have_their_client_and_reason(
     viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    denied = refusal("10.0.0.9", "app", "unauthorized", 2, 9_000, **WRITE)
-    answering(monkeypatch, {}, refusals={1: [refusal("10.0.0.9", "<b>", "authentication_failed", 12, 3_000), denied]})
+    denied = rejection("10.0.0.9", "app", "unauthorized", 2, 9_000, **WRITE)
+    answering(monkeypatch, {}, refusals={1: [rejection("10.0.0.9", "<b>", "authentication_failed", 12, 3_000), denied]})
     page = text(viewer, "/clients/")
     assert "10.0.0.9" in page and "authentication failed" in page and "&lt;b&gt;" in page and "3 s ago" in page
     assert "write, topic orders" in page

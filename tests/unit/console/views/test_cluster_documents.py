@@ -80,7 +80,7 @@ def test_an_application_needs_a_reason_and_the_number_of_deletions(operator: Cli
     assert AccessEntry.objects.get(kind="quota").value is None
 
 
-def test_a_refused_document_is_shown_with_its_reasons_and_cannot_be_planned(operator: Client) -> None:
+def test_a_rejected_document_is_shown_with_its_reasons_and_cannot_be_planned(operator: Client) -> None:
     document = "{topics: [{name: orders, partitions: 1}, {name: new}]}"
     page = compared(operator, document)
     assert "topics.0.partitions" in page and "cannot be reduced" in page
@@ -97,8 +97,8 @@ def test_a_refused_document_is_shown_with_its_reasons_and_cannot_be_planned(oper
 def test_what_changed_since_the_comparison_is_not_planned(operator: Client) -> None:
     digest = digest_in(compared(operator))
     topics.alter_topic("orders", set_configs={"retention.ms": "7"}, actor="bob")
-    refused = operator.post(PLAN_NEW, {"document": DOCUMENT, "digest": digest})
-    assert refused.status_code == 409 and "has changed since the comparison" in refused.content.decode()
+    rejected = operator.post(PLAN_NEW, {"document": DOCUMENT, "digest": digest})
+    assert rejected.status_code == 409 and "has changed since the comparison" in rejected.content.decode()
     assert not DocumentPlan.objects.exists()
 
 

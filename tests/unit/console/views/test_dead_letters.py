@@ -67,9 +67,9 @@ def test_chosen_dead_letters_are_sent_after_a_form(producer: Client, answers: De
     assert "2 sent before; not sent again." in again.content.decode() and len(answers.written) == 2
     assert producer.post(f"{PAGE}send/", {**form, "comment": ""}).status_code == 400
     text(producer, f"{PAGE}send/", 409)
-    answers.refusal = "Too large."
-    refused = producer.post(f"{PAGE}send/", {**form, "target": "topic"})
-    assert "Too large." in refused.content.decode() and "2 rejected." in refused.content.decode()
+    answers.rejection = "Too large."
+    rejected = producer.post(f"{PAGE}send/", {**form, "target": "topic"})
+    assert "Too large." in rejected.content.decode() and "2 rejected." in rejected.content.decode()
 
 
 def test_all_that_match_are_sent_and_the_page_continues(
@@ -128,8 +128,8 @@ def test_dead_letters_of_share_groups(monkeypatch: pytest.MonkeyPatch, producer:
     assert "line\nend" in text(producer, page), "a group name that is no address"
     form = {"place": ["0@0"], "step": "apply", "target": "topic", "comment": "fixed"}
     assert "1 sent to orders." in producer.post(f"{page}send/", form, follow=True).content.decode()
-    refused = producer.post(f"{page}send/", {**form, "target": "retry"}).content.decode()
-    assert "orders has no retry topic; weir.retry.enable=true creates it." in refused
+    rejected = producer.post(f"{page}send/", {**form, "target": "retry"}).content.decode()
+    assert "orders has no retry topic; weir.retry.enable=true creates it." in rejected
     edit = text(producer, f"{page}0/1/edit/")
     assert ">v31<" in edit.replace("\n", "") and "x-retry-group" not in edit
     rest = producer.post(f"{page}send-matching/?source_begins=orders", {"target": "topic", "comment": "fixed"})

@@ -1,4 +1,4 @@
-"""The page of a refused login, and addresses after a login."""
+"""The page of a rejected login, and addresses after a login."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from http import HTTPStatus
 import pytest
 from django.test import RequestFactory
 
-from console.views.directory_sessions import STATUS, local_address, refused_page
-from controlplane.domain.external_login import LoginRefusal, LoginRefused, LoginSource
+from console.views.directory_sessions import STATUS, local_address, rejected_page
+from controlplane.domain.external_login import LoginRejected, LoginRejection, LoginSource
 from controlplane.models import Change
 
 pytestmark = pytest.mark.django_db
 
 
-def test_a_refusal_is_recorded_only_for_a_user_whom_the_directory_has_confirmed() -> None:
+def test_a_rejection_is_recorded_only_for_a_user_whom_the_directory_has_confirmed() -> None:
     request = RequestFactory().get("/login/oidc/callback/")
     for user, status in (("", HTTPStatus.SERVICE_UNAVAILABLE), ("alice", HTTPStatus.FORBIDDEN)):
-        refusal = LoginRefusal.DISABLED if user else LoginRefusal.UNREACHABLE
-        refused = LoginRefused(refusal, user=user, provider="https://id", cause="no connection")
-        assert refused_page(request, refused, LoginSource.OIDC).status_code == status
+        rejection = LoginRejection.DISABLED if user else LoginRejection.UNREACHABLE
+        rejected = LoginRejected(rejection, user=user, provider="https://id", cause="no connection")
+        assert rejected_page(request, rejected, LoginSource.OIDC).status_code == status
     assert [c.actor for c in Change.objects.all()] == ["alice"]
     assert set(STATUS.values()) <= {400, 502, 503}
 

@@ -41,9 +41,9 @@ def test_a_group_is_deleted_with_its_name_and_a_reason(operator: Client, monkeyp
     assert operator.get("/delete/group/none/").status_code == 404
 
 
-def test_a_refusal_and_an_unknown_outcome_are_shown(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = operator.post("/delete/group/billing/", {"confirm_name": "billing", "comment": "x"})
-    assert refused.status_code == 400 and "has 2 members" in refused.content.decode()
+def test_a_rejection_and_an_unknown_outcome_are_shown(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    rejected = operator.post("/delete/group/billing/", {"confirm_name": "billing", "comment": "x"})
+    assert rejected.status_code == 400 and "has 2 members" in rejected.content.decode()
 
     def silent(group_id: str) -> None:
         raise NoAnswer("late")

@@ -48,8 +48,10 @@ def test_the_log_in_page_and_the_error_pages_have_the_language(client: Client, d
 def test_the_api_answers_in_english_and_its_reference_does_not(seeded: dict[str, Any], operator: Client) -> None:
     answer = operator.get("/api/v1/topics/none", **CHINESE)
     assert answer.status_code == 404 and answer.content.isascii() and answer["Content-Language"] == "en"
-    refused = operator.post("/api/v1/topics", {"name": "a b", "surplus": 1}, content_type="application/json", **CHINESE)
-    assert refused.status_code == 400 and refused.content.isascii()
+    rejected = operator.post(
+        "/api/v1/topics", {"name": "a b", "surplus": 1}, content_type="application/json", **CHINESE
+    )
+    assert rejected.status_code == 400 and rejected.content.isascii()
     assert "请求体" in operator.get("/api/v1/docs/topics/", **CHINESE).content.decode()
 
 

@@ -50,8 +50,8 @@ def test_the_result_is_the_row_of_the_audit_log(operator: Client, viewer: Client
     assert answer.redirect_chain == [(f"/audit/{Change.objects.get().pk}/", 302)]
     assert "Preferred leaders: 2 elected, 1 rejected." in page and "orders-1" in page
     assert Change.objects.get().comment == "after the restart"
-    refused = operator.post(TOPIC, {"comment": ""})
-    assert refused.status_code == 409 and "No preferred leader can be elected" in refused.content.decode()
+    rejected = operator.post(TOPIC, {"comment": ""})
+    assert rejected.status_code == 409 and "No preferred leader can be elected" in rejected.content.decode()
 
 
 def test_an_unknown_outcome_is_not_success(operator: Client, answers: Elections) -> None:

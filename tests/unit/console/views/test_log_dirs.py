@@ -61,7 +61,7 @@ def test_a_move_is_reviewed_and_then_started(operator: Client, directories: Dire
     assert Change.objects.get().comment == "disk a is full"
 
 
-def test_refusals_stay_on_the_form(operator: Client, viewer: Client, directories: Directories) -> None:
+def test_rejections_stay_on_the_form(operator: Client, viewer: Client, directories: Directories) -> None:
     answer = operator.post(MOVE, {"directory": "/b", "comment": ""})
     assert answer.status_code == 400 and "Give a reason" in answer.content.decode()
     answer = operator.post(MOVE, {"directory": "/failed", "comment": "x"})

@@ -108,14 +108,14 @@ def test_records_are_read_with_a_permission_of_its_own_and_each_read_is_in_the_a
     call_command("read_records", "viewer")
     answer = client_of(get_user_model().objects.get(pk=viewer.pk)).get(address)
     assert answer.status_code == 200 and "secret" in answer.content.decode()
-    read, refused = Change.objects.order_by("-id")[:2]
+    read, rejected = Change.objects.order_by("-id")[:2]
     assert (read.actor, read.verb, read.object_kind, read.object_name) == (
         "viewer",
         "records.read",
         "records",
         "flights-0",
     )
-    assert (read.outcome, refused.outcome) == ("confirmed", "refused")
+    assert (read.outcome, rejected.outcome) == ("confirmed", "refused")
     assert read.detail == "2 records. Offsets 7 to 8."
     assert read.after == {
         "topic": "flights",

@@ -20,8 +20,8 @@ def test_a_pasted_plan_is_reviewed_and_nothing_is_written(seeded: dict[str, Any]
     assert answer.status_code == 200
     assert "Review move" in answer.content.decode() and "orders-0" in answer.content.decode()
     for nonsense, word in (("[1]", "partitions"), ("{", "Invalid JSON"), ("", "kafka-reassign-partitions")):
-        refused = operator.post("/moves/new/", {"plan": nonsense})
-        assert (refused.status_code, word in refused.content.decode()) == (400, True), nonsense
+        rejected = operator.post("/moves/new/", {"plan": nonsense})
+        assert (rejected.status_code, word in rejected.content.decode()) == (400, True), nonsense
     assert operator.get("/api/v1/moves").json()["total"] == before
 
 
@@ -51,8 +51,8 @@ def test_an_early_hand_over_is_chosen_in_the_wizard_and_a_partition_shows_its_hi
         "act": "start",
         "comment": "room",
     }
-    refused = operator.post("/moves/new/", {**form, "deadline_hours": 5})
-    assert refused.status_code == 409 and "does not wait for retention" in refused.content.decode()
+    rejected = operator.post("/moves/new/", {**form, "deadline_hours": 5})
+    assert rejected.status_code == 409 and "does not wait for retention" in rejected.content.decode()
     move = operator.post("/moves/new/", form, follow=True).redirect_chain[-1][0].rstrip("/").rpartition("/")[2]
     row = operator.get(f"/api/v1/moves/{move}").json()
     assert (row["mode"], row["handover"], row["state"]) == ("tail", "early", "running")
@@ -86,8 +86,8 @@ def test_a_tail_move_is_chosen_in_the_wizard_and_its_deletion_of_records_is_type
     assert "Delete old records (0)" in operator.get(f"/moves/{move}/").content.decode()
     cut = operator.get(f"/moves/{move}/delete_records/")
     assert cut.status_code == 409 and "are unknown" in cut.content.decode()
-    refused = operator.post(f"/moves/{move}/delete_records/", {"confirm_name": "orders", "comment": "room"})
-    assert refused.status_code == 409 and "no old records" in refused.content.decode()
+    rejected = operator.post(f"/moves/{move}/delete_records/", {"confirm_name": "orders", "comment": "room"})
+    assert rejected.status_code == 409 and "no old records" in rejected.content.decode()
     rows = ObservedPartition.objects.filter(topic__name="orders", index=0)
     rows.update(observers=[4], tail_start=500, start_offset=100, assignment_generation=F("assignment_generation") + 1)
     MovePartition.objects.filter(move_id=move).update(state="ready", read_generation=rows.get().assignment_generation)
@@ -125,9 +125,9 @@ def test_a_whole_rack_is_drained_by_the_wizard_and_its_brokers_show_the_drain(
     scope = {"kind": "drain", "rack": "row & 1"}
     assert "row &amp; 1" in review
     form = {"scope": json.dumps(scope), "parts_in_flight_max": "8", "parts_per_broker_max": "4", "comment": "the floor"}
-    refused = operator.post("/moves/new/", form)
-    assert refused.status_code == 409
-    assert "flights-0 has 4 replicas, and no other live broker" in refused.content.decode(), "above the form, not lost"
+    rejected = operator.post("/moves/new/", form)
+    assert rejected.status_code == 409
+    assert "flights-0 has 4 replicas, and no other live broker" in rejected.content.decode(), "above the form, not lost"
     ObservedPartition.objects.filter(topic__name="flights").delete()
     answer = operator.post("/moves/new/", form, follow=True)
     move = Move.objects.latest("id")

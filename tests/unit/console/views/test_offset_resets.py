@@ -1,4 +1,4 @@
-"""Pages of offset resets: form, preview, refusal with the difference, result, undo, and removal of a member."""
+"""Pages of offset resets: form, preview, rejection with the difference, result, undo, and removal of a member."""
 
 from __future__ import annotations
 

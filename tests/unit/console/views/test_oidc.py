@@ -136,70 +136,70 @@ def test_the_claim_may_be_inside_of_an_object_and_come_from_userinfo(
     assert Group.objects.get(user__username="alice@example.org").name == "payments-team"
 
 
-# -- refused ---------------------------------------------------------------------------------------------------------------------
+# -- rejected ---------------------------------------------------------------------------------------------------------------------
 
 
-def refusal(answer: Any, status: int) -> str:
+def rejection(answer: Any, status: int) -> str:
     assert answer.status_code == status, answer.content
     assert "Content-Security-Policy" in answer.headers
     return " ".join(answer.content.decode().split())
 
 
-def test_a_state_of_another_browser_or_used_twice_is_refused(client: Client, idp: Provider) -> None:
+def test_a_state_of_another_browser_or_used_twice_is_rejected(client: Client, idp: Provider) -> None:
     back = idp.log_in(started(client), "s-1")
-    assert "was not started in this browser" in refusal(callback(Client(), back), 400)
-    assert "was not started in this browser" in refusal(callback(client, with_query(back, state="forged")), 400)
+    assert "was not started in this browser" in rejection(callback(Client(), back), 400)
+    assert "was not started in this browser" in rejection(callback(client, with_query(back, state="forged")), 400)
     assert callback(client, back).status_code == 302
-    assert "was not started in this browser" in refusal(callback(client, back), 400)
+    assert "was not started in this browser" in rejection(callback(client, back), 400)
 
 
-def test_a_forged_nonce_is_refused(client: Client, idp: Provider) -> None:
+def test_a_forged_nonce_is_rejected(client: Client, idp: Provider) -> None:
     back = idp.log_in(with_query(started(client), nonce="another-nonce-of-20-chars"), "s-1")
-    assert "is not valid" in refusal(callback(client, back), 502)
+    assert "is not valid" in rejection(callback(client, back), 502)
     assert not get_user_model().objects.exists()
 
 
-def test_an_expired_token_is_refused(client: Client, settings: Any) -> None:
+def test_an_expired_token_is_rejected(client: Client, settings: Any) -> None:
     with provider(token_lifetime=timedelta(seconds=-600)) as late:
         use(settings, late.url)
-        assert "is not valid" in refusal(log_in(client, late), 502)
+        assert "is not valid" in rejection(log_in(client, late), 502)
     assert not get_user_model().objects.exists()
 
 
-def test_a_token_for_another_client_is_refused(client: Client, idp: Provider, settings: Any) -> None:
+def test_a_token_for_another_client_is_rejected(client: Client, idp: Provider, settings: Any) -> None:
     back = idp.log_in(with_query(started(client), client_id="another-client"), "s-1")
     answer = callback(client, back)
-    assert "rejected the login" in refusal(answer, 403), "the provider refuses the code of another client"
+    assert "rejected the login" in rejection(answer, 403), "the provider refuses the code of another client"
 
 
-def test_a_token_that_another_key_signed_is_refused(client: Client, idp: Provider) -> None:
+def test_a_token_that_another_key_signed_is_rejected(client: Client, idp: Provider) -> None:
     address = started(client)
     with provider() as other:
         protocol._provider().server_metadata["jwks_uri"] = f"{other.url}/jwks"
-        assert "is not valid" in refusal(callback(client, idp.log_in(address, "s-1")), 502)
+        assert "is not valid" in rejection(callback(client, idp.log_in(address, "s-1")), 502)
 
 
-def test_a_provider_with_another_issuer_is_refused(client: Client, idp: Provider, settings: Any) -> None:
+def test_a_provider_with_another_issuer_is_rejected(client: Client, idp: Provider, settings: Any) -> None:
     use(settings, idp.url.replace("127.0.0.1", "localhost") + "/")
-    assert "its issuer is" in refusal(client.get("/login/oidc/"), 502)
+    assert "its issuer is" in rejection(client.get("/login/oidc/"), 502)
 
 
 def test_an_unreachable_provider_is_named(client: Client, settings: Any) -> None:
     use(settings, "http://127.0.0.1:9")
-    text = refusal(client.get("/login/oidc/"), 503)
+    text = rejection(client.get("/login/oidc/"), 503)
     assert "http://127.0.0.1:9" in text and "no connection" in text and "emergency account" in text
 
 
 def test_a_missing_claim_is_named_with_those_that_were_sent(client: Client, idp: Provider) -> None:
     idp.set_user("s-1", preferred_username="alice")
-    text = refusal(log_in(client, idp), 502)
+    text = rejection(log_in(client, idp), 502)
     assert "sent no claim groups" in text and "preferred_username" in text and "WEIR_OIDC_GROUPS_CLAIM" in text
     assert Change.objects.get(verb="session.login").outcome == "refused"
 
 
 def test_groups_that_the_provider_left_out_are_a_cause_of_their_own(client: Client, idp: Provider) -> None:
     idp.set_user("s-1", preferred_username="alice", _claim_names={"groups": "src1"})
-    assert "too many" in refusal(log_in(client, idp), 502)
+    assert "too many" in rejection(log_in(client, idp), 502)
 
 
 def test_a_user_in_no_configured_group_sees_the_needed_groups_and_loses_roles_and_tokens(
@@ -210,7 +210,7 @@ def test_a_user_in_no_configured_group_sees_the_needed_groups_and_loses_roles_an
     token = create_token("ci", actor="alice", scope=TokenScope.OPERATE, limit=TokenScope.OPERATE)[1]
     assert api(token).status_code == 200
     idp.set_user("s-1", preferred_username="alice", groups=["sales"])
-    text = refusal(log_in(Client(), idp), 403)
+    text = rejection(log_in(Client(), idp), 403)
     assert "alice is in no group that may log in" in text and "ops, payments, root" in text and "sales" in text
     user.refresh_from_db()
     assert not user.is_staff and not user.groups.exists()
@@ -221,38 +221,38 @@ def api(token: str) -> Any:
     return Client().get("/api/v1/topics", headers={"Authorization": f"Token {token}"})
 
 
-def test_a_refusal_of_the_provider_is_shown(client: Client) -> None:
+def test_a_rejection_of_the_provider_is_shown(client: Client) -> None:
     state = query_of(started(client))["state"]
     answer = client.get(
         "/login/oidc/callback/", {"state": state, "error": "access_denied", "error_description": "<b>no"}
     )
-    assert "rejected the login: &lt;b&gt;no" in refusal(answer, 403)
+    assert "rejected the login: &lt;b&gt;no" in rejection(answer, 403)
 
 
 def test_a_local_user_is_not_taken_over_unless_the_setting_permits_it(
     client: Client, idp: Provider, settings: Any
 ) -> None:
     local = get_user_model().objects.create_user("alice", password="a long password")
-    assert "Another user named alice exists" in refusal(log_in(client, idp), 403)
+    assert "Another user named alice exists" in rejection(log_in(client, idp), 403)
     use(settings, idp.url, login_link_users=True)
     assert log_in(client, idp).status_code == 302
     local.refresh_from_db()
     assert local.external_identity.subject == "s-1" and not local.has_usable_password()
     get_user_model().objects.create_superuser("admin", password="a long password")
     idp.set_user("s-2", preferred_username="admin", groups=["ops"])
-    assert "Another user named admin" in refusal(log_in(Client(), idp, "s-2"), 403)
+    assert "Another user named admin" in rejection(log_in(Client(), idp, "s-2"), 403)
 
 
-def test_a_name_with_other_characters_is_refused(client: Client, idp: Provider) -> None:
+def test_a_name_with_other_characters_is_rejected(client: Client, idp: Provider) -> None:
     idp.set_user("s-3", preferred_username="alice <x>", groups=["ops"])
-    assert "cannot be the name of a user" in refusal(log_in(client, idp, "s-3"), 403)
+    assert "cannot be the name of a user" in rejection(log_in(client, idp, "s-3"), 403)
 
 
-def test_a_disabled_user_is_refused(client: Client, idp: Provider) -> None:
+def test_a_disabled_user_is_rejected(client: Client, idp: Provider) -> None:
     log_in(client, idp)
     get_user_model().objects.update(is_active=False)
     assert not signed_in(client.session.session_key)
-    assert "was disabled in Weir" in refusal(log_in(Client(), idp), 403)
+    assert "was disabled in Weir" in rejection(log_in(Client(), idp), 403)
 
 
 # -- the end of a session ------------------------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ def test_the_login_continues_at_the_address_that_the_provider_returns_to(client:
 # -- API tokens ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_api_tokens_of_a_user_without_a_recent_login_are_refused(client: Client, idp: Provider) -> None:
+def test_api_tokens_of_a_user_without_a_recent_login_are_rejected(client: Client, idp: Provider) -> None:
     log_in(client, idp)
     token = create_token("ci", actor="alice", scope=TokenScope.READ, limit=TokenScope.READ)[1]
     ExternalIdentity.objects.update(seen_at=timezone.now() - timedelta(days=31))
@@ -377,5 +377,5 @@ def test_without_password_login_the_console_and_the_admin_accept_no_password(cli
     assert client.get("/admin/").status_code == 302, "the session of a local user has ended"
     page = Client().get("/login/").content.decode()
     assert 'name="password"' not in page and "Log in with OpenID Connect" in page
-    refused = Client().post("/login/", form)
-    assert refused.status_code == 403 and "Login with a password is off" in refused.content.decode()
+    rejected = Client().post("/login/", form)
+    assert rejected.status_code == 403 and "Login with a password is off" in rejected.content.decode()

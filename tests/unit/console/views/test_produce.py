@@ -105,7 +105,7 @@ def test_a_copy_shows_a_preview_first(sent: list[NewRecord], operator: Client) -
     assert sent == [NewRecord(b"k", b"v", (), None, 7)]
 
 
-def test_a_copy_of_too_many_records_is_refused(sent: list[NewRecord], operator: Client) -> None:
+def test_a_copy_of_too_many_records_is_rejected(sent: list[NewRecord], operator: Client) -> None:
     page = operator.post(COPY, {**RANGE, "last_offset": "99999"})
     assert page.status_code == 400 and "Copy in parts" in page.content.decode()
 

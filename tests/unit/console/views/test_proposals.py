@@ -28,8 +28,8 @@ def test_the_operator_of_a_request_sees_why_he_cannot_approve_it(seeded: dict[st
     page = operator.post("/moves/new/", {**form, "comment": "disks"}, follow=True).content.decode()
     assert "Move 3 planned, approval requested" in page
     assert "alice made this proposal, so another operator must approve it" in page
-    refused = operator.post("/proposals/2/", {"act": "approve", "comment": "me"})
-    assert (refused.status_code, operator.get("/api/v1/moves/3").json()["state"]) == (409, "planned")
+    rejected = operator.post("/proposals/2/", {"act": "approve", "comment": "me"})
+    assert (rejected.status_code, operator.get("/api/v1/moves/3").json()["state"]) == (409, "planned")
     silent = operator.post("/proposals/2/", {"act": "reject"})
     assert (silent.status_code, "Give a reason" in silent.content.decode()) == (409, True)
     operator.post("/proposals/2/", {"act": "reject", "comment": "wrong"})

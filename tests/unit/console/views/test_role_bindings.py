@@ -68,13 +68,13 @@ def test_buttons_are_on_the_pages_of_the_role_only(
     assert 'href="/topics/flights/alter/"' not in viewer.get("/topics/flights/").content.decode()
 
 
-def test_a_bulk_operation_is_refused_with_the_topics_that_lack_the_role(
+def test_a_bulk_operation_is_rejected_with_the_topics_that_lack_the_role(
     seeded: dict[str, Any], administrator: Client, viewer: Client
 ) -> None:
     administrator.post("/role-bindings/new/", FORM)
     assert viewer.get("/bulk/topics/?t=orders").status_code == 200
-    refused = viewer.get("/bulk/topics/?t=orders&t=flights")
-    assert refused.status_code == 403 and "role operator on topic flights" in refused.content.decode()
+    rejected = viewer.get("/bulk/topics/?t=orders&t=flights")
+    assert rejected.status_code == 403 and "role operator on topic flights" in rejected.content.decode()
     form = {"step": "apply", "operation": "delete", "topics": '{"flights": 1}', "typed": "1", "comment": "x"}
     assert viewer.post("/bulk/topics/?t=orders", form).status_code in (400, 403)
 

@@ -15,7 +15,7 @@ def test_a_saved_view_is_in_the_list_and_in_the_palette(seeded: dict[str, Any], 
     assert "Broken topics" in viewer.get("/palette/?q=broken").content.decode()
 
 
-def test_a_view_of_another_site_is_refused(seeded: dict[str, Any], viewer: Client) -> None:
+def test_a_view_of_another_site_is_rejected(seeded: dict[str, Any], viewer: Client) -> None:
     assert viewer.post("/saved-views/save/", {"name": "x", "address": "https://example.org"}).status_code == 409
 
 

@@ -57,8 +57,8 @@ def test_a_schema_is_checked_and_registered(state: RegistryState, operator: Clie
     assert "Not compatible" in checked and "READER_FIELD_MISSING_DEFAULT_VALUE" in checked
     fine = operator.post(REGISTER, {**FORM, "definition": '"string"', "step": "check"}).content.decode()
     assert "Compatible: the subject accepts this schema." in fine and len(state.subjects["orders-value"]) == 2
-    refused = operator.post(REGISTER, {**FORM, "definition": '"incompatible"'})
-    assert refused.status_code == 400 and "is incompatible" in refused.content.decode()
+    rejected = operator.post(REGISTER, {**FORM, "definition": '"incompatible"'})
+    assert rejected.status_code == 400 and "is incompatible" in rejected.content.decode()
     made = operator.post(REGISTER, {**FORM, "definition": '"string"'})
     assert made.status_code == 302 and made.headers["Location"] == SUBJECT
     assert len(state.subjects["orders-value"]) == 3

@@ -39,9 +39,9 @@ def test_a_user_with_failed_attempts_waits_even_with_the_right_password(client: 
     user("alice")
     for _ in range(logins.FREE_BY_PLACE):
         assert sign_in(client, WRONG).status_code == 200
-    refused = sign_in(client, RIGHT)
-    assert refused.status_code == 429 and int(refused.headers["Retry-After"]) >= 1
-    assert "Too many failed logins" in refused.content.decode()
+    rejected = sign_in(client, RIGHT)
+    assert rejected.status_code == 429 and int(rejected.headers["Retry-After"]) >= 1
+    assert "Too many failed logins" in rejected.content.decode()
     assert sign_in(Client(), RIGHT, address="10.0.0.2").status_code == 302, "from elsewhere its owner gets in"
     LoginFailure.objects.update(last_at=F("last_at") - timedelta(seconds=5))
     assert sign_in(client, RIGHT).status_code == 302

@@ -84,8 +84,8 @@ def test_a_deletion_needs_the_name_and_an_empty_group(operator: Client, groups: 
     wrong = operator.post(path, {"confirm_name": "other", "comment": "obsolete"})
     assert wrong.status_code == 400
     given = {"confirm_name": "team/billing", "comment": "obsolete"}
-    refused = operator.post(path, given)
-    assert refused.status_code == 400 and b"Stop its consumers first" in refused.content
+    rejected = operator.post(path, given)
+    assert rejected.status_code == 400 and b"Stop its consumers first" in rejected.content
     groups.members = {}
     assert operator.post(path, given).status_code == 302 and groups.groups == {}
     assert "nobody" in text(operator, "/delete/share-group/nobody/", 404)

@@ -158,7 +158,7 @@ def test_a_read_only_console_offers_and_accepts_no_change(operator: Client, sett
     settings.WEIR = replace(settings.WEIR, read_only=True)
     page = operator.get("/acls/").content.decode()
     assert 'href="/acls/new/"' not in page and "<b>read-only</b>" in page
-    refused = operator.post("/acls/new/", {"resource_type": "topic"})
-    assert refused.status_code == 403 and "WEIR_READ_ONLY" in refused.content.decode()
+    rejected = operator.post("/acls/new/", {"resource_type": "topic"})
+    assert rejected.status_code == 403 and "WEIR_READ_ONLY" in rejected.content.decode()
     assert operator.post("/theme/", {"theme": "dark", "next": "/"}).status_code == 302
     assert "Create ACL" not in operator.get("/palette/?q=create").content.decode()

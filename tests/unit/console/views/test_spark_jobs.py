@@ -59,8 +59,8 @@ def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) 
     page = operator.post(f"/spark-jobs/{job.pk}/stop/", follow=True).content.decode()
     assert "Job nightly profile stops after its current step." in page
     assert SparkRun.objects.filter(job=job, state="stopping").count() == 1
-    refused = operator.post(f"/spark-jobs/{job.pk}/delete/", {"comment": "unused"})
-    assert refused.status_code == 400 and "has an active run; stop it first" in refused.content.decode()
+    rejected = operator.post(f"/spark-jobs/{job.pk}/delete/", {"comment": "unused"})
+    assert rejected.status_code == 400 and "has an active run; stop it first" in rejected.content.decode()
     SparkRun.objects.filter(job=job).update(state="stopped")
     page = operator.get(f"/spark-jobs/{job.pk}/delete/").content.decode()
     assert "Its tables remain" in page and "Its schedule 0 3 * * * ends." in page

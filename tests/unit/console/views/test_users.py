@@ -40,9 +40,9 @@ def test_a_typed_password_is_shown_nowhere_and_not_logged(operator: Client, capl
     answer = operator.post("/new/user/", {**FORM, "password": PASSWORD}, follow=True)
     assert "User ann created." in answer.content.decode() and access.password_fits(stored(), PASSWORD)
     assert PASSWORD not in answer.content.decode()
-    refused = operator.post("/new/user/", {**FORM, "password": PASSWORD})
-    assert refused.status_code == 400 and "exists already" in refused.content.decode()
-    assert PASSWORD not in refused.content.decode(), "the form does not return it"
+    rejected = operator.post("/new/user/", {**FORM, "password": PASSWORD})
+    assert rejected.status_code == 400 and "exists already" in rejected.content.decode()
+    assert PASSWORD not in rejected.content.decode(), "the form does not return it"
     operator.post("/password/user/ann/", {"password": PASSWORD + "2", "comment": "x"})
     assert access.password_fits(stored(), PASSWORD + "2")
     assert PASSWORD not in caplog.text and PASSWORD not in operator.get("/audit/").content.decode()

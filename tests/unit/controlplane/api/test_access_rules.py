@@ -126,7 +126,7 @@ def objects(world: World) -> None:
 
 
 def test_each_route_permits_only_the_expected_users(objects: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests only the refusal. The views are replaced, so that no request changes rows or reaches a broker."""
+    """Tests only the rejection. The views are replaced, so that no request changes rows or reaches a broker."""
     reached: list[str] = []
 
     def reach(*_: Any, **__: Any) -> Response:
@@ -167,7 +167,7 @@ def test_each_route_permits_only_the_expected_users(objects: None, monkeypatch: 
             fits = rule is not None and rule.resource is RoleResource.TOPIC and ROLE_FOR[rule.access] is role
             expected[f"{role} of every topic"] = fits
         assert {user: allowed(user, "team.a") for user in users} == expected, key
-        checked_by_view = rule is not None and rule.checked_by_view  # test_bulk.py has the refusals of the view
+        checked_by_view = rule is not None and rule.checked_by_view  # test_bulk.py has the rejections of the view
         assert allowed("team", "other") is checked_by_view and allowed("operator", "other"), key
 
 
@@ -192,10 +192,10 @@ def test_a_route_needs_roles_on_its_topics_too(world: World) -> None:
     bind("team", AccessRole.OWNER, RoleResource.ROUTE)
     bind("team", AccessRole.READER, RoleResource.TOPIC)
     body = {"name": "team.r", "source": "team.in", "bindings": [{"target": "other.out", "match": {"kind": "all"}}]}
-    refused = team.post("/api/v1/routes", body, format="json")
-    assert refused.status_code == 403 and "role writer on topic other.out." in refused.json()["detail"]
-    refused = team.post("/api/v1/routes", {**body, "source": "other.in"}, format="json")
-    assert refused.status_code == 403 and "role reader on topic other.in." in refused.json()["detail"]
+    rejected = team.post("/api/v1/routes", body, format="json")
+    assert rejected.status_code == 403 and "role writer on topic other.out." in rejected.json()["detail"]
+    rejected = team.post("/api/v1/routes", {**body, "source": "other.in"}, format="json")
+    assert rejected.status_code == 403 and "role reader on topic other.in." in rejected.json()["detail"]
     bind("team", AccessRole.WRITER, RoleResource.TOPIC, name="other.out")
     assert team.post("/api/v1/routes", body, format="json").status_code != 403
 
@@ -225,7 +225,7 @@ def test_an_operation_on_all_brokers_needs_the_role_on_all_brokers(world: World)
     assert team.post("/api/v1/brokers/2/cordon", {"comment": "disk"}, format="json").status_code == 403
 
 
-def test_an_unknown_resource_type_is_refused_with_the_known_ones(db: None) -> None:
+def test_an_unknown_resource_type_is_rejected_with_the_known_ones(db: None) -> None:
     root = client("root", is_staff=True, is_superuser=True)
     body = {
         "user": "root",
@@ -234,5 +234,5 @@ def test_an_unknown_resource_type_is_refused_with_the_known_ones(db: None) -> No
         "pattern_type": "literal",
         "resource_name": "1",
     }
-    refused = root.post("/api/v1/role-bindings", body, format="json")
-    assert refused.status_code == 400 and "broker" in refused.content.decode()
+    rejected = root.post("/api/v1/role-bindings", body, format="json")
+    assert rejected.status_code == 400 and "broker" in rejected.content.decode()

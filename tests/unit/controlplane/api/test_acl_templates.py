@@ -29,7 +29,7 @@ def test_a_template_is_previewed_and_applied(operator: APIClient) -> None:
     assert Acl.objects.count() == len(rows)
 
 
-def test_wrong_input_is_refused(operator: APIClient, viewer_client: APIClient) -> None:
+def test_wrong_input_is_rejected(operator: APIClient, viewer_client: APIClient) -> None:
     status, problem = post(operator, "producer", {"principal": "User:a"})
     assert status == 400 and isinstance(problem, dict) and problem["field"] == "topic"
     assert post(operator, "nothing", {"principal": "User:a"})[0] == 404

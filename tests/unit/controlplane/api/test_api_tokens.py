@@ -73,8 +73,8 @@ def test_a_token_creates_no_token_of_more_rights(world: World, root: APIClient) 
 
 
 def test_the_scope_is_within_the_role(world: World, operator: APIClient) -> None:
-    refused = create(operator, scope="admin")
-    assert (refused.status_code, refused.json()["field"]) == (400, "scope")
+    rejected = create(operator, scope="admin")
+    assert (rejected.status_code, rejected.json()["field"]) == (400, "scope")
     assert Change.objects.get(verb="token.create").outcome == "refused"
 
 
@@ -87,9 +87,11 @@ def test_the_scope_is_within_the_role(world: World, operator: APIClient) -> None
         ({"expires_at": "soon"}, "expires_at", "invalid"),
     ],
 )
-def test_wrong_input_is_refused(world: World, operator: APIClient, body: dict[str, str], field: str, code: str) -> None:
-    refused = create(operator, **body)
-    assert [(e["field"], e["code"]) for e in refused.json()["errors"]] == [(field, code)]
+def test_wrong_input_is_rejected(
+    world: World, operator: APIClient, body: dict[str, str], field: str, code: str
+) -> None:
+    rejected = create(operator, **body)
+    assert [(e["field"], e["code"]) for e in rejected.json()["errors"]] == [(field, code)]
 
 
 def test_a_name_is_used_one_time_per_user(world: World, operator: APIClient, root: APIClient) -> None:
@@ -106,7 +108,7 @@ def test_a_user_has_a_limited_number_of_tokens(
     assert create(operator, name="second").status_code == 409
 
 
-def test_an_expired_a_revoked_and_an_unknown_token_are_refused(world: World, operator: APIClient) -> None:
+def test_an_expired_a_revoked_and_an_unknown_token_are_rejected(world: World, operator: APIClient) -> None:
     text = create(operator).json()["token"]
     ApiToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     expired = with_token(text).get(URL)
@@ -120,7 +122,7 @@ def test_an_expired_a_revoked_and_an_unknown_token_are_refused(world: World, ope
     assert Change.objects.get(verb="token.revoke").before["user"] == "alice"
 
 
-def test_the_token_of_an_inactive_user_is_refused(world: World, operator: APIClient) -> None:
+def test_the_token_of_an_inactive_user_is_rejected(world: World, operator: APIClient) -> None:
     text = create(operator).json()["token"]
     get_user_model().objects.update(is_active=False)
     assert with_token(text).get(URL).status_code == 401
@@ -164,8 +166,8 @@ def test_a_viewer_creates_and_revokes_a_read_token(world: World, viewer: APIClie
 
 @pytest.mark.parametrize("scope", ["operate", "admin"])
 def test_a_viewer_creates_no_token_of_more_than_its_role(world: World, viewer: APIClient, scope: str) -> None:
-    refused = create(viewer, scope=scope)
-    assert (refused.status_code, refused.json()["field"], ApiToken.objects.count()) == (400, "scope", 0)
+    rejected = create(viewer, scope=scope)
+    assert (rejected.status_code, rejected.json()["field"], ApiToken.objects.count()) == (400, "scope", 0)
     assert Change.objects.get(verb="token.create").outcome == "refused"
 
 

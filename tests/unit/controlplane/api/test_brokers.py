@@ -45,7 +45,7 @@ def test_requests_of_a_broker_by_api(world: World, operator: APIClient) -> None:
     assert operator.get(f"{API}/brokers/9/requests").status_code == 404
 
 
-def test_refused_requests_of_a_broker_by_reason(world: World, operator: APIClient) -> None:
+def test_rejected_requests_of_a_broker_by_reason(world: World, operator: APIClient) -> None:
     rows = [{"reason": "throttled", "total": 9, "per_s": 0.5}, {"reason": "too_large", "total": 20, "per_s": 0.0}]
     Broker.objects.filter(broker_id=1).update(refusals=rows)
     found = operator.get(f"{API}/brokers/1/refusals").json()

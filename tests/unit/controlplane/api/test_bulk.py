@@ -41,12 +41,12 @@ def topics(world: World) -> World:
 
 def test_all_errors_of_a_body_are_in_one_problem(topics: World, operator: APIClient) -> None:
     body = {"names": [], "filter": {"state": "odd"}, "configs": {"retention.ms": "x", "nonsense": "1"}, "coment": "a"}
-    refused = operator.post(f"{BULK}/topic-configs", body, format="json")
-    assert (refused.status_code, refused.headers["Content-Type"]) == (400, "application/problem+json")
-    fields = {e["field"] for e in refused.json()["errors"]}
+    rejected = operator.post(f"{BULK}/topic-configs", body, format="json")
+    assert (rejected.status_code, rejected.headers["Content-Type"]) == (400, "application/problem+json")
+    fields = {e["field"] for e in rejected.json()["errors"]}
     assert fields == {"names", "filter.state", "configs.retention.ms", "configs.nonsense", "coment"}
-    refused = operator.post(f"{BULK}/topic-deletion", {"names": ["a"], "filter": {}}, format="json")
-    assert {e["field"] for e in refused.json()["errors"]} == {"names", "comment"}
+    rejected = operator.post(f"{BULK}/topic-deletion", {"names": ["a"], "filter": {}}, format="json")
+    assert {e["field"] for e in rejected.json()["errors"]} == {"names", "comment"}
     problem = post(operator, "quota-limits", {"names": ["1"], "limits": {"bytes": 1, "producer_byte_rate": -1}}, 400)
     assert {e["field"] for e in problem["errors"]} == {"limits.bytes", "limits.producer_byte_rate"}
     problem = post(operator, "move-throttle", {"names": ["1"], "throttle_bytes_per_s": 5, "comment": "a"}, 400)
@@ -54,7 +54,7 @@ def test_all_errors_of_a_body_are_in_one_problem(topics: World, operator: APICli
     assert not Change.objects.exists()
 
 
-def test_more_objects_than_the_limit_are_refused(
+def test_more_objects_than_the_limit_are_rejected(
     topics: World, operator: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_operations.BulkTopics, "objects_max", 2)
@@ -84,8 +84,8 @@ def test_the_role_is_needed_for_each_object_of_the_names_and_of_the_filter(objec
             actor="root",
         )
     configs = {"configs": {"retention.ms": "1000"}, "comment": "disk"}
-    refused = post(client, "topic-configs", {"names": ["team.a", "other"], **configs}, 403)
-    assert "role operator on topic other." in refused["detail"]
+    rejected = post(client, "topic-configs", {"names": ["team.a", "other"], **configs}, 403)
+    assert "role operator on topic other." in rejected["detail"]
     assert "topic other." in post(client, "topic-configs", {"filter": {}, **configs}, 403)["detail"]
     assert "topic other." in post(client, "topic-deletion", {"filter": {}, "dry": True}, 403)["detail"]
     assert outcomes(post(client, "topic-configs", {"filter": {"query": "team"}, **configs})) == {"team.a": "requested"}

@@ -76,13 +76,13 @@ def test_a_comparison_stores_nothing_and_needs_no_right_to_change(
     assert plan["digest"] == found.json()["digest"]
 
 
-def test_a_comparison_has_the_refusals_beside_the_steps(viewer_client: APIClient) -> None:
+def test_a_comparison_has_the_rejections_beside_the_steps(viewer_client: APIClient) -> None:
     topics.create_topic("flights", partitions=6, replication_factor=3, actor="ada")
     document = {"topics": [{"name": "flights", "partitions": 3, "replication_factor": 3}, {"name": "new"}]}
     found = viewer_client.post(DIFF, {"document": document}, format="json").json()
     assert [(s["name"], s["action"]) for s in found["steps"]] == [("new", "create")]
-    ((refusal),) = found["refusals"]
-    assert refusal["path"] == "topics.0.partitions" and "cannot be reduced" in refusal["detail"]
+    ((rejection),) = found["refusals"]
+    assert rejection["path"] == "topics.0.partitions" and "cannot be reduced" in rejection["detail"]
     assert viewer_client.post(DIFF, {"document": {"topcs": []}}, format="json").status_code == 400
 
 

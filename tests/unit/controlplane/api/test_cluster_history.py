@@ -54,9 +54,9 @@ def test_the_difference_of_two_times(kept: None, viewer_client: APIClient) -> No
     assert [datetime.fromisoformat(r["at"]) for r in each["rows"]] == [at(10), at(10), at(10), at(20)]
 
 
-def test_unknown_times_and_parameters_are_refused(kept: None, viewer_client: APIClient) -> None:
-    refused = get(viewer_client, "/state", status=400, at=iso(-10))
-    assert "known from 2026-01-20 12:00:00 UTC" in str(refused)
+def test_unknown_times_and_parameters_are_rejected(kept: None, viewer_client: APIClient) -> None:
+    rejected = get(viewer_client, "/state", status=400, at=iso(-10))
+    assert "known from 2026-01-20 12:00:00 UTC" in str(rejected)
     assert get(viewer_client, "/state", status=400)
     assert get(viewer_client, "/difference", status=400, since=iso(1), until=iso(2), kind="x")
     assert get(viewer_client, "/difference", status=400, since=iso(2), until=iso(1))

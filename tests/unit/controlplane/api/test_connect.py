@@ -53,8 +53,8 @@ def test_validate_create_change_and_delete(state: WorkerState, operator: APIClie
     wrong = {"connector.class": "shop.JdbcSink", "tasks.max": "many"}
     checked = post(operator, "validate", {**ONE, "config": wrong}, 200)
     assert not checked["valid"] and checked["error_count"] == 2
-    refused = post(operator, "create", {**ONE, "config": wrong, "comment": "x"}, 400)
-    assert [e["field"] for e in refused["errors"]] == ["config.tasks.max", "config.connection.url"]
+    rejected = post(operator, "create", {**ONE, "config": wrong, "comment": "x"}, 400)
+    assert [e["field"] for e in rejected["errors"]] == ["config.tasks.max", "config.connection.url"]
     post(operator, "create", {**ONE, "config": CONFIG, "comment": "x"})
     assert post(operator, "create", {**ONE, "config": CONFIG, "comment": "x"}, 400)["field"] == "name"
     shown = operator.get(f"{ADDRESS}/connector?cluster=etl&name=a b").json()

@@ -75,7 +75,7 @@ def test_a_defect_is_500_in_the_same_shape(world: World, operator: APIClient, mo
     checked(operator.get(f"{API}/brokers"), 500, "internal_error")
 
 
-def test_a_misspelled_field_is_refused_with_the_right_one(world: World, operator: APIClient) -> None:
+def test_a_misspelled_field_is_rejected_with_the_right_one(world: World, operator: APIClient) -> None:
     body = {"name": "typo1", "partitons": 30, "config": {"retention.ms": "1"}, "replication_factor": "many"}
     answer = checked(operator.post(f"{API}/topics", body, format="json"), 400, "invalid")
     assert {(e["field"], e["code"]) for e in answer["errors"]} == {
@@ -107,7 +107,7 @@ def test_all_faults_of_a_query_are_named(
 
 
 @pytest.mark.parametrize(("method", "path"), [("get", "brokers/1"), ("get", "overview"), ("post", "topics")])
-def test_a_path_without_parameters_refuses_each(world: World, operator: APIClient, method: str, path: str) -> None:
+def test_a_path_without_parameters_rejects_each(world: World, operator: APIClient, method: str, path: str) -> None:
     answer = operator.generic(method.upper(), f"{API}/{path}?dry=1", '{"name": "t"}', content_type="application/json")
     assert [e["field"] for e in checked(answer, 400, "invalid")["errors"]] == ["dry"]
     assert not Topic.objects.exists()

@@ -42,8 +42,8 @@ def test_another_body_or_path_with_the_key_is_422(orders: World, operator: APICl
     post(operator, "moves", {"scope": SCOPE, "comment": "x"})
     before = Change.objects.count()
     for path, body in (("moves", {"scope": SCOPE, "comment": "y"}), ("topics", {"scope": SCOPE, "comment": "x"})):
-        refused = post(operator, path, body)
-        assert (refused.status_code, refused.json()["code"]) == (422, "idempotency_key_reused")
+        rejected = post(operator, path, body)
+        assert (rejected.status_code, rejected.json()["code"]) == (422, "idempotency_key_reused")
     assert Change.objects.count() == before
 
 
@@ -65,7 +65,7 @@ def test_a_duplicate_of_a_running_request_is_409(
     assert seen == [(409, "idempotency_key_in_use")]
 
 
-def test_a_refused_request_may_be_repeated_with_its_key(orders: World, operator: APIClient) -> None:
+def test_a_rejected_request_may_be_repeated_with_its_key(orders: World, operator: APIClient) -> None:
     assert post(operator, "topics", {"name": "a b"}).status_code == 400
     assert not IdempotencyKey.objects.exists()
     assert post(operator, "topics", {"name": "ab"}).status_code == 202

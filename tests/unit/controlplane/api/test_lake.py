@@ -32,5 +32,5 @@ def test_an_unavailable_catalogue_is_a_conflict(api: APIClient, settings: Any) -
     assert api.get("/api/v1/lake/tables").status_code == 409
 
 
-def test_an_empty_query_is_refused(api: APIClient) -> None:
+def test_an_empty_query_is_rejected(api: APIClient) -> None:
     assert api.post("/api/v1/lake/query", {"sql": ""}, format="json").status_code == 400

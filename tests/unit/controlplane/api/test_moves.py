@@ -15,7 +15,7 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def test_a_move_is_previewed_planned_started_and_refused_over_rest(world: World, operator: APIClient) -> None:
+def test_a_move_is_previewed_planned_started_and_rejected_over_rest(world: World, operator: APIClient) -> None:
     world.topic("flights", (1, 2), (2, 1))
     scope = {"kind": "drain", "broker": 1}
     dry = operator.post(f"{API}/moves", {"scope": scope, "dry": True}, format="json")
@@ -51,8 +51,8 @@ def test_throttle_history_and_samples_of_a_move_over_rest(
     here = f"{API}/moves/{made['id']}"
     faster = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 20_000, "comment": "night"}, format="json")
     assert (faster.status_code, faster.json()["throttle_bytes_per_s"]) == (200, 20_000)
-    refused = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 1}, format="json")
-    assert (refused.status_code, refused.json()["field"]) == (400, "throttle_bytes_per_s")
+    rejected = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 1}, format="json")
+    assert (rejected.status_code, rejected.json()["field"]) == (400, "throttle_bytes_per_s")
     assert operator.post(f"{here}/throttle", {}, format="json").status_code == 400  # null must be given explicitly
     assert (
         operator.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").json()["throttle_bytes_per_s"]
@@ -102,5 +102,5 @@ def test_the_plan_of_a_move_is_exported_and_imported_as_kafkas_json(world: World
     assert plans["proposed"] == {"version": 1, "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
     assert plans["previous"]["partitions"] == [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]
     file["partitions"][0]["log_dirs"] = ["/data/1", "any"]  # type: ignore[index]
-    refused = operator.post(f"{API}/moves", {"scope": file, "dry": True}, format="json")
-    assert (refused.status_code, "log_dirs" in refused.json()["detail"]) == (400, True)
+    rejected = operator.post(f"{API}/moves", {"scope": file, "dry": True}, format="json")
+    assert (rejected.status_code, "log_dirs" in rejected.json()["detail"]) == (400, True)

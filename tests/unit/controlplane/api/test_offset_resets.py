@@ -52,8 +52,8 @@ def test_preview_apply_and_undo(group: GroupWorld, operator: APIClient) -> None:
 def test_a_difference_is_a_conflict_and_is_kept(group: GroupWorld, operator: APIClient) -> None:
     reset = post(operator, group_id="g", target="latest").data["row"]["id"]
     group.commit(60)
-    refused = post(operator, f"/{reset}/apply", comment="skip")
-    assert refused.status_code == 409 and "50 -> 60" in refused.json()["detail"]
+    rejected = post(operator, f"/{reset}/apply", comment="skip")
+    assert rejected.status_code == 409 and "50 -> 60" in rejected.json()["detail"]
     row = operator.get(f"{URL}/{reset}").data["row"]
     assert row["cause"] == "changed"
     assert post(operator, f"/{reset}/preview").data["partitions"][0]["now"] == 60

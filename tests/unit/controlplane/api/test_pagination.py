@@ -84,7 +84,7 @@ def test_another_text_is_no_cursor(topics: None, operator: APIClient, cursor: st
 
 
 @pytest.mark.parametrize("limit", ["501", "0", "-1", "x"])
-def test_a_number_outside_its_bounds_is_refused(topics: None, operator: APIClient, limit: str) -> None:
+def test_a_number_outside_its_bounds_is_rejected(topics: None, operator: APIClient, limit: str) -> None:
     answer = operator.get(f"{API}/topics?limit={limit}")
     assert (answer.status_code, answer.json()["field"]) == (400, "limit")
 

@@ -1,4 +1,4 @@
-"""If-Match: a change of an object that was changed meanwhile is refused with the current state."""
+"""If-Match: a change of an object that was changed meanwhile is rejected with the current state."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def test_the_tag_of_a_plan_changes_with_its_approval(topic: str, operator: APICl
     assert (late.status_code, Move.objects.count()) == (412, 0)
 
 
-def test_a_refusal_under_a_precondition_is_in_the_audit_log(topic: str, operator: APIClient) -> None:
-    refused = patch(operator, topic, {"partitions": 1, "configs": {"retention.ms": "x"}}, '"1"')
-    assert refused.status_code == 400
+def test_a_rejection_under_a_precondition_is_in_the_audit_log(topic: str, operator: APIClient) -> None:
+    rejected = patch(operator, topic, {"partitions": 1, "configs": {"retention.ms": "x"}}, '"1"')
+    assert rejected.status_code == 400
     assert Change.objects.filter(outcome="refused", verb="topic.alter").count() == 1
 
 

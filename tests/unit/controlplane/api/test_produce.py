@@ -83,7 +83,7 @@ def test_a_copy_and_its_preview(sent: list[NewRecord], operator: APIClient) -> N
     assert sent[1].timestamp_ms is None
 
 
-def test_the_paths_of_the_actions_refuse_unknown_values(sent: list[NewRecord], operator: APIClient) -> None:
+def test_the_paths_of_the_actions_reject_unknown_values(sent: list[NewRecord], operator: APIClient) -> None:
     answer = operator.post("/api/v1/topics/orders/record-copies", {**COPY, "last_offset": 5000}, format="json")
     assert (answer.status_code, answer.json()["field"]) == (400, "last_offset")
 

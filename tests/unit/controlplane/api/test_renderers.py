@@ -41,8 +41,8 @@ def test_a_list_without_pages_is_csv_too(world: World, operator: APIClient) -> N
 
 def test_an_object_is_not_csv_and_an_error_stays_a_problem(world: World, operator: APIClient) -> None:
     assert operator.get(f"{API}/brokers/1", HTTP_ACCEPT="text/csv").status_code == 406
-    refused = operator.get(f"{API}/topics?format=csv&limit=0")
-    assert (refused.status_code, refused.headers["Content-Type"]) == (400, "application/problem+json")
+    rejected = operator.get(f"{API}/topics?format=csv&limit=0")
+    assert (rejected.status_code, rejected.headers["Content-Type"]) == (400, "application/problem+json")
 
 
 def test_values_are_quoted_and_formulas_are_text() -> None:
@@ -65,5 +65,5 @@ def test_time_ordered_lists_have_since_and_until(world: World, operator: APIClie
     for path in ("moves", "plans", "alerts", "proposals", "recoveries", "damage-reports", "offset-resets"):
         answer = operator.get(f"{API}/{path}?since=2026-11-21T00:00:00Z&until=2026-11-22T00:00:00Z")
         assert (answer.status_code, answer.json()["total"]) == (200, 0), path
-    refused = operator.get(f"{API}/changes?since=yesterday")
-    assert (refused.status_code, refused.json()["field"]) == (400, "since")
+    rejected = operator.get(f"{API}/changes?since=yesterday")
+    assert (rejected.status_code, rejected.json()["field"]) == (400, "since")

@@ -36,9 +36,9 @@ def test_a_role_is_given_used_and_withdrawn(world: World, root: APIClient, viewe
     assert (row["user"], row["group"], row["role"], row["created_by"]) == ("bob", "", "operator", "root")
     assert viewer_client.patch(f"{API}/topics/team.a", change, format="json").status_code == 202
     created = viewer_client.post(f"{API}/topics", {"name": "team.new"}, format="json")
-    refused = viewer_client.post(f"{API}/topics", {"name": "other"}, format="json")
-    assert (created.status_code, refused.status_code) == (202, 403)
-    assert "role operator on topic other" in refused.json()["detail"]
+    rejected = viewer_client.post(f"{API}/topics", {"name": "other"}, format="json")
+    assert (created.status_code, rejected.status_code) == (202, 403)
+    assert "role operator on topic other" in rejected.json()["detail"]
     query = "user=bob&access=operate&resource_type=topic&resource_name=team.b"
     found = viewer_client.get(f"{API}/access-check?{query}").json()
     assert (found["allowed"], found["reason"], [b["id"] for b in found["bindings"]]) == (
@@ -56,8 +56,8 @@ def test_a_role_is_given_used_and_withdrawn(world: World, root: APIClient, viewe
 
 def test_only_an_administrator_gives_roles(operator: APIClient, viewer_client: APIClient, root: APIClient) -> None:
     assert viewer_client.post(f"{API}/role-bindings", TEAM, format="json").status_code == 403
-    refused = operator.post(f"{API}/role-bindings", TEAM, format="json")
-    assert refused.status_code == 403 and "superusers" in refused.json()["detail"]
+    rejected = operator.post(f"{API}/role-bindings", TEAM, format="json")
+    assert rejected.status_code == 403 and "superusers" in rejected.json()["detail"]
     assert root.post(f"{API}/role-bindings", TEAM, format="json").status_code == 201
     assert root.post(f"{API}/role-bindings", TEAM, format="json").json()["code"]
     for wrong in ({"role": "chief"}, {"user": "nobody"}, {"resource_type": "cluster"}, {"resource_name": ""}):

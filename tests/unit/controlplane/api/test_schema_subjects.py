@@ -49,8 +49,8 @@ def test_check_register_and_delete(state: RegistryState, operator: APIClient) ->
     assert made.status_code == 201 and made.json() == {"subject": "a", "version": 1, "id": 1}
     bad = {**body, "definition": '"incompatible"', "references": [{"name": "n", "subject": "b", "version": 1}]}
     assert operator.post(f"{ADDRESS}/check", bad, format="json").json()["compatible"] is False
-    refused = operator.post(f"{ADDRESS}/register", {**bad, "comment": "x"}, format="json")
-    assert refused.status_code == 400 and refused.json()["errors"][0]["field"] == "definition"
+    rejected = operator.post(f"{ADDRESS}/register", {**bad, "comment": "x"}, format="json")
+    assert rejected.status_code == 400 and rejected.json()["errors"][0]["field"] == "definition"
     operator.post(f"{ADDRESS}/register", {**body, "definition": '"long"', "comment": "x"}, format="json")
     gone = operator.post(f"{ADDRESS}/delete", {"name": "a", "version": 1, "comment": "x"}, format="json")
     assert gone.status_code == 204 and state.subjects["a"][0] is None

@@ -58,5 +58,5 @@ def test_kinds_have_their_parameters(api: APIClient) -> None:
 
 
 def test_the_default_of_a_parameter_may_have_any_type_of_json() -> None:
-    """A union would get the field of its first type, and the schema would refuse the defaults of the others."""
+    """A union would get the field of its first type, and the schema would reject the defaults of the others."""
     assert isinstance(serializers.field_of(get_type_hints(Parameter)["default"]), drf.JSONField)

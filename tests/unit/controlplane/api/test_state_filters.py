@@ -1,4 +1,4 @@
-"""The filter `state` of lists: one state, a group of states, and the refusal of unknown ones."""
+"""The filter `state` of lists: one state, a group of states, and the rejection of unknown ones."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_a_list_has_the_rows_of_the_state(rows: None, operator: APIClient, path:
 
 
 @pytest.mark.parametrize("path", ["restarts", "archives", "groups", "offset-resets"])
-def test_an_unknown_state_is_refused(rows: None, operator: APIClient, path: str) -> None:
+def test_an_unknown_state_is_rejected(rows: None, operator: APIClient, path: str) -> None:
     answer = operator.get(f"/api/v1/{path}", {"state": "odd"})
     assert answer.status_code == 400 and answer.json()["field"] == "state"

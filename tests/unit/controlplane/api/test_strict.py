@@ -23,9 +23,9 @@ class Order(serializers.Serializer[Any]):
 
 
 def faults(data: Any) -> dict[str, str]:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as rejection:
         validate_body(Order, data)
-    return {e.field: e.code.value for e in refused.value.errors}
+    return {e.field: e.code.value for e in rejection.value.errors}
 
 
 def test_a_body_of_known_fields_is_returned() -> None:

@@ -51,7 +51,7 @@ def test_partitions_and_configs_of_a_topic(world: World, operator: APIClient) ->
     assert operator.get(f"{API}/topics/none/configs").status_code == 404
 
 
-def test_a_change_bound_to_a_generation_is_refused_after_another_change(world: World, operator: APIClient) -> None:
+def test_a_change_bound_to_a_generation_is_rejected_after_another_change(world: World, operator: APIClient) -> None:
     world.topic("flights", (1, 2))
     here = f"{API}/topics/flights"
     first = operator.patch(here, {"partitions": 2, "if_generation": 1}, format="json")

@@ -44,7 +44,7 @@ def test_a_number_that_no_row_can_have_is_not_found(world: World, operator: APIC
         (f"partitions?broker={2**63}", "broker"),
     ],
 )
-def test_a_filter_with_a_wrong_value_is_refused(world: World, operator: APIClient, path: str, field: str) -> None:
+def test_a_filter_with_a_wrong_value_is_rejected(world: World, operator: APIClient, path: str, field: str) -> None:
     answer = operator.get(f"{API}/{path}")
     assert (answer.status_code, answer.json()["field"]) == (400, field)
 

@@ -15,7 +15,7 @@ from controlplane.clients.broker_samples import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     FailedLoginSample,
-    RefusedClientSample,
+    RejectedClientSample,
     list_offsets,
     sample_broker,
 )
@@ -76,7 +76,7 @@ class Broker:
         topics = [r.DescribeLogDirsTopic(name="flights", partitions=replicas)]
         failed = r.ErrorCount(code=6, count=2)
         produce = r.ApiRequests(name="Produce", counts=[3, 1], sum_seconds=0.5, greatest_seconds=0.25, errors=[failed])
-        total, refused = (
+        total, rejected = (
             r.Refusal(reason="too_large", count=4),
             r.Refusal(
                 host="h",
@@ -92,7 +92,7 @@ class Broker:
         login = r.FailedLogin(host="h", client_id="c", user="etl", mechanism="PLAIN", failure="wrong_password", count=2)
         return r(
             requests=[produce],
-            refusals=[total, refused],
+            refusals=[total, rejected],
             failed_logins=[login],
             results=[
                 r.DescribeLogDirsResult(log_dir="/a", topics=topics, total_bytes=1000, usable_bytes=90),
@@ -129,7 +129,7 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
     assert sample.requests == {"Produce": ((3, 1), 0.25, {6: 2})}
     assert sample.refusals == {"too_large": 4}
     denial = ("write", "topic", "flights")
-    assert sample.refused_clients == (RefusedClientSample("User:x", "h", "c", "unauthorized", 3, denial),)
+    assert sample.refused_clients == (RejectedClientSample("User:x", "h", "c", "unauthorized", 3, denial),)
     assert sample.failed_logins == (FailedLoginSample("h", "c", "etl", "PLAIN", "wrong_password", 2),)
     assert sample.traffic == {F0: (9_000, 0, 0, 18_000)}, "only replicas with traffic"
 

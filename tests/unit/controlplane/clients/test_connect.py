@@ -1,4 +1,4 @@
-"""Connect workers over HTTP: failover, time-outs, refusals."""
+"""Connect workers over HTTP: failover, time-outs, rejections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controlplane.clients import connectors as api
 from controlplane.clients.connect import (
     UNREACHABLE_SECONDS,
     ConnectClient,
-    ConnectRefused,
+    ConnectRejected,
     ConnectUnavailable,
     ConnectUnknown,
     ConnectUnreachable,
@@ -74,7 +74,7 @@ def test_user_and_password_are_sent_and_never_shown(state: WorkerState) -> None:
     api.worker_info(client)
     assert state.authorization == "Basic cmVhZGVyOnMzQGNyZXQ="
     state.statuses["/"] = (401, {"message": "User cannot access the resource."})
-    with pytest.raises(ConnectRefused) as error:
+    with pytest.raises(ConnectRejected) as error:
         api.worker_info(client)
     assert state.url in str(error.value) and "s3" not in str(error.value)
     with pytest.raises(ConnectUnreachable) as unreachable:
@@ -85,14 +85,14 @@ def test_user_and_password_are_sent_and_never_shown(state: WorkerState) -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (409, ConnectRefused),
-        (400, ConnectRefused),
+        (409, ConnectRejected),
+        (400, ConnectRejected),
         (404, ConnectUnknown),
         (405, ConnectUnknown),
         (500, ConnectUnavailable),
     ],
 )
-def test_a_refusal_of_the_worker_has_its_reason(
+def test_a_rejection_of_the_worker_has_its_reason(
     state: WorkerState, status: int, kind: type[ConnectUnavailable]
 ) -> None:
     state.statuses["/connectors/a/pause"] = (

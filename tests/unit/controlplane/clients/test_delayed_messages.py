@@ -53,7 +53,7 @@ def test_the_question_names_the_partition_and_the_answer_is_decoded() -> None:
     assert versioned.decode(DelayedMessagesQuestion, wanted.delayed_messages, VERSION).bounds_ms == [5]
 
 
-def test_refusals_and_bytes_without_a_meaning_are_errors() -> None:
+def test_rejections_and_bytes_without_a_meaning_are_errors() -> None:
     with pytest.raises(Declined, match="NOT_LEADER_OR_FOLLOWER"):
         ask(Leader(b"", ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with pytest.raises(Declined, match="earlier version"):

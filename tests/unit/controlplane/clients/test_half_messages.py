@@ -1,4 +1,4 @@
-"""The question for undecided half messages, and the answers that are refused."""
+"""The question for undecided half messages, and the answers that are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single requests to brokers: retried until the deadline, the next address, refusals with Kafka's error."""
+"""Single requests to brokers: retried until the deadline, the next address, rejections with Kafka's error."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_unclean_election_is_requested_from_the_first_broker_that_answers(
     assert kafka.elect_uncleanly("t", 0) is result and brokers.open == 0
 
 
-def test_a_refused_election_has_the_brokers_message(brokers: Brokers) -> None:
+def test_a_rejected_election_has_the_brokers_message(brokers: Brokers) -> None:
     brokers.answers = {ApiKey.ELECT_LEADERS: [elected(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no live replica")]}
     with pytest.raises(Declined, match="no live replica"):
         kafka.elect_uncleanly("t", 0)

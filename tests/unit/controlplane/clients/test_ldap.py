@@ -1,4 +1,4 @@
-"""Logins with passwords of a real LDAP directory (slapd): who may log in, what a refusal says, when a session ends."""
+"""Logins with passwords of a real LDAP directory (slapd): who may log in, what a rejection says, when a session ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.test import Client
 
 from console.session_renewal import RENEW_AT
 from controlplane.clients import ldap
-from controlplane.domain.external_login import LoginRefusal, LoginRefused
+from controlplane.domain.external_login import LoginRejected, LoginRejection
 from controlplane.models import Change, ExternalIdentity
 from tests.foreign.slapd import GROUPS, PASSWORD, PEOPLE, READER, Directory, directory
 
@@ -88,7 +88,7 @@ def test_a_user_logs_in_with_the_password_of_the_directory(client: Client, slapd
 
 @pytest.mark.parametrize("name", ["alice", "carol", "*", "alice)(uid=*", "al*", ""])
 @pytest.mark.parametrize("password", ["wrong", ""])
-def test_a_wrong_password_or_name_is_refused_like_those_of_local_users(
+def test_a_wrong_password_or_name_is_rejected_like_those_of_local_users(
     client: Client, slapd: Directory, name: str, password: str
 ) -> None:
     assert log_in(client, name, password).status_code == 200
@@ -117,28 +117,28 @@ def test_a_directory_that_does_not_answer_is_named_and_local_users_still_log_in(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "refusal"),
+    ("wrong", "rejection"),
     [
-        ({"ldap_bind_password": "wrong"}, LoginRefusal.BAD_DIRECTORY),
-        ({"ldap_user_base": "ou=none,dc=example,dc=org"}, LoginRefusal.BAD_DIRECTORY),
-        ({"ldap_user_filter": "(|(uid={user})(uid=bob))"}, LoginRefusal.BAD_DIRECTORY),
-        ({"ldap_user_attribute": "employeeNumber"}, LoginRefusal.ATTRIBUTE_MISSING),
+        ({"ldap_bind_password": "wrong"}, LoginRejection.BAD_DIRECTORY),
+        ({"ldap_user_base": "ou=none,dc=example,dc=org"}, LoginRejection.BAD_DIRECTORY),
+        ({"ldap_user_filter": "(|(uid={user})(uid=bob))"}, LoginRejection.BAD_DIRECTORY),
+        ({"ldap_user_attribute": "employeeNumber"}, LoginRejection.ATTRIBUTE_MISSING),
     ],
 )
 def test_wrong_settings_are_named(
-    slapd: Directory, settings: Any, wrong: dict[str, str], refusal: LoginRefusal
+    slapd: Directory, settings: Any, wrong: dict[str, str], rejection: LoginRejection
 ) -> None:
     use(settings, slapd.url, **wrong)
-    with pytest.raises(LoginRefused) as refused:
+    with pytest.raises(LoginRejected) as rejection:
         ldap.authenticate("alice", RIGHT)
-    assert refused.value.refusal == refusal
+    assert rejection.value.rejection == rejection
 
 
 def test_starttls_is_never_left_out(slapd: Directory, settings: Any) -> None:
     use(settings, slapd.url.replace("ldap:", "ldap+starttls:"))
-    with pytest.raises(LoginRefused) as refused:
+    with pytest.raises(LoginRejected) as rejection:
         ldap.authenticate("alice", RIGHT)
-    assert refused.value.refusal == LoginRefusal.BAD_DIRECTORY, "this server has no certificate"
+    assert rejection.value.rejection == LoginRejection.BAD_DIRECTORY, "this server has no certificate"
 
 
 def test_a_session_is_renewed_by_the_directory_and_follows_its_groups(client: Client, slapd: Directory) -> None:

@@ -35,9 +35,9 @@ def test_the_answer_of_the_receiver_is_kept_and_bounded(receiver: HttpReceiver) 
     receiver.answers = [(200, "x" * 100_000), (400, "wrong\0key" * 1000)]
     done = post(receiver.url, "secret")
     assert (done.error, done.status, done.answer) == (DeliveryError.NONE, 200, "x" * notifications.ANSWER_BYTES_MAX)
-    refused = post(receiver.url)
-    assert (refused.error, refused.status) == (DeliveryError.STATUS, 400)
-    assert len(refused.answer) == notifications.ANSWER_BYTES_MAX and refused.answer.startswith("wrong")
+    rejected = post(receiver.url)
+    assert (rejected.error, rejected.status) == (DeliveryError.STATUS, 400)
+    assert len(rejected.answer) == notifications.ANSWER_BYTES_MAX and rejected.answer.startswith("wrong")
     assert ["X-Weir-Signature-256" in p.headers for p in receiver.posts] == [True, False]
 
 
@@ -115,7 +115,7 @@ def test_mail_needs_a_configured_server() -> None:
     assert done.error is DeliveryError.NOT_CONFIGURED and "WEIR_SMTP_URL" in done.answer
 
 
-def test_refused_and_unreachable_mail_servers_are_distinguished(settings: Any) -> None:
+def test_rejected_and_unreachable_mail_servers_are_distinguished(settings: Any) -> None:
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST = "127.0.0.1"
     receiver = Receiver(ChannelKind.EMAIL, recipients=["a@example.com"])
@@ -123,7 +123,7 @@ def test_refused_and_unreachable_mail_servers_are_distinguished(settings: Any) -
         settings.WEIR = replace(django_settings.WEIR, smtp_url="smtp://127.0.0.1")
         settings.EMAIL_PORT = server.port
         assert send(receiver, MESSAGE).error is DeliveryError.NONE and len(server.mails) == 1
-        server.refusal = "451 later"
+        server.rejection = "451 later"
         done = send(receiver, MESSAGE)
         assert (done.error, done.status) == (DeliveryError.SMTP, 451) and not done.is_permanent
     assert send(receiver, MESSAGE).error is DeliveryError.UNREACHABLE

@@ -13,7 +13,7 @@ import pytest
 from django.test import RequestFactory
 
 from controlplane.clients import oidc
-from controlplane.domain.external_login import LoginRefusal, LoginRefused
+from controlplane.domain.external_login import LoginRejected, LoginRejection
 
 
 class Discovery:
@@ -52,26 +52,28 @@ def discovery(settings: Any) -> Iterator[Discovery]:
     running.server.server_close()
 
 
-def refusal() -> LoginRefused:
+def rejection() -> LoginRejected:
     request: Any = RequestFactory().get("/")
     request.session = {}
-    with pytest.raises(LoginRefused) as refused:
+    with pytest.raises(LoginRejected) as rejection:
         oidc.redirect_to_provider(request, "http://console/", "state", silent=False)
-    return refused.value
+    return rejection.value
 
 
 @pytest.mark.parametrize(
     ("status", "body", "cause"),
     [
-        (404, b"", LoginRefusal.BAD_ANSWER),
-        (500, b"", LoginRefusal.UNREACHABLE),
-        (200, b"<html>", LoginRefusal.BAD_ANSWER),
-        (200, b'{"issuer": "https://another"}', LoginRefusal.BAD_ANSWER),
+        (404, b"", LoginRejection.BAD_ANSWER),
+        (500, b"", LoginRejection.UNREACHABLE),
+        (200, b"<html>", LoginRejection.BAD_ANSWER),
+        (200, b'{"issuer": "https://another"}', LoginRejection.BAD_ANSWER),
     ],
 )
-def test_a_wrong_answer_is_no_missing_one(discovery: Discovery, status: int, body: bytes, cause: LoginRefusal) -> None:
+def test_a_wrong_answer_is_no_missing_one(
+    discovery: Discovery, status: int, body: bytes, cause: LoginRejection
+) -> None:
     discovery.status, discovery.body = status, body
-    assert refusal().refusal == cause
+    assert rejection().rejection == cause
     discovery.status = 200
     discovery.metadata()
     request: Any = RequestFactory().get("/")

@@ -20,7 +20,7 @@ from controlplane.domain.produce import NewRecord
         (KafkaError.KAFKA_STORAGE_ERROR, "KAFKA_STORAGE_ERROR", False),
     ],
 )
-def test_a_refusal_in_plain_words(code: int, words: str, unknown: bool) -> None:
+def test_a_rejection_in_plain_words(code: int, words: str, unknown: bool) -> None:
     outcome = producer.failed_record(KafkaError(code), 3, 10)
     assert words in outcome.problem and (outcome.partition, outcome.offset, outcome.unknown) == (3, None, unknown)
 

@@ -10,7 +10,7 @@ from controlplane.clients import schema_subjects as subjects
 from controlplane.clients.schema_subjects import NewSchema, SchemaReference
 from tests.unit.registry_server import RegistryState, running_registry
 from weir_common.schema_formats import SchemaType, SchemaUnavailable
-from weir_common.schema_registry import RegistryRefused, SchemaRegistryClient, SchemaUnknown
+from weir_common.schema_registry import RegistryRejected, SchemaRegistryClient, SchemaUnknown
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_check_register_and_delete(state: RegistryState) -> None:
     assert subjects.incompatibilities(client, "a", bad) == (True, []), "a new subject accepts every schema"
     assert subjects.register(client, "a", good) == 1
     assert subjects.incompatibilities(client, "a", bad)[0] is False
-    with pytest.raises(RegistryRefused, match="is incompatible"):
+    with pytest.raises(RegistryRejected, match="is incompatible"):
         subjects.register(client, "a", bad)
     subjects.register(client, "a", NewSchema(SchemaType.JSON, "{}", (SchemaReference("n", "b", 2),)))
     assert subjects.version(client, "a").references == [SchemaReference("n", "b", 2)]

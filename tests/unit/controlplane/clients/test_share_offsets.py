@@ -47,7 +47,7 @@ def test_the_state_names_the_members(world: ShareGroupWorld) -> None:
         assert client.status().state == "Dead"
 
 
-def test_offsets_are_altered_or_all_are_refused(world: ShareGroupWorld) -> None:
+def test_offsets_are_altered_or_all_are_rejected(world: ShareGroupWorld) -> None:
     world.errors = {B0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     wanted = {A0: CommittedOffset(1), B0: CommittedOffset(2)}
     with ShareOffsetsClient("g") as client:

@@ -39,10 +39,10 @@ class Harness(CoreHarness):
         read = self.state.assignment_generation if generation is None else generation
         wanted = DesiredAssignment(TOPIC, 0, replicas, read, "m", **more)  # type: ignore[arg-type]
         effects = self.core.handle(DesiredRead(assignments=(wanted,)), NOW)
-        refused = [e.text for e in effects if isinstance(e, Report) and e.kind == "refused"]
+        rejected = [e.text for e in effects if isinstance(e, Report) and e.kind == "refused"]
         self.core.in_flight = False
         self.deliver(DesiredRead(assignments=(wanted,)))
-        return refused
+        return rejected
 
     def says(self, offset: int, epoch: int | None = None) -> None:
         e = self.state.leader_epoch if epoch is None else epoch
@@ -175,7 +175,7 @@ def test_observers_survive_a_snapshot() -> None:
     assert again.partition(TP) == harness.state
 
 
-def test_a_topic_with_tiered_storage_refuses_a_deletion_and_an_early_hand_over() -> None:
+def test_a_topic_with_tiered_storage_rejects_a_deletion_and_an_early_hand_over() -> None:
     """Otherwise remote records below the log start floor would stay readable, or would not be readable while history replicas exist."""
     harness = observed()
     harness.says(500)

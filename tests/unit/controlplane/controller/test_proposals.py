@@ -117,10 +117,10 @@ def test_a_leader_gets_the_rejection_before_the_next_partition_epoch() -> None:
     reported = core_harness.deliver(IsrProposed(1, 101, (core_harness.proposal(),)))
     kinds = [type(r) for r in reported]
     assert kinds == [IsrRefused, PartitionChanged]
-    refused, changed = reported
-    assert isinstance(refused, IsrRefused)
+    rejected, changed = reported
+    assert isinstance(rejected, IsrRefused)
     assert isinstance(changed, PartitionChanged)
-    assert changed.state.partition_epoch == refused.partition_epoch + 1
+    assert changed.state.partition_epoch == rejected.partition_epoch + 1
     assert changed.state.isr == (ReplicaIncarnation(1, 101),)
 
 
@@ -133,7 +133,7 @@ def test_a_leader_counts_a_rejected_member_until_the_next_partition_epoch_and_pr
     assert ProposeIsr in [type(e) for e in asked]
     assert machine.handle(Grown(12), NOW) == []
     assert machine.handle(Rejected(0, 4), NOW) == []
-    assert machine.high_watermark == 10, "a controller that has not seen the refusal may still accept the new member"
+    assert machine.high_watermark == 10, "a controller that has not seen the rejection may still accept the new member"
     moved = PartitionState((1, 2), (ReplicaIncarnation(1, 101),), 1, 101, 0, 5)
     assert machine.handle(PartitionStateChanged(moved, True, 1, 12, 0), NOW) == [RaiseHighWatermark(12)]
     later = Now(NOW.mono_ms + machine.proposal_retry_ms, NOW.wall_ms)

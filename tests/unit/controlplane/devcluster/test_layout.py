@@ -69,7 +69,7 @@ def test_a_used_port_is_named_with_its_process(tmp_path: Path, port: int) -> Non
             layouts.check(layout(tmp_path, port))
 
 
-def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path, port: int) -> None:
+def test_a_directory_that_cannot_be_written_is_rejected(tmp_path: Path, port: int) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CannotStart, match="is not writable"):
         layouts.check(layout(tmp_path / "file", port))

@@ -73,7 +73,7 @@ def test_a_missing_chunk_is_reported() -> None:
         metalog.read_log(zk)
 
 
-def test_a_pointer_of_a_newer_version_is_refused() -> None:
+def test_a_pointer_of_a_newer_version_is_rejected() -> None:
     with pytest.raises(MetadataError, match=r"unknown keys \['colour'\]: it is from a newer version"):
         metalog.read_snapshot({"seq": 1, "hash": "", "epoch": 1, "chunks": 0, "folder": "", "colour": "red"}, [])
 

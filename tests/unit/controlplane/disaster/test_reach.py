@@ -35,7 +35,7 @@ def inspection(folder: Path, broker_id: int, name: str = "") -> Path:
     return file
 
 
-def test_a_live_broker_or_controller_is_refused_by_name() -> None:
+def test_a_live_broker_or_controller_is_rejected_by_name() -> None:
     reach.require_stopped(BlockingStore(MemoryStore()))
     with pytest.raises(CannotRebuild, match="still running: broker 2, a controller; stop"):
         reach.require_stopped(BlockingStore(MemoryStore({znodes.broker(2): b"", znodes.CONTROLLER: b""})))
@@ -65,7 +65,7 @@ def test_inspections_are_read_from_the_files(tmp_path: Path) -> None:
     assert [s.broker_id for s in reach.inspections(tmp_path, files)] == [1, 2]
 
 
-def test_two_inspections_of_a_broker_are_refused(tmp_path: Path) -> None:
+def test_two_inspections_of_a_broker_are_rejected(tmp_path: Path) -> None:
     files = [inspection(tmp_path, 1), inspection(tmp_path, 3), inspection(tmp_path, 3, "again")]
     with pytest.raises(CannotRebuild, match="two inspections of broker 3"):
         reach.inspections(tmp_path, files)
@@ -77,7 +77,7 @@ def test_a_file_that_is_no_inspection_is_named(tmp_path: Path) -> None:
         reach.inspections(tmp_path, [tmp_path / "x.json"])
 
 
-def test_no_broker_and_no_file_is_refused(tmp_path: Path) -> None:
+def test_no_broker_and_no_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(CannotRebuild, match="contains no brokers, and no --inspection was given"):
         reach.inspections(tmp_path, [])
 
@@ -90,7 +90,7 @@ def test_each_local_broker_is_inspected(tmp_path: Path, monkeypatch: pytest.Monk
     assert [s.broker_id for s in reach.inspections(tmp_path, [])] == [1, 2]
 
 
-def test_a_running_local_cluster_is_refused_and_a_stopped_one_cannot_start_meanwhile(tmp_path: Path) -> None:
+def test_a_running_local_cluster_is_rejected_and_a_stopped_one_cannot_start_meanwhile(tmp_path: Path) -> None:
     with reach.cluster_lock(tmp_path):
         pass  # no local cluster
     assert not (tmp_path / "lock").exists()

@@ -243,7 +243,7 @@ def test_more_partitions_on_disk_than_were_known_are_kept() -> None:
     assert new.image.topics[T].partition_count == 5 and any("5 partitions were found" in n for n in new.notes)
 
 
-def test_disks_of_another_cluster_are_refused() -> None:
+def test_disks_of_another_cluster_are_rejected() -> None:
     with pytest.raises(CannotRebuild, match="several clusters"):
         made(base(topic()), inspection(1), inspection(2, cluster_id="d"), inspection(3))
     with pytest.raises(CannotRebuild, match="cluster d"):
@@ -287,7 +287,7 @@ def known_life(life: str) -> Image:
     return image
 
 
-def test_an_older_copy_of_a_directory_is_refused_until_it_is_accepted_by_name() -> None:
+def test_an_older_copy_of_a_directory_is_rejected_until_it_is_accepted_by_name() -> None:
     whole = inspection(1, copy(1, 4, 9), lives=("last-1",))
     older = inspection(2, copy(2, 4, 5), lives=("first-2",), metadata_seq=60)
     with pytest.raises(CannotRebuild, match=r"broker 2, reason=directory-older.*--older 2"):

@@ -141,12 +141,12 @@ def test_failure_domains_are_never_shared() -> None:
 
 
 def test_an_unknown_goal_is_rejected_with_its_name() -> None:
-    with pytest.raises(Rejected, match="nknown goal 'peace'") as refused:
+    with pytest.raises(Rejected, match="nknown goal 'peace'") as rejection:
         propose([], brokers(2), ["peace"])
-    assert refused.value.field == "goals"
-    with pytest.raises(Rejected, match="olerance 0") as refused:
+    assert rejection.value.field == "goals"
+    with pytest.raises(Rejected, match="olerance 0") as rejection:
         propose([], brokers(2), GOALS, 0)
-    assert refused.value.field == "tolerance"
+    assert rejection.value.field == "tolerance"
 
 
 @settings(max_examples=80, deadline=None)

@@ -43,8 +43,8 @@ def test_hard_rules_have_names() -> None:
         PlannerBroker(5, True, None, None, 100),
         PlannerBroker(6, True, "x", None),
     )
-    refused = [s.refusal(0, 1, new) for new in (3, 4, 5, 6)]
-    assert refused == [Obstacle.FAILURE_DOMAIN, Obstacle.RACK, Obstacle.DISK_SPACE, None]
+    rejected = [s.rejection(0, 1, new) for new in (3, 4, 5, 6)]
+    assert rejected == [Obstacle.FAILURE_DOMAIN, Obstacle.RACK, Obstacle.DISK_SPACE, None]
     assert s.may_replace(0, 1, 6) and not s.may_replace(0, 1, 2), "a broker has one replica of a partition"
 
 

@@ -27,9 +27,9 @@ DOCUMENT: dict[str, Any] = {
 
 
 def faults(document: Any) -> dict[str, DocumentFault]:
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(InvalidDocument) as rejection:
         parse(document)
-    return {p.path: p.fault for p in refused.value.problems}
+    return {p.path: p.fault for p in rejection.value.problems}
 
 
 def test_a_document_has_its_resources_with_defaults() -> None:
@@ -90,9 +90,9 @@ def test_all_faults_are_reported_at_once() -> None:
     ],
 )
 def test_a_fault_names_the_remedy(document: Any, hint: str) -> None:
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(InvalidDocument) as rejection:
         parse(document)
-    assert hint in str(refused.value)
+    assert hint in str(rejection.value)
 
 
 @pytest.mark.parametrize("value", [None, [], "topics", 3])
@@ -102,11 +102,11 @@ def test_a_document_is_an_object(value: Any) -> None:
 
 @pytest.mark.parametrize("secret", ["password", "salt", "stored_key", "iterations"])
 def test_a_secret_of_a_user_is_a_fault_with_a_remedy(secret: str) -> None:
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(InvalidDocument) as rejection:
         parse({"users": [{"name": "billing", secret: "hunter2-hunter2"}]})
-    ((fault),) = refused.value.problems
+    ((fault),) = rejection.value.problems
     assert fault.path == f"users.0.{secret}" and "no secrets" in fault.detail and "weir users create" in fault.detail
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(rejection.value)
 
 
 def test_faults_of_users_broker_configs_and_role_bindings_are_named_with_their_path() -> None:
@@ -119,9 +119,9 @@ def test_faults_of_users_broker_configs_and_role_bindings_are_named_with_their_p
             {"user": "a", "role": "owner", "resource_type": "topic"},
         ],
     }
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(InvalidDocument) as rejection:
         parse(document)
-    assert {p.path for p in refused.value.problems} == {
+    assert {p.path for p in rejection.value.problems} == {
         "users.0.mechanisms",
         "users.1.name",
         "broker_configs.0.broker",

@@ -52,9 +52,9 @@ def test_filters(filters: DeadLetterFilters, matches: bool) -> None:
 
 
 def test_a_filter_has_a_limit() -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         DeadLetterFilters(error_contains="x" * 1_001).matcher()
-    assert refused.value.field == "error_contains"
+    assert rejection.value.field == "error_contains"
 
 
 def test_a_record_that_is_sent_again_starts_with_its_first_attempt() -> None:

@@ -55,6 +55,6 @@ def test_pages_have_every_row_once_and_in_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("token", ["1", "1.2", "1.2.x", "1.2.3.4", "-1.2.3", "1.2." + "9" * 20, "9" * 19 + ".0.0"])
-def test_a_foreign_token_is_refused(token: str) -> None:
+def test_a_foreign_token_is_rejected(token: str) -> None:
     with pytest.raises(Rejected, match="token"):
         d.place_of(token)

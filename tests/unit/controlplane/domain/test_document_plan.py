@@ -1,4 +1,4 @@
-"""Steps of a document: nothing changes by absence, a safe order, and refusals that name the command that would help."""
+"""Steps of a document: nothing changes by absence, a safe order, and rejections that name the command that would help."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def topic(**fields: Any) -> Any:
 
 
 def refusals(document: Any, now: Present, **options: bool) -> list[str]:
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(InvalidDocument) as rejection:
         steps_of(document, now, **options)
-    return [p.detail for p in refused.value.problems]
+    return [p.detail for p in rejection.value.problems]
 
 
 def test_creations_have_a_safe_order() -> None:
@@ -87,7 +87,7 @@ def test_an_equal_resource_is_managed_once_and_then_unchanged() -> None:
         assert steps_of(parse({"topics": [{"name": "flights"}]}), present(owner=owner)) == [], "nothing is claimed"
 
 
-def test_a_resource_of_another_owner_is_refused_unless_it_is_taken_over() -> None:
+def test_a_resource_of_another_owner_is_rejected_unless_it_is_taken_over() -> None:
     assert "managed by the document of 'ops'" in refusals(topic(), present(owner="ops"))[0]
     assert [s.action for s in steps_of(topic(), present(owner="ops"), take_over=True)] == [StepAction.MANAGE]
     released = steps_of(parse({"topics": [{"name": "flights"}]}), present(owner="ops"), take_over=True)
@@ -103,7 +103,7 @@ def test_partitions_and_replicas_are_never_changed_silently() -> None:
     )
 
 
-def test_other_refusals() -> None:
+def test_other_rejections() -> None:
     assert "Without an owner" in refusals(parse({}), NOTHING, prune=True)[0]
     assert "follows topic f" in refusals(topic(), Present({}, {}, {"flights": "f"}))[0]
     route = parse({"routes": [ROUTE]})

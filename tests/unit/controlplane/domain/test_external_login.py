@@ -1,4 +1,4 @@
-"""Rights from the groups of a directory, and the texts of refusals."""
+"""Rights from the groups of a directory, and the texts of rejections."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from controlplane.domain.external_login import (
     SHOWN_MAX,
     ExternalUser,
     GroupRules,
-    LoginRefusal,
-    LoginRefused,
+    LoginRejected,
+    LoginRejection,
     LoginSource,
     Rights,
     claim,
@@ -44,12 +44,12 @@ def test_rights_are_a_function_of_groups(groups: list[str], rights: Rights) -> N
 
 
 @pytest.mark.parametrize("rules", [RULES, GroupRules({})])
-def test_a_user_in_no_configured_group_is_refused_with_the_names_of_the_configured_groups(rules: GroupRules) -> None:
-    with pytest.raises(LoginRefused) as refused:
+def test_a_user_in_no_configured_group_is_rejected_with_the_names_of_the_configured_groups(rules: GroupRules) -> None:
+    with pytest.raises(LoginRejected) as rejection:
         rights_of(user("sales"), rules)
-    assert refused.value.refusal == LoginRefusal.NO_GROUP
-    assert refused.value.values["groups"] == "sales"
-    assert refused.value.values["needed"] == ("g-1, ops, root, staff" if rules is RULES else "-")
+    assert rejection.value.rejection == LoginRejection.NO_GROUP
+    assert rejection.value.values["groups"] == "sales"
+    assert rejection.value.values["needed"] == ("g-1, ops, root, staff" if rules is RULES else "-")
 
 
 def test_everyone_may_be_a_viewer() -> None:
@@ -86,8 +86,8 @@ def test_a_long_list_of_names_is_cut() -> None:
     assert name_list(names).endswith(f"g19, ... ({SHOWN_MAX + 1})") and name_list(["a", "b"]) == "a, b"
 
 
-def test_every_refusal_has_a_sentence() -> None:
-    assert set(REFUSALS) == set(LoginRefusal)
+def test_every_rejection_has_a_sentence() -> None:
+    assert set(REFUSALS) == set(LoginRejection)
     fields = {name for text in REFUSALS.values() for name in re.findall(r"{(\w+)}", text)}
-    for refusal in LoginRefusal:
-        assert "{" not in str(LoginRefused(refusal, **dict.fromkeys(fields, "x")))
+    for rejection in LoginRejection:
+        assert "{" not in str(LoginRejected(rejection, **dict.fromkeys(fields, "x")))

@@ -21,9 +21,9 @@ def test_a_complete_look_up_has_no_token() -> None:
 
 @pytest.mark.parametrize("text", ["nonsense", "ÿ", "e30", "bnVsbA", "W10", "W1sxLCJhIl1d", "W1tbXSwxXV0", "=", "A"])
 def test_any_other_text_is_rejected(text: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         decode_token(text)
-    assert refused.value.field == "token"
+    assert rejection.value.field == "token"
 
 
 @pytest.mark.parametrize("before", [{-1: 3}, {1: -2}, {1: 2**63}])

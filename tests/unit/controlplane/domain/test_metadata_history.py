@@ -39,7 +39,7 @@ def test_tombstones_are_left_out_of_images() -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda d: d[:-1], lambda d: d[:6] + b"x" + d[7:]])
-def test_damaged_bytes_are_refused(damage: object) -> None:
+def test_damaged_bytes_are_rejected(damage: object) -> None:
     assert callable(damage)
     with pytest.raises(MetadataError):
         unpack_entries(damage(pack_entries([StoredEntry(1, 1, RECORDS)])))

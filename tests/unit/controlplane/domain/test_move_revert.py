@@ -1,4 +1,4 @@
-"""Cancel and roll back: when they are refused, and what they change."""
+"""Cancel and roll back: when they are rejected, and what they change."""
 
 from __future__ import annotations
 

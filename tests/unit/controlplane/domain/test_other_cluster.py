@@ -62,7 +62,7 @@ def test_an_entry() -> None:
         ([{**ENTRY, "name": f"c{n}"} for n in range(CLUSTERS_MAX + 1)], "at most"),
     ],
 )
-def test_a_wrong_file_is_refused_with_the_reason(entries: Any, error: str) -> None:
+def test_a_wrong_file_is_rejected_with_the_reason(entries: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         parse_consoles(entries, COLOURS, FOLDER)
 

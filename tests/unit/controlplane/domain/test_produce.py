@@ -45,10 +45,10 @@ def test_bytes_of_typed_text(text: str, wanted: InputFormat, data: bytes) -> Non
         ("[" * 100_000, InputFormat.JSON, "Not json: use a smaller JSON value"),
     ],
 )
-def test_text_without_its_format_is_refused(text: str, wanted: InputFormat, reason: str) -> None:
-    with pytest.raises(Rejected, match=reason) as refused:
+def test_text_without_its_format_is_rejected(text: str, wanted: InputFormat, reason: str) -> None:
+    with pytest.raises(Rejected, match=reason) as rejection:
         decode_input(text, wanted, "key")
-    assert refused.value.field == "key"
+    assert rejection.value.field == "key"
 
 
 def test_headers_are_lines_and_may_be_null() -> None:
@@ -68,10 +68,10 @@ def test_headers_are_lines_and_may_be_null() -> None:
         (NewRecord(value=b"x" * RECORD_BYTES_MAX), 9, "count"),
     ],
 )
-def test_a_record_outside_the_limits_is_refused(record: NewRecord, count: int, field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_a_record_outside_the_limits_is_rejected(record: NewRecord, count: int, field: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         check_record(record, 3, count)
-    assert refused.value.field == field
+    assert rejection.value.field == field
     check_record(NewRecord(b"k", b"v", [("h", None)], 2, 0), 3, COUNT_MAX)
 
 
@@ -83,7 +83,7 @@ def test_a_copy_has_a_bound() -> None:
             check_range(first, last)
 
 
-def test_the_summary_counts_refused_and_unknown_records() -> None:
+def test_the_summary_counts_rejected_and_unknown_records() -> None:
     records = [
         ProducedRecord(0, 1),
         ProducedRecord(0, None, "too large"),

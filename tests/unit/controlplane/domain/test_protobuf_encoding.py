@@ -59,7 +59,7 @@ def test_a_nested_type_is_read_again() -> None:
     assert again({"x": 4}, "Other.Inner") == {"x": 4}
 
 
-def test_an_unknown_message_type_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_message_type_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(UnknownMessage, match=r"no message type 'Ordr'\. It has shop\.Order, shop\.Order\.Line"):
         encode_protobuf(ORDER, "{}", "Ordr")
 
@@ -92,7 +92,7 @@ def test_all_faults_at_once_with_their_paths() -> None:
     assert "$.nothing" in unknown
 
 
-def test_two_members_of_a_oneof_and_a_missing_required_field_are_refused() -> None:
+def test_two_members_of_a_oneof_and_a_missing_required_field_are_rejected() -> None:
     with pytest.raises(ValueMisfit, match="payment"):
         encode_protobuf(ORDER, '{"card": "1", "cash": true}')
     with pytest.raises(ValueMisfit, match=r"\$\.id: expected a value, found nothing"):

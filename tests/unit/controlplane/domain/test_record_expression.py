@@ -11,7 +11,7 @@ from controlplane.domain.record_expression import (
     EvaluationErrors,
     batch_of,
     reason_of,
-    refusal,
+    rejection,
     variables_of,
 )
 
@@ -52,8 +52,10 @@ def test_reasons_name_the_field() -> None:
 
 
 def test_an_error_has_its_position_and_a_hint() -> None:
-    error = refusal("ERROR: <input>:1:9: Syntax error: mismatched input 'and' expecting <EOF>\n", "value.a and value.b")
+    error = rejection(
+        "ERROR: <input>:1:9: Syntax error: mismatched input 'and' expecting <EOF>\n", "value.a and value.b"
+    )
     assert error.field == "expression" and "Column 9" in error.reason and "Write && for and." in error.reason
-    error = refusal("ERROR: <input>:2:1: undeclared reference to 'foo' (in container '')\n", "true &&\nfoo")
+    error = rejection("ERROR: <input>:2:1: undeclared reference to 'foo' (in container '')\n", "true &&\nfoo")
     assert "Line 2, column 1" in error.reason and "The variables are key, value" in error.reason
-    assert "Write == to compare." in refusal("ERROR: <input>:1:3: token\n", "a = 1").reason
+    assert "Write == to compare." in rejection("ERROR: <input>:1:3: token\n", "a = 1").reason

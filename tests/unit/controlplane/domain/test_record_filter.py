@@ -123,16 +123,16 @@ def test_wildcards_compare_a_bounded_number_of_values() -> None:
 @pytest.mark.parametrize(
     "condition", ["", "$", "$ == 1", "$.a", "$.a ==", "$.a ~ 1", "$.a[x] == 1", "$..a == 1", "$" + ".a" * 21 + " == 1"]
 )
-def test_conditions_that_are_not_understood_are_refused(condition: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_conditions_that_are_not_understood_are_rejected(condition: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         JsonCondition.parse(condition)
-    assert refused.value.field == "json"
+    assert rejection.value.field == "json"
 
 
 def test_filters_have_a_limit_and_a_header_has_a_name() -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         RecordFilters(value_contains="x" * (FILTER_CHARS_MAX + 1)).matcher()
-    assert refused.value.field == "value_contains"
-    with pytest.raises(Rejected) as refused:
+    assert rejection.value.field == "value_contains"
+    with pytest.raises(Rejected) as rejection:
         RecordFilters(header="=x").matcher()
-    assert refused.value.field == "header"
+    assert rejection.value.field == "header"

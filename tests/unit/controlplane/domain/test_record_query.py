@@ -40,9 +40,9 @@ POINT = ResumePoint((ScanRange(0, 5, 90, 40), ScanRange(3, 0, 0, 0)), 17, 35, 2,
     ],
 )
 def test_invalid_queries_name_the_field(query: RecordQuery, field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         query.check()
-    assert refused.value.field == field
+    assert rejection.value.field == field
 
 
 def test_valid_queries() -> None:
@@ -67,7 +67,7 @@ def test_a_token_of_the_most_partitions_fits_into_an_address() -> None:
     assert len(token) < TOKEN_CHARS_MAX / 2 and ResumePoint.of_token(token, QUERY) == point
 
 
-def test_a_token_of_another_query_is_refused() -> None:
+def test_a_token_of_another_query_is_rejected() -> None:
     for other in (RecordQuery("flights"), RecordQuery("orders", filters=RecordFilters(key="UA"))):
         with pytest.raises(Rejected, match="another query"):
             ResumePoint.of_token(POINT.token(QUERY), other)
@@ -95,14 +95,14 @@ def packed(text: str) -> str:
     ],
     ids=range(12),
 )
-def test_damaged_tokens_are_refused(token: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_damaged_tokens_are_rejected(token: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         ResumePoint.of_token(token, QUERY)
-    assert refused.value.field == "resume"
+    assert rejection.value.field == "resume"
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_a_token_or_refused(token: str) -> None:
+def test_any_text_is_a_token_or_rejected(token: str) -> None:
     with pytest.raises(Rejected):
         ResumePoint.of_token(token, QUERY)
 
@@ -116,10 +116,10 @@ def test_partitions_as_text(text: str, partitions: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "-1", "3-1", "1-", "0-500", "1234567", "٣", "0-999999"])
-def test_text_that_is_no_list_of_partitions_is_refused(text: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_text_that_is_no_list_of_partitions_is_rejected(text: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         partitions_of_text(text)
-    assert refused.value.field == "partitions"
+    assert rejection.value.field == "partitions"
 
 
 def test_until_bounds_the_timestamps_and_joins_the_filters() -> None:
@@ -132,6 +132,6 @@ def test_until_bounds_the_timestamps_and_joins_the_filters() -> None:
     both = RecordQuery("flights", until_ms=1_000, filters=RecordFilters(key="k")).matcher()
     assert both is not None and both(record(1_000, b"k"))
     assert not both(record(1_000, b"other")) and not both(record(1_001, b"k"))
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         RecordQuery("flights", start=StartPosition.TIMESTAMP, timestamp_ms=5, until_ms=4).check()
-    assert refused.value.field == "until_ms"
+    assert rejection.value.field == "until_ms"

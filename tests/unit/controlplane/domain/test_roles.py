@@ -60,10 +60,10 @@ def test_names_without_a_role_are_listed_in_their_order() -> None:
         (("reader", "topic", "literal", "a" * 250), "resource_name"),
     ],
 )
-def test_a_binding_of_other_words_is_refused(words: tuple[str, str, str, str], field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_a_binding_of_other_words_is_rejected(words: tuple[str, str, str, str], field: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         check_grant(*words)
-    assert refused.value.field == field
+    assert rejection.value.field == field
 
 
 def test_the_words_of_a_binding_become_a_grant() -> None:

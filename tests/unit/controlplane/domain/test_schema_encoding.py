@@ -70,14 +70,14 @@ def test_json_is_read_by_confluents_deserializer() -> None:
         (order_schema(), "{}", "key_message", "has no message type 'Nothing'"),
     ],
 )
-def test_what_cannot_be_encoded_is_refused_at_its_field(schema: Schema, text: str, field: str, reason: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_what_cannot_be_encoded_is_rejected_at_its_field(schema: Schema, text: str, field: str, reason: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         encode_with_schema(schema, text, "key", "Nothing")
-    assert refused.value.field == field and reason in refused.value.reason
+    assert rejection.value.field == field and reason in rejection.value.reason
 
 
 def test_faults_of_a_value_have_their_paths() -> None:
-    with pytest.raises(MisfitValue) as refused:
+    with pytest.raises(MisfitValue) as rejection:
         encode_with_schema(JSON, '{"price": "x"}', "value")
-    assert refused.value.faults == (("$.price", '$.price: expected the type number, found the text "x".'),)
-    assert refused.value.field == "value" and refused.value.sentences == [refused.value.reason]
+    assert rejection.value.faults == (("$.price", '$.price: expected the type number, found the text "x".'),)
+    assert rejection.value.field == "value" and rejection.value.sentences == [rejection.value.reason]

@@ -62,9 +62,9 @@ def test_a_window_that_opens_once_does_not_open_again() -> None:
     ],
 )
 def test_an_invalid_window_is_rejected_with_an_example(said: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError) as rejection:
         windows.read(said)
-    assert sentence in str(refused.value)
+    assert sentence in str(rejection.value)
 
 
 MINUTES = st.integers(0, 1439).map(lambda m: f"{m // 60:02}:{m % 60:02}")

@@ -1,4 +1,4 @@
-"""The keys of all rows of a filter: over several pages, and refused above the limit."""
+"""The keys of all rows of a filter: over several pages, and rejected above the limit."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def test_all_pages_of_a_filter_are_read(world: World, monkeypatch: pytest.Monkey
     monkeypatch.setattr(bulk_lists, "PER_PAGE_MAX", 2)
     assert keys_of_filter(BulkList.TOPICS, {"query": "orders"}, 5) == names
     assert keys_of_filter(BulkList.TOPICS, {}, 6) == [*names, "other"]
-    with pytest.raises(TooManyRows) as refused:
+    with pytest.raises(TooManyRows) as rejection:
         keys_of_filter(BulkList.TOPICS, {}, 5)
-    assert (refused.value.total, refused.value.most, refused.value.field) == (6, 5, "filter")
+    assert (rejection.value.total, rejection.value.most, rejection.value.field) == (6, 5, "filter")
 
 
 @pytest.mark.parametrize("kind", list(BulkList))

@@ -128,7 +128,7 @@ def test_clients_that_read_from_the_disk_are_counted_as_lagging_readers(monkeypa
     assert (page.lagging_readers, page.lagging_bytes_per_s) == (2, 17)
 
 
-def refusal(
+def rejection(
     host: str, client_id: str, reason: str, count: int, ago_ms: int, **more: str
 ) -> DescribeLogDirsResponse.Refusal:
     return DescribeLogDirsResponse.Refusal(
@@ -139,11 +139,11 @@ def refusal(
 WRITE = {"principal": "User:x", "operation": "WRITE", "resource_type": "TOPIC", "resource_name": "orders"}
 
 
-def test_refused_clients_are_summed_over_brokers_the_latest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = [refusal("10.0.0.1", "shop", "throttled", 3, 9_000), refusal("10.0.0.2", "", "tls_failed", 1, 500)]
+def test_rejected_clients_are_summed_over_brokers_the_latest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = [rejection("10.0.0.1", "shop", "throttled", 3, 9_000), rejection("10.0.0.2", "", "tls_failed", 1, 500)]
     other = [
-        refusal("10.0.0.1", "shop", "throttled", 4, 2_000),
-        refusal("10.0.0.1", "shop", "unauthorized", 1, 2_000, **WRITE),
+        rejection("10.0.0.1", "shop", "throttled", 4, 2_000),
+        rejection("10.0.0.1", "shop", "unauthorized", 1, 2_000, **WRITE),
     ]
     answering(monkeypatch, {}, refusals={1: one, 3: other})
     found = [(r.host, r.client_id, r.reason, r.count, r.brokers, r.ago_s) for r in selectors.client_list().refused]
@@ -156,9 +156,9 @@ def test_refused_clients_are_summed_over_brokers_the_latest_first(monkeypatch: p
     (denied,) = selectors.client_list(query="user:x").refused
     assert (denied.principal, denied.operation, denied.resource_type) == ("User:x", "write", "topic")
     assert denied.resource_name == "orders"
-    many = {1: [refusal("10.0.0.1", f"c{n}", "throttled", 1, n) for n in range(3 * selectors.REFUSED_MAX)]}
+    many = {1: [rejection("10.0.0.1", f"c{n}", "throttled", 1, n) for n in range(3 * selectors.REJECTED_MAX)]}
     answering(monkeypatch, {}, refusals=many)
-    assert len(selectors.client_list().refused) == selectors.REFUSED_MAX
+    assert len(selectors.client_list().refused) == selectors.REJECTED_MAX
 
 
 def failed(
@@ -170,11 +170,11 @@ def failed(
 
 
 def test_failed_logins_are_summed_over_brokers_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = refusal("10.0.0.1", "shop", "authentication_failed", 3, 500)
-    too_large = refusal("10.0.0.1", "shop", "too_large", 1, 500)
+    rejected = rejection("10.0.0.1", "shop", "authentication_failed", 3, 500)
+    too_large = rejection("10.0.0.1", "shop", "too_large", 1, 500)
     one = [failed("bob", "wrong_password", 2, 900), failed("eve", "unknown_user", 1, 500)]
     other = [failed("bob", "wrong_password", 4, 700), failed("x", "of_a_newer_broker", 1, 9_000)]
-    answering(monkeypatch, {}, refusals={1: [refused, too_large], 3: [refused]}, logins={1: one, 3: other})
+    answering(monkeypatch, {}, refusals={1: [rejected, too_large], 3: [rejected]}, logins={1: one, 3: other})
     by_reason = {r.reason: r for r in selectors.client_list().refused}
     logins = by_reason["authentication_failed"].logins
     assert [(x.user, x.failure, x.count, x.ago_s) for x in logins] == [

@@ -134,9 +134,9 @@ def test_an_image_shortens_the_replay_and_changes_nothing() -> None:
 def test_impossible_questions(values: dict[str, datetime | str], field: str) -> None:
     flights(KeptLog())
     given = {"since": at(5), "until": at(15), **values}
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         cluster_history.difference(**given)  # type: ignore[arg-type]
-    assert refused.value.field == field
+    assert rejection.value.field == field
 
 
 def test_the_state_after_many_entries_is_the_image_itself() -> None:

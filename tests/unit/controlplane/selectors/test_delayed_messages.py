@@ -62,7 +62,7 @@ def test_partitions_without_an_answer_are_named(answers: DelayAnswers) -> None:
     assert not found.partitions and found.pending == 0 and found.earliest_at is None
 
 
-def test_arguments_out_of_range_are_refused(answers: DelayAnswers) -> None:
+def test_arguments_out_of_range_are_rejected(answers: DelayAnswers) -> None:
     for asked, name in (
         ({"limit": 0}, "limit"),
         ({"limit": selectors.ROWS_MAX + 1}, "limit"),
@@ -71,9 +71,9 @@ def test_arguments_out_of_range_are_refused(answers: DelayAnswers) -> None:
         ({"partition": 9}, "partition"),
         ({"token": "x"}, "token"),
     ):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Rejected) as rejection:
             selectors.look_up("orders", **asked)  # type: ignore[arg-type]
-        assert refused.value.field == name
+        assert rejection.value.field == name
 
 
 def test_a_topic_without_delayed_messages_has_none(answers: DelayAnswers, world: World) -> None:

@@ -157,9 +157,9 @@ def test_invalid_questions_are_rejected(
     monkeypatch: pytest.MonkeyPatch, world: World, arguments: dict[str, Any], field: str
 ) -> None:
     asked(monkeypatch, world, Leaders({0: [1], 1: [1]}))
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         look_up_key(**{"topic": "orders", "key": b"k", **arguments})
-    assert refused.value.field == field
+    assert rejection.value.field == field
 
 
 def test_only_the_chosen_partitions_are_searched(monkeypatch: pytest.MonkeyPatch, world: World) -> None:

@@ -175,10 +175,10 @@ def test_without_a_broker_every_partition_has_a_problem_and_the_token_stays(read
         (query(filters=RecordFilters(json="$")), "json"),
     ],
 )
-def test_invalid_queries_are_refused(asked: RecordQuery, field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_invalid_queries_are_rejected(asked: RecordQuery, field: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         read_messages(asked)
-    assert refused.value.field == field
+    assert rejection.value.field == field
 
 
 def test_too_many_partitions_need_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:

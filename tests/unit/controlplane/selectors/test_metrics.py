@@ -101,7 +101,7 @@ def test_requests_by_api_and_error_are_exposed(world: World) -> None:
     assert found["weir_broker_request_errors_per_second"]["Produce", "1", "NOT_LEADER_OR_FOLLOWER"] == 0.5
 
 
-def test_refused_requests_are_exposed_by_reason(world: World) -> None:
+def test_rejected_requests_are_exposed_by_reason(world: World) -> None:
     Broker.objects.filter(broker_id=1).update(refusals=[{"reason": "throttled", "total": 9, "per_s": 0.5}])
     found = samples()
     assert found["weir_broker_refused_requests_total"] == {("1", "throttled"): 9}

@@ -82,9 +82,9 @@ def test_the_cluster_needs_no_name() -> None:
     ],
 )
 def test_input_that_no_client_can_send_is_rejected(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         check_permission(**{**READ, **changes})
-    assert refused.value.field == named
+    assert rejection.value.field == named
 
 
 def test_the_list_has_one_row_per_pattern_with_the_decision_for_each_operation() -> None:

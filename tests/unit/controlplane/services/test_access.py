@@ -251,7 +251,7 @@ def test_a_client_request_is_a_row_before_it_is_sent_to_the_core() -> None:
 
 
 @pytest.mark.django_db
-def test_changes_are_refused_while_the_database_misses_entries_of_the_log() -> None:
+def test_changes_are_rejected_while_the_database_misses_entries_of_the_log() -> None:
     """Otherwise a new row would have one value and generation 1. It could replace the configs of generation 4, or be ignored because of them."""
     image = Image(metadata_version=3)
     image.apply(BrokerConfigChanged(-1, 4, {"num.partitions": "5"}))

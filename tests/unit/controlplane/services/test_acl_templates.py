@@ -33,12 +33,12 @@ def test_only_missing_acls_are_created_and_each_is_in_the_audit_log() -> None:
 
 
 def test_a_missing_value_names_its_field_and_creates_nothing() -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         acl_templates.apply_template(
             AclTemplate.CONSUMER, {TemplateField.TOPIC: "orders"}, principal="User:a", actor="bob"
         )
-    assert refused.value.field == "group"
-    with pytest.raises(Rejected) as refused:
+    assert rejection.value.field == "group"
+    with pytest.raises(Rejected) as rejection:
         acl_templates.apply_template(AclTemplate.CONSUMER, VALUES, principal="alice", actor="bob")
-    assert refused.value.field == "principal"
+    assert rejection.value.field == "principal"
     assert not Acl.objects.exists()

@@ -41,7 +41,7 @@ def test_a_binding_is_stored_once_and_removed_with_its_record(db: None) -> None:
         ("pattern_type", "regex"),
     ],
 )
-def test_values_unknown_to_kafka_are_refused_with_their_field(db: None, field: str, value: str) -> None:
+def test_values_unknown_to_kafka_are_rejected_with_their_field(db: None, field: str, value: str) -> None:
     values = {
         "resource_type": "topic",
         "resource_name": "flights",
@@ -49,6 +49,6 @@ def test_values_unknown_to_kafka_are_refused_with_their_field(db: None, field: s
         "operation": "read",
         "permission": "allow",
     }
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         acls.create_acl(**{**values, field: value}, actor="bob")  # type: ignore[arg-type]
-    assert refused.value.field == field
+    assert rejection.value.field == field

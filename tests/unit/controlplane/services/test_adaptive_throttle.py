@@ -148,6 +148,6 @@ def test_a_move_without_running_copies_needs_no_measurement(world: World, broker
     "said", [{}, {"cap": 10}, {"cap": 5_000_000, "floor": 6_000_000}, {"cap": 5_000_000, "floor": 3}]
 )
 def test_invalid_bounds_are_rejected(move: Move, said: dict[str, Any]) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         moves.throttle_move(move.pk, None, adaptive=bounds_of(said), actor="alice")
-    assert refused.value.field == "throttle_bytes_per_s"
+    assert rejection.value.field == "throttle_bytes_per_s"

@@ -58,9 +58,9 @@ def test_the_default_value_is_stored_as_no_row() -> None:
     ],
 )
 def test_a_wrong_value_changes_nothing_and_is_in_the_audit_log(name: str, value: float, field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         alter_threshold(name, value, actor="root")
-    assert refused.value.field == field and not AlertThreshold.objects.exists()
+    assert rejection.value.field == field and not AlertThreshold.objects.exists()
     assert Change.objects.get().outcome == "refused"
 
 

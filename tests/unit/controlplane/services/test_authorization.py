@@ -35,21 +35,21 @@ def asked(name: str) -> RequestNames:
 
 
 def test_a_binding_permits_its_resources_only(bob: Any) -> None:
-    assert authorization.refusal(bob, RULE, lambda: asked("team.a")) == authorization.NEEDS_OPERATOR
+    assert authorization.rejection(bob, RULE, lambda: asked("team.a")) == authorization.NEEDS_OPERATOR
     bind("bob")
-    assert authorization.refusal(bob, RULE, lambda: asked("team.a")) == ""
-    refused = authorization.refusal(bob, RULE, lambda: asked("other"))
-    assert "role operator on topic other" in refused and authorization.HOW_TO_GET in refused
-    assert authorization.refusal(bob, None, lambda: asked("team.a")) == authorization.NEEDS_OPERATOR
-    assert authorization.refusal(bob, AccessRule(GROUP, path_name("name")), lambda: asked("team.a"))
-    assert authorization.refusal(bob, RULE, lambda: RequestNames({}, {}, {})) == authorization.NEEDS_OPERATOR
+    assert authorization.rejection(bob, RULE, lambda: asked("team.a")) == ""
+    rejected = authorization.rejection(bob, RULE, lambda: asked("other"))
+    assert "role operator on topic other" in rejected and authorization.HOW_TO_GET in rejected
+    assert authorization.rejection(bob, None, lambda: asked("team.a")) == authorization.NEEDS_OPERATOR
+    assert authorization.rejection(bob, AccessRule(GROUP, path_name("name")), lambda: asked("team.a"))
+    assert authorization.rejection(bob, RULE, lambda: RequestNames({}, {}, {})) == authorization.NEEDS_OPERATOR
 
 
 def test_an_operation_on_several_resources_names_all_that_are_not_permitted(bob: Any) -> None:
     bind("bob")
     names = ["team.a", "x", *(f"y{n:02}" for n in range(30))]
-    refused = authorization.refusal_of(bob, Access.OPERATE, TOPIC, names)
-    assert "role operator on topics x, y00" in refused and "and 11 more" in refused and "team.a" not in refused
+    rejected = authorization.rejection_of(bob, Access.OPERATE, TOPIC, names)
+    assert "role operator on topics x, y00" in rejected and "and 11 more" in rejected and "team.a" not in rejected
 
 
 def test_members_of_a_group_have_its_roles(bob: Any) -> None:

@@ -64,15 +64,15 @@ def test_settings_that_clients_set_stay() -> None:
         (1, {"leader.eligible": "false"}, "configs.leader.eligible"),
     ],
 )
-def test_a_value_that_a_broker_would_refuse_is_refused_and_recorded(broker_id: int, configs: Any, field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_a_value_that_a_broker_would_reject_is_rejected_and_recorded(broker_id: int, configs: Any, field: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         broker_configs.alter_configs(broker_id, configs, actor="op")
-    assert refused.value.field == field and not AccessEntry.objects.exists()
+    assert rejection.value.field == field and not AccessEntry.objects.exists()
     (change,) = Change.objects.all()
     assert (change.verb, change.outcome, change.after) == ("broker.configs", "refused", configs)
 
 
-def test_a_change_since_the_review_is_refused() -> None:
+def test_a_change_since_the_review_is_rejected() -> None:
     reviewed = {c.name: c.now for c in broker_configs.preview_change(1, {"max.connections": "5"})}
     broker_configs.alter_configs(1, {"max.connections": "6"}, actor="another")
     with pytest.raises(Rejected, match="Review it again"):

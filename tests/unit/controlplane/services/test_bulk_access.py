@@ -41,7 +41,7 @@ def test_each_row_has_its_result_and_its_change(keys: list[str]) -> None:
     assert {"quota.delete", "scram.delete"} <= verbs
 
 
-def test_too_many_rows_and_a_missing_reason_are_refused(keys: list[str]) -> None:
+def test_too_many_rows_and_a_missing_reason_are_rejected(keys: list[str]) -> None:
     many = [str(i) for i in range(bulk_access.ROWS_MAX + 1)]
     with pytest.raises(Rejected, match="Narrow the filter"):
         bulk_access.preview(QUOTAS, many)

@@ -43,7 +43,7 @@ def test_each_group_has_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_too_many_groups_and_a_missing_reason_are_refused() -> None:
+def test_too_many_groups_and_a_missing_reason_are_rejected() -> None:
     many = [str(i) for i in range(bulk_groups.GROUPS_MAX + 1)]
     with pytest.raises(Rejected, match="Narrow the filter"):
         bulk_groups.preview(many)

@@ -1,4 +1,4 @@
-"""Limits of many quotas and throttles of many moves: previews, results, refusals."""
+"""Limits of many quotas and throttles of many moves: previews, results, rejections."""
 
 from __future__ import annotations
 

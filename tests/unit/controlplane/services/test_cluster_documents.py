@@ -1,4 +1,4 @@
-"""Cluster documents against the database: exactly the plan, each step once, refusals with the difference, deletions only by prune."""
+"""Cluster documents against the database: exactly the plan, each step once, rejections with the difference, deletions only by prune."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def test_a_document_is_applied_once_and_then_there_is_no_difference() -> None:
     assert f"(document plan {row.pk})" in Change.objects.get(verb="topic.create").comment
 
 
-def test_a_step_whose_resource_changed_since_the_plan_is_refused_with_the_difference() -> None:
+def test_a_step_whose_resource_changed_since_the_plan_is_rejected_with_the_difference() -> None:
     applied()
     row = plan({"owner": "payments", "topics": [{"name": "flights", "partitions": 6}, {"name": "new"}]})
     topics.alter_topic("flights", partitions=4, actor="bob")
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         services.apply_plan(row.pk, row.digest, actor="ada", comment="deploy")
-    assert "topic flights partitions was 3, is 4" in refused.value.reason
+    assert "topic flights partitions was 3, is 4" in rejection.value.reason
     assert not Topic.objects.filter(name="new").exists()
     assert Change.objects.filter(verb="document.apply", outcome="refused").count() == 1
 
 
-def test_another_digest_and_a_missing_reason_are_refused() -> None:
+def test_another_digest_and_a_missing_reason_are_rejected() -> None:
     row = plan()
     with pytest.raises(Rejected, match="has digest"):
         services.apply_plan(row.pk, "x", actor="ada", comment="deploy")
@@ -120,7 +120,7 @@ def test_a_topic_that_was_created_again_by_hand_is_not_pruned() -> None:
     assert "topic" not in {kind for kind, _, _ in results(row)}
 
 
-def test_the_state_of_the_cluster_refuses_a_document_with_all_reasons() -> None:
+def test_the_state_of_the_cluster_rejects_a_document_with_all_reasons() -> None:
     applied()
     Topic.objects.create(name="a.b", partitions=1, replication_factor=1)
     document = {
@@ -131,9 +131,9 @@ def test_the_state_of_the_cluster_refuses_a_document_with_all_reasons() -> None:
             {"name": "c", "replication_factor": 9},
         ],
     }
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(InvalidDocument) as rejection:
         plan(document)
-    assert [p.path for p in refused.value.problems] == [
+    assert [p.path for p in rejection.value.problems] == [
         "topics.0.partitions",
         "topics.0.replication_factor",
         "topics.1.name",

@@ -1,4 +1,4 @@
-"""Refusals leave a change row: the decorator and the context manager."""
+"""Rejections leave a change row: the decorator and the context manager."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from controlplane.models import Change, LoginFailure
-from controlplane.services.common import Rejected, audited, recorded_refusals
+from controlplane.services.common import Rejected, audited, recorded_rejections
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ def change(**expected: Any) -> dict[str, Any]:
     return {name: getattr(row, name) for name in expected}
 
 
-def test_a_refusal_has_a_row_with_the_arguments_of_the_call() -> None:
+def test_a_rejection_has_a_row_with_the_arguments_of_the_call() -> None:
     with pytest.raises(Rejected, match="Red is taken"):
         paint("t", actor="alice", comment="pretty")
     expected = {
@@ -43,10 +43,10 @@ def test_a_refusal_has_a_row_with_the_arguments_of_the_call() -> None:
         "detail": "Red is taken.",
     }
     assert change(**expected) == expected
-    assert not LoginFailure.objects.exists(), "rolled back, and the row of the refusal is not"
+    assert not LoginFailure.objects.exists(), "rolled back, and the row of the rejection is not"
 
 
-def test_neither_a_success_nor_a_defect_is_a_refusal() -> None:
+def test_neither_a_success_nor_a_defect_is_a_rejection() -> None:
     assert paint("t", colour="green", actor="alice") == "green"
     with pytest.raises(ZeroDivisionError):
         paint("t", colour="black", actor="alice")
@@ -69,8 +69,8 @@ def test_an_object_name_may_be_a_function_and_is_truncated_to_its_column() -> No
     assert change(**expected) == expected
 
 
-def test_a_block_records_its_refusal() -> None:
-    with pytest.raises(Rejected), recorded_refusals("bea", "move.jump", "move", "3", comment="x", after=[1]):
+def test_a_block_records_its_rejection() -> None:
+    with pytest.raises(Rejected), recorded_rejections("bea", "move.jump", "move", "3", comment="x", after=[1]):
         raise Rejected("No.")
     expected = {
         "actor": "bea",

@@ -55,9 +55,9 @@ def test_a_connector_is_created_and_the_audit_log_has_no_secret(state: WorkerSta
 
 def test_all_errors_of_a_config_are_reported_at_once(state: WorkerState) -> None:
     wrong = {"connector.class": "shop.JdbcSink", "tasks.max": "many", "connection.auth": "typed-secret"}
-    with pytest.raises(MisfitValue) as refused:
+    with pytest.raises(MisfitValue) as rejection:
         services.create_connector("etl", "jdbc", wrong, **WHO)
-    assert [path for path, _ in refused.value.faults] == ["$.tasks.max", "$.connection.url"]
+    assert [path for path, _ in rejection.value.faults] == ["$.tasks.max", "$.connection.url"]
     assert state.connectors == {} and rows() == [("connector.create", "etl/jdbc", Outcome.REFUSED)]
     assert "typed-secret" not in stored_text()
     checked = services.validate_config("etl", "jdbc", wrong)
@@ -67,9 +67,9 @@ def test_all_errors_of_a_config_are_reported_at_once(state: WorkerState) -> None
 
 def test_a_class_that_the_workers_do_not_have_is_an_error_of_its_config(state: WorkerState) -> None:
     for config in ({"connector.class": "shop.Unknown"}, {"topics": "orders"}):
-        with pytest.raises(MisfitValue) as refused:
+        with pytest.raises(MisfitValue) as rejection:
             services.create_connector("etl", "jdbc", config, **WHO)
-        assert [path for path, _ in refused.value.faults] == ["$.connector.class"]
+        assert [path for path, _ in rejection.value.faults] == ["$.connector.class"]
 
 
 def test_a_change_keeps_hidden_values_and_records_both_sides(state: WorkerState) -> None:
@@ -85,12 +85,12 @@ def test_a_change_keeps_hidden_values_and_records_both_sides(state: WorkerState)
         services.change_connector("etl", "jdbc", edited, version=shown.version, **WHO)
 
 
-def test_a_hidden_value_of_another_config_is_refused(state: WorkerState) -> None:
+def test_a_hidden_value_of_another_config_is_rejected(state: WorkerState) -> None:
     state.connectors["jdbc"] = {**CONFIG, "name": "jdbc"}
     edited = {**CONFIG, "connection.url": f"jdbc:x://shop:{MASK}@elsewhere/x"}
-    with pytest.raises(MisfitValue) as refused:
+    with pytest.raises(MisfitValue) as rejection:
         services.change_connector("etl", "jdbc", edited, **WHO)
-    assert [path for path, _ in refused.value.faults] == ["$.connection.url"]
+    assert [path for path, _ in rejection.value.faults] == ["$.connection.url"]
     with pytest.raises(MisfitValue):
         services.create_connector("etl", "new", {**CONFIG, "connection.auth": MASK}, **WHO)
 
@@ -106,10 +106,10 @@ def test_a_validation_shows_the_effect_of_a_change_without_secrets(state: Worker
 
 
 @pytest.mark.parametrize("name", ["a/b", "a\\b", "50%", "a;b", "..", " ", "a\nb", "x" * 201])
-def test_a_name_that_workers_cannot_address_is_refused(state: WorkerState, name: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_a_name_that_workers_cannot_address_is_rejected(state: WorkerState, name: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         services.create_connector("etl", name, CONFIG, **WHO)
-    assert refused.value.field == "name" and state.connectors == {}
+    assert rejection.value.field == "name" and state.connectors == {}
 
 
 def test_pause_resume_stop_restart_and_delete_are_audited(state: WorkerState) -> None:
@@ -132,13 +132,13 @@ def test_pause_resume_stop_restart_and_delete_are_audited(state: WorkerState) ->
 def test_a_stop_and_a_deletion_need_a_reason(state: WorkerState) -> None:
     state.add("jdbc")
     for service in (services.stop_connector, services.delete_connector):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Rejected) as rejection:
             service("etl", "jdbc", actor="alice", comment=" ")
-        assert refused.value.field == "comment"
+        assert rejection.value.field == "comment"
     assert state.requests == [] and {outcome for *_, outcome in rows()} == {Outcome.REFUSED}
 
 
-def test_a_refusal_of_the_worker_has_its_words(state: WorkerState) -> None:
+def test_a_rejection_of_the_worker_has_its_words(state: WorkerState) -> None:
     state.add("jdbc")
     text = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
     state.statuses["/connectors/jdbc/pause"] = (409, {"message": text})

@@ -1,4 +1,4 @@
-"""Dead letters are sent again at most once: repeated, by two operators, over crashes at each step. And what is refused."""
+"""Dead letters are sent again at most once: repeated, by two operators, over crashes at each step. And what is rejected."""
 
 from __future__ import annotations
 
@@ -128,12 +128,12 @@ def test_an_outcome_that_cannot_be_found_out_is_called_unknown(olga: Any, answer
     assert Counter(values(answers)) == {("orders.retry", b"v1"): 1, ("orders.retry", b"v2"): 1}
 
 
-def test_a_refused_sending_can_be_repeated(olga: Any, answers: DeadAnswers) -> None:
-    answers.refusal = "The record is larger than max.message.bytes of the topic."
+def test_a_rejected_sending_can_be_repeated(olga: Any, answers: DeadAnswers) -> None:
+    answers.rejection = "The record is larger than max.message.bytes of the topic."
     result = send(olga, (0, 1))
     assert result.refused == 1 and "max.message.bytes" in result.problems[0]
     assert Change.objects.get().outcome == "refused" and not SentDeadLetter.objects.exists()
-    answers.refusal = ""
+    answers.rejection = ""
     assert send(olga, (0, 1)).sent == 1
 
 
@@ -190,7 +190,7 @@ def test_all_matching_dead_letters_are_sent_in_parts(olga: Any, answers: DeadAns
     assert Change.objects.first().after["group"] == "billing"  # type: ignore[union-attr]
 
 
-def test_what_cannot_be_sent_is_refused(olga: Any, answers: DeadAnswers) -> None:
+def test_what_cannot_be_sent_is_rejected(olga: Any, answers: DeadAnswers) -> None:
     for places, reason in (
         ([], "out of range"),
         ([(0, o) for o in range(services.PLACES_MAX + 1)], "out of range"),

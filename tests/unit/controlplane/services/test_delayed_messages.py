@@ -1,4 +1,4 @@
-"""An operator cancels a delayed message: refusals, the tombstone, and the outcome that the leader confirms."""
+"""An operator cancels a delayed message: rejections, the tombstone, and the outcome that the leader confirms."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_tombstone_with_the_key_is_written_and_confirmed(olga: Any, answers: D
         cancelled(olga)
 
 
-def test_a_message_that_is_not_pending_is_refused(olga: Any, answers: DelayAnswers) -> None:
+def test_a_message_that_is_not_pending_is_rejected(olga: Any, answers: DelayAnswers) -> None:
     for partition, offset, reason in (
         (9, 3, "does not exist"),
         (0, 99, "was delivered or cancelled"),

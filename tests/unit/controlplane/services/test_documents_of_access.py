@@ -42,9 +42,9 @@ def actions(row: DocumentPlan) -> list[tuple[str, str, str]]:
 
 
 def refusals(document: Any) -> list[str]:
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(InvalidDocument) as rejection:
         services.plan_document(document, actor="ada")
-    return [f"{p.path}: {p.detail}" for p in refused.value.problems]
+    return [f"{p.path}: {p.detail}" for p in rejection.value.problems]
 
 
 def test_a_document_creates_no_user_and_changes_no_mechanism() -> None:
@@ -82,7 +82,7 @@ def test_broker_configs_are_set_and_removed_and_others_stay() -> None:
     assert selectors.export()["broker_configs"] == exported[:1]
 
 
-def test_a_value_that_a_broker_would_refuse_is_refused_before_the_plan() -> None:
+def test_a_value_that_a_broker_would_reject_is_rejected_before_the_plan() -> None:
     found = refusals(
         {
             "broker_configs": [

@@ -56,7 +56,7 @@ def test_the_failed_record_is_written_to_its_partition_with_its_headers(olga: An
     assert (change.actor, change.object_name, change.outcome) == ("olga", DLQ, "confirmed")
 
 
-def test_a_deleted_record_is_written_from_its_copy_or_refused(olga: Any, answers: DeadAnswers) -> None:
+def test_a_deleted_record_is_written_from_its_copy_or_rejected(olga: Any, answers: DeadAnswers) -> None:
     result = send(olga, 2, 3, 5, 77)
     assert (result.sent, result.refused, result.missing) == (1, 2, 1)
     assert answers.written[0][1].headers == (("x-retry-resent", b"dlq.tasks-0@2"),)
@@ -108,8 +108,8 @@ def test_a_dead_letter_that_cannot_be_sent_has_the_reason(olga: Any, answers: De
     assert "no topic 'gone'" in send(olga, 8).problems[0]
     with pytest.raises(PermissionDenied, match="internal"):
         send(olga, 9)
-    refused = services.send(olga, DLQ, [(0, 0)], target=ResendTarget.RETRY, comment="fixed")
-    assert refused is not None and refused.refused == 1 and "orders has no retry topic" in refused.problems[0]
+    rejected = services.send(olga, DLQ, [(0, 0)], target=ResendTarget.RETRY, comment="fixed")
+    assert rejected is not None and rejected.refused == 1 and "orders has no retry topic" in rejected.problems[0]
     with pytest.raises(Rejected, match="does not name"):
         services.record_to_resend(olga, DLQ, 0, 5)
     assert not answers.written
@@ -190,7 +190,7 @@ def test_a_record_that_failed_in_the_retry_topic_returns_to_it(olga: Any, retrie
     }
 
 
-def test_a_dead_letter_without_a_share_group_is_refused(olga: Any, retried: DeadAnswers) -> None:
+def test_a_dead_letter_without_a_share_group_is_rejected(olga: Any, retried: DeadAnswers) -> None:
     retried.letters[0].append(share_letter(6, 30, group=""))
     result = retry(olga, 6)
     assert result.refused == 1 and "does not name a share group" in result.problems[0] and not retried.written

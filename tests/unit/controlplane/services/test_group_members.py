@@ -27,10 +27,10 @@ def test_a_member_is_removed_by_member_id_or_instance_id(group: GroupWorld, name
     assert (change.verb, change.outcome, change.before["member_id"]) == ("group.remove_member", "confirmed", "m-1")
 
 
-def test_an_unknown_member_is_refused(group: GroupWorld) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_an_unknown_member_is_rejected(group: GroupWorld) -> None:
+    with pytest.raises(Rejected) as rejection:
         remove_member("g", "m-9", actor="alice")
-    assert refused.value.field == "member_id" and Change.objects.get().outcome == "refused"
+    assert rejection.value.field == "member_id" and Change.objects.get().outcome == "refused"
 
 
 def test_without_a_response_the_outcome_is_unknown(group: GroupWorld) -> None:

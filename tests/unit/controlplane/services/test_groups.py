@@ -1,4 +1,4 @@
-"""Deletion of a group: refused with members, unknown without a response, recorded with its offsets."""
+"""Deletion of a group: rejected with members, unknown without a response, recorded with its offsets."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_without_a_response_the_outcome_is_unknown_and_the_row_stays(calls: list
     assert ConsumerGroup.objects.exists() and (last().outcome, last().detail) == ("unknown", "timed out")
 
 
-def test_a_refusal_of_the_coordinator_is_the_reason(calls: list[Any]) -> None:
+def test_a_rejection_of_the_coordinator_is_the_reason(calls: list[Any]) -> None:
     calls.append(Declined("not empty"))
     with pytest.raises(Rejected, match="was not deleted: not empty"):
         delete_group("none", actor="alice")

@@ -1,4 +1,4 @@
-"""Two operators decide a half message: what they see, what is refused, and the outcome."""
+"""Two operators decide a half message: what they see, what is rejected, and the outcome."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_decision_is_written_after_the_approval(
     assert proposals.carry_out(row.pk).state == "done" and len(written) == 1
 
 
-def test_what_is_not_undecided_is_refused(answers: HalfAnswers) -> None:
+def test_what_is_not_undecided_is_rejected(answers: HalfAnswers) -> None:
     for target, reason in (
         ("orders-0", "is not topic-partition@offset"),
         ("plain-0@1", "has no half messages"),

@@ -60,9 +60,9 @@ def test_a_resolved_alert_takes_a_note_and_no_acknowledgement(alert: Alert) -> N
     incidents.add_note(alert.pk, " the power supply failed ", actor="alice")
     assert timeline(alert)[-1] == ("note", "alice", "the power supply failed")
     for text in ("  ", "x" * (incidents.NOTE_CHARS_MAX + 1)):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Rejected) as rejection:
             incidents.add_note(alert.pk, text, actor="alice")
-        assert refused.value.field == "text"
+        assert rejection.value.field == "text"
     with pytest.raises(Rejected, match="no stored alert 999"):
         incidents.add_note(999, "x", actor="alice")
 

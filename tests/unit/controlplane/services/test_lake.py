@@ -25,7 +25,7 @@ def test_each_query_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("sql", ["", " ", "x" * (SQL_LENGTH_MAX + 1)])
-def test_an_invalid_text_is_refused(sql: str) -> None:
+def test_an_invalid_text_is_rejected(sql: str) -> None:
     with pytest.raises(Rejected):
         lake.query_lake(sql, actor="alice")
 

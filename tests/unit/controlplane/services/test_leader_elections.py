@@ -1,4 +1,4 @@
-"""Elections of preferred leaders: outcomes, read-back, refusals, audit."""
+"""Elections of preferred leaders: outcomes, read-back, rejections, audit."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_without_any_electable_partition_the_election_is_rejected(answers: Elect
     assert [(c.verb, c.outcome) for c in Change.objects.all()] == [("topic.elect_preferred", "refused")] * 4
 
 
-def test_the_controller_may_refuse_a_part(answers: Elections) -> None:
+def test_the_controller_may_reject_a_part(answers: Elections) -> None:
     answers.codes[("orders", 0)] = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     answers.codes[("orders", 1)] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     found = services.elect_preferred_leaders("orders", **ALICE)

@@ -1,4 +1,4 @@
-"""Moves between the log directories of a broker: review, refusals, audit, cancellation."""
+"""Moves between the log directories of a broker: review, rejections, audit, cancellation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_move_is_previewed_started_and_recorded(directories: Directories) -> N
     assert (change.before, change.after) == ({"directory": "/a"}, {"directory": "/b"}) and "3.0 MB" in change.detail
 
 
-def test_refusals_have_reasons_and_are_recorded(directories: Directories) -> None:
+def test_rejections_have_reasons_and_are_recorded(directories: Directories) -> None:
     for place, reason in (
         ((9, "orders", 0, "/b"), "Broker 9 does not exist"),
         ((1, "orders", 0, "/c"), "has no log directory /c"),
@@ -66,7 +66,7 @@ def test_refusals_have_reasons_and_are_recorded(directories: Directories) -> Non
     assert directories.asked == [] and {o for _, _, o in changes()} == {"refused"} and len(changes()) == 8
 
 
-def test_the_broker_refuses_or_does_not_answer(directories: Directories) -> None:
+def test_the_broker_rejects_or_does_not_answer(directories: Directories) -> None:
     directories.error = Declined("KAFKA_STORAGE_ERROR")
     with pytest.raises(Rejected, match="Broker 1 rejected the request: KAFKA_STORAGE_ERROR"):
         services.move_to_log_dir(1, "orders", 0, "/b", **ALICE)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.clients import ldap
-from controlplane.domain.external_login import ExternalUser, LoginRefused, LoginSource
+from controlplane.domain.external_login import ExternalUser, LoginRejected, LoginSource
 from controlplane.services.login_backends import LdapUsers, OidcUsers
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,7 @@ def test_a_provider_of_openid_connect_accepts_no_password_here() -> None:
 def test_a_right_password_needs_a_permitted_group(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     monkeypatch.setattr(ldap, "authenticate", lambda name, password: ALICE if password == "right" else None)
     assert LdapUsers().authenticate(None, "alice", "wrong") is None
-    with pytest.raises(LoginRefused):
+    with pytest.raises(LoginRejected):
         LdapUsers().authenticate(None, "alice", "right")
     settings.WEIR = replace(settings.WEIR, login_viewer_groups=("ops",))
     assert LdapUsers().authenticate(None, "alice", "right").get_username() == "alice"

@@ -46,11 +46,11 @@ def test_a_rule_is_created_and_deleted_with_audit() -> None:
     ("given", "field"),
     [({"target": "offset"}, "target"), ({"field": "card"}, "field"), ({"topics": "a b"}, "topics"), ({}, "")],
 )
-def test_a_rule_that_is_wrong_or_exists_is_refused_with_audit(given: dict[str, Any], field: str) -> None:
+def test_a_rule_that_is_wrong_or_exists_is_rejected_with_audit(given: dict[str, Any], field: str) -> None:
     rule()
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         rule(**given)
-    assert refused.value.field == field
+    assert rejection.value.field == field
     assert Change.objects.latest("id").outcome == "refused" and MaskingRule.objects.count() == 1
 
 
@@ -66,7 +66,7 @@ def test_a_deleted_rule_cannot_be_deleted_again() -> None:
         masking.delete_rule(7, actor="root")
 
 
-def test_only_administrators_pass_and_a_refusal_is_in_the_audit() -> None:
+def test_only_administrators_pass_and_a_rejection_is_in_the_audit() -> None:
     with pytest.raises(PermissionDenied):
         masking.check_administrator(new_user(is_staff=True), "masking.create", "pay.*")
     change = Change.objects.get()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 def test_a_plan_names_every_problem_at_once(world: World) -> None:
     world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
     world.down(3)
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         moves.plan_move(
             parse_scope(
                 {
@@ -29,9 +29,9 @@ def test_a_plan_names_every_problem_at_once(world: World) -> None:
             ),
             actor="alice",
         )
-    assert "broker 3, which is not alive" in refused.value.reason
-    assert "fewer than its min.insync.replicas 2" in refused.value.reason
-    assert "Partition nope-0 does not exist" in refused.value.reason
+    assert "broker 3, which is not alive" in rejection.value.reason
+    assert "fewer than its min.insync.replicas 2" in rejection.value.reason
+    assert "Partition nope-0 does not exist" in rejection.value.reason
 
 
 @pytest.mark.parametrize("scope", [{}, {"kind": "sideways"}, {"kind": "drain"}, {"kind": "drain", "broker": "x"}])

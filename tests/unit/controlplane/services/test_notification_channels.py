@@ -67,10 +67,10 @@ def test_a_change_is_audited_without_credentials() -> None:
         ),
     ],
 )
-def test_wrong_input_is_refused_with_its_field(given: dict[str, Any], field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+def test_wrong_input_is_rejected_with_its_field(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(Rejected) as rejection:
         create(**given)
-    assert refused.value.field == field and not any(word in refused.value.reason for word in CREDENTIALS)
+    assert rejection.value.field == field and not any(word in rejection.value.reason for word in CREDENTIALS)
     assert audit()[-1].outcome == "refused" and not NotificationChannel.objects.exists()
 
 

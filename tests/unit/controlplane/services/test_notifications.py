@@ -283,7 +283,7 @@ def test_mail_is_sent_by_smtp(world: World, settings: Any) -> None:
         channel(kind="email", recipients=["oncall@example.com", "lead@example.com"])
         assert work() == ["delivered"]
         end(alert)
-        server.refusal = "550 no such user"
+        server.rejection = "550 no such user"
         assert work() == ["failed"]
     ((sender, recipients, text),) = server.mails
     assert sender == django_settings.DEFAULT_FROM_EMAIL and recipients == ["oncall@example.com", "lead@example.com"]

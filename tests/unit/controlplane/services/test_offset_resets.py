@@ -81,12 +81,12 @@ def test_an_undo_ends_after_seven_days(group: GroupWorld) -> None:
         services.undo(preview(ResetSpec(ResetTarget.LATEST)).pk, actor="alice")
 
 
-def test_a_commit_since_the_preview_is_refused_with_the_difference(group: GroupWorld) -> None:
+def test_a_commit_since_the_preview_is_rejected_with_the_difference(group: GroupWorld) -> None:
     row = preview()
     group.commit(60)
-    with pytest.raises(Rejected, match=r"orders-0: 50 -> 60") as refused:
+    with pytest.raises(Rejected, match=r"orders-0: 50 -> 60") as rejection:
         apply(row)
-    assert refused.value.field == ""
+    assert rejection.value.field == ""
     row.refresh_from_db()
     assert (row.state, row.cause, row.differences) == (
         "previewed",
@@ -97,7 +97,7 @@ def test_a_commit_since_the_preview_is_refused_with_the_difference(group: GroupW
     assert audit() == [("group.reset_offsets", "refused")]
 
 
-def test_an_open_transaction_is_refused(group: GroupWorld) -> None:
+def test_an_open_transaction_is_rejected(group: GroupWorld) -> None:
     row = preview()
     group.unstable = {("orders", 1)}
     with pytest.raises(Rejected, match="open transaction"):
@@ -105,7 +105,7 @@ def test_an_open_transaction_is_refused(group: GroupWorld) -> None:
     assert {r.problem for r in preview().rows if r.key == ("orders", 1)} == {"open_transaction"}
 
 
-def test_an_offset_that_retention_deleted_since_is_refused(group: GroupWorld) -> None:
+def test_an_offset_that_retention_deleted_since_is_rejected(group: GroupWorld) -> None:
     row = preview()
     group.logs["orders", 1] = LogRange(11, 100)
     with pytest.raises(Rejected, match="orders-1 are no longer in the log"):
@@ -114,7 +114,7 @@ def test_an_offset_that_retention_deleted_since_is_refused(group: GroupWorld) ->
     assert row.cause == ResetCause.OUT_OF_RANGE
 
 
-def test_an_active_group_is_refused_and_may_be_waited_for(group: GroupWorld) -> None:
+def test_an_active_group_is_rejected_and_may_be_waited_for(group: GroupWorld) -> None:
     group.members = [member()]
     row = preview()
     with pytest.raises(Rejected, match=r"active \(1 member\)"):
@@ -134,7 +134,7 @@ def test_an_active_group_is_refused_and_may_be_waited_for(group: GroupWorld) -> 
         services.cancel(row.pk, actor="bob")
 
 
-def test_a_member_that_joins_before_the_commit_is_refused_by_the_coordinator(group: GroupWorld) -> None:
+def test_a_member_that_joins_before_the_commit_is_rejected_by_the_coordinator(group: GroupWorld) -> None:
     row = preview()
     group.before_commit = lambda: group.members.append(member())
     with pytest.raises(Rejected, match="active"):
@@ -157,7 +157,7 @@ def test_the_deletion_of_offsets(group: GroupWorld) -> None:
     assert group.offsets["g"] == OFFSETS and audit()[-1] == ("group.undo_reset", "confirmed")
 
 
-def test_a_partial_refusal_is_a_failure_with_its_errors_and_can_be_undone(group: GroupWorld) -> None:
+def test_a_partial_rejection_is_a_failure_with_its_errors_and_can_be_undone(group: GroupWorld) -> None:
     group.errors = {("orders", 1): ErrorCode.OFFSET_METADATA_TOO_LARGE}
     row = apply(preview())
     assert (row.state, row.cause) == (ResetState.FAILED, ResetCause.DECLINED)
@@ -205,7 +205,7 @@ def test_without_a_response_before_the_write_nothing_is_sent(group: GroupWorld, 
             preview()
 
 
-def test_an_old_empty_or_used_preview_is_refused(group: GroupWorld) -> None:
+def test_an_old_empty_or_used_preview_is_rejected(group: GroupWorld) -> None:
     row = preview()
     OffsetReset.objects.filter(pk=row.pk).update(computed_at=F("computed_at") - timedelta(minutes=31))
     with pytest.raises(Rejected, match="older than 30 minutes"):
@@ -218,9 +218,9 @@ def test_an_old_empty_or_used_preview_is_refused(group: GroupWorld) -> None:
         apply(done)
     with pytest.raises(Rejected, match="There is no offset reset"):
         services.apply(10**6, actor="alice")
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         apply(preview(ResetSpec(ResetTarget.LATEST)), wait_minutes=10**6)
-    assert refused.value.field == "wait_minutes"
+    assert rejection.value.field == "wait_minutes"
 
 
 def test_a_group_that_does_not_exist_yet_gets_offsets(group: GroupWorld) -> None:
@@ -233,6 +233,6 @@ def test_a_group_that_does_not_exist_yet_gets_offsets(group: GroupWorld) -> None
         (ResetSpec(ResetTarget.LATEST, topics=("absent",)), "g", "topics"),
         (EARLIEST, "", "group_id"),
     ):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Rejected) as rejection:
             preview(spec, name)
-        assert refused.value.field == field
+        assert rejection.value.field == field

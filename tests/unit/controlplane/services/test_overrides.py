@@ -1,4 +1,4 @@
-"""Safety refusals that two operators can override: the shown effects, the execution, and proposals that are no longer allowed."""
+"""Safety rules that two operators can override: the shown effects, the execution, and proposals that are no longer allowed."""
 
 from __future__ import annotations
 

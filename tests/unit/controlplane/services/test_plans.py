@@ -72,10 +72,10 @@ def test_a_plan_starts_only_with_the_placement_that_it_was_made_from(flights: Wo
     for index in (0, 2):
         flights.begin_move("flights", index, (2, 3))
         flights.end_move("flights", index)
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         plans.move_of(plan.pk, plan.digest, actor="alice")
-    assert refused.value.reason.startswith("2 of 3 partitions have changed since plan")
-    assert "flights-0 is on [2, 3] (generation 0, now 2)" in refused.value.reason
+    assert rejection.value.reason.startswith("2 of 3 partitions have changed since plan")
+    assert "flights-0 is on [2, 3] (generation 0, now 2)" in rejection.value.reason
     assert not Move.objects.exists()
     assert Change.objects.first().outcome == "refused"  # type: ignore[union-attr]
     found = selectors.difference(plan.pk, None)

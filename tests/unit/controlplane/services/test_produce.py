@@ -1,4 +1,4 @@
-"""Producing and copying: permission, refusals before a record is sent, and the audit row."""
+"""Producing and copying: permission, rejections before a record is sent, and the audit row."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_producing_needs_its_permission(user: Any, sent: FakeProducer) -> None:
         ("orders", 1, "orders-1 has no leader"),
     ],
 )
-def test_a_topic_that_cannot_be_written_is_refused(
+def test_a_topic_that_cannot_be_written_is_rejected(
     user: Any, sent: FakeProducer, topic: str, partition: int | None, reason: str
 ) -> None:
     ObservedPartition.objects.filter(topic__name="orders", index=1).update(leader=None)
@@ -144,7 +144,7 @@ def test_a_topic_that_cannot_be_written_is_refused(
     assert sent.records == [] and change.outcome == "refused" and reason in change.detail
 
 
-def test_a_topic_without_any_leader_is_refused(user: Any, sent: FakeProducer) -> None:
+def test_a_topic_without_any_leader_is_rejected(user: Any, sent: FakeProducer) -> None:
     ObservedPartition.objects.update(leader=None)
     with pytest.raises(Rejected, match="Topic orders has no leader"):
         produce.produce_record(user, "orders", RECORD)
@@ -175,7 +175,7 @@ def test_a_preview_counts_and_writes_nothing(user: Any, sent: FakeProducer) -> N
     assert sent.records == [] and not Change.objects.exists()
 
 
-def test_a_copy_that_cannot_be_read_is_refused(user: Any, sent: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_cannot_be_read_is_rejected(user: Any, sent: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
     for source, reason in (
         (stored(), "has no records"),
         (replace(stored(4), complete=False), "too large"),

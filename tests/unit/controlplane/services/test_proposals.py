@@ -1,4 +1,4 @@
-"""Overriding a safety refusal needs two people, and only the reviewed content is approved."""
+"""Overriding a safety rule needs two people, and only the reviewed content is approved."""
 
 from __future__ import annotations
 

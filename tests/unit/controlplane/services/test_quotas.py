@@ -46,9 +46,9 @@ def test_limits_are_merged_and_removed_one_by_one() -> None:
     ],
 )
 def test_invalid_input_is_rejected_and_recorded(entity: Any, limits: Any, field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         quotas.set_quota(entity, limits, actor="op")
-    assert refused.value.field == field and not AccessEntry.objects.exists()
+    assert rejection.value.field == field and not AccessEntry.objects.exists()
     (change,) = Change.objects.all()
     assert (change.verb, change.object_kind, change.outcome, change.after) == ("quota.set", "quota", "refused", limits)
 

@@ -169,7 +169,7 @@ def test_a_cancel_without_a_possible_leader_is_rejected(acting: ActiveController
     assert acting.world.state("lone", 0).target == (2, 3)
 
 
-def test_a_partition_of_another_move_is_refused_with_its_number(acting: ActiveController) -> None:
+def test_a_partition_of_another_move_is_rejected_with_its_number(acting: ActiveController) -> None:
     acting.moves(p0=[3, 2])
     number = Move.objects.get().pk
     answer = acting.asks(

@@ -23,8 +23,8 @@ def test_a_rebalance_proposal_is_computed_from_rows_and_runs_as_a_move(world: Wo
     assert moved.status_code == 201 and moved.json()["parts"] == body["changes_total"]
     assert moved.json()["title"] == "Rebalance by replicas"
     for field, value in (("goals", ["peace"]), ("tolerance", 5)):
-        refused = operator.post("/api/v1/rebalance", {field: value}, format="json")
-        assert (refused.status_code, refused.json()["field"]) == (400, field), refused.json()
+        rejected = operator.post("/api/v1/rebalance", {field: value}, format="json")
+        assert (rejected.status_code, rejected.json()["field"]) == (400, field), rejected.json()
 
 
 @pytest.mark.django_db

@@ -42,7 +42,7 @@ def test_other_formats_need_no_registry() -> None:
         encode("lines", RecordPart.VALUE, str(2**70), "msgpack", SchemaChoice())
 
 
-def test_refusals_name_the_field(known: ScriptedSchemas, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejections_name_the_field(known: ScriptedSchemas, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(choice: SchemaChoice, text: str = "{}") -> Rejected:
         with pytest.raises(Rejected) as error:
             encode("lines", RecordPart.VALUE, text, "schema", choice)

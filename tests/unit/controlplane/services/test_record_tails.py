@@ -142,13 +142,13 @@ def test_tails_are_limited_by_user_and_by_process(settings: Any, opened: list[Li
     settings.WEIR = replace(settings.WEIR, tails_per_user=2, tails_max=3)
     ann, bob = person("ann"), person("bob")
     opened += [LiveTail(ann, QUERY), LiveTail(ann, QUERY)]
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         LiveTail(ann, QUERY)
-    assert "WEIR_TAILS_PER_USER" in refused.value.reason and Change.objects.latest("id").outcome == "refused"
+    assert "WEIR_TAILS_PER_USER" in rejection.value.reason and Change.objects.latest("id").outcome == "refused"
     opened.append(LiveTail(bob, QUERY))
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         LiveTail(bob, QUERY)
-    assert "WEIR_TAILS_MAX" in refused.value.reason
+    assert "WEIR_TAILS_MAX" in rejection.value.reason
     opened.pop(0).close(TailEnd.STOPPED)
     opened.append(LiveTail(bob, QUERY))
 

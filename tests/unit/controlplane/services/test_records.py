@@ -44,8 +44,8 @@ def allow(client: APIClient, name: str) -> None:
 def test_a_look_up_needs_the_permission_and_is_audited(
     questions: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient
 ) -> None:
-    refused = operator.get(PATH, {"key": "k"})
-    assert refused.status_code == 403 and questions == []
+    rejected = operator.get(PATH, {"key": "k"})
+    assert rejected.status_code == 403 and questions == []
     allow(operator, "alice")
     answer = operator.get(PATH, {"key": " k ", "header": "id", "partition": "0", "from_ms": "5"})
     assert answer.status_code == 200 and answer.json()["rows"][0]["value"] == "secret"
@@ -148,8 +148,8 @@ def test_a_download_by_key_is_permitted_and_audited_as_one(
     allow(operator, "alice")
     allow(viewer_client, "bob")
     assert records.download_by_key(person("alice"), search()) is found
-    done, refused = Change.objects.order_by("-id")[:2]
-    assert (done.verb, done.outcome, refused.outcome) == ("records.download", "confirmed", "refused")
+    done, rejected = Change.objects.order_by("-id")[:2]
+    assert (done.verb, done.outcome, rejected.outcome) == ("records.download", "confirmed", "refused")
     assert done.after["records"] == 1 and done.after["offsets"] == {"0": [7, 7]}
     MaskingRule.objects.create(topics="orders", target="key", field="", created_by="root")
     with pytest.raises(PermissionDenied):

@@ -47,9 +47,9 @@ def test_a_binding_is_in_the_audit_log_when_it_is_created_and_deleted() -> None:
 def test_a_binding_has_one_existing_user_or_group(holder: dict[str, str], field: str) -> None:
     get_user_model().objects.create_user("bob")
     Group.objects.create(name="g")
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         services.create_binding(**holder, **TEAM)
-    assert refused.value.field == field and Change.objects.get().outcome == "refused"
+    assert rejection.value.field == field and Change.objects.get().outcome == "refused"
 
 
 def test_a_binding_exists_one_time_and_their_number_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

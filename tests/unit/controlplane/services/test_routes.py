@@ -1,4 +1,4 @@
-"""Routes as rows: what is refused, what never changes, and what the audit log has."""
+"""Routes as rows: what is rejected, what never changes, and what the audit log has."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_a_deleted_route_is_created_again_with_another_id() -> None:
         ({"bindings": [{"target": "orders.delay", "match": {"kind": "all"}}]}, "bindings"),
     ],
 )
-def test_an_invalid_route_is_refused_with_the_field(given: dict[str, Any], field: str) -> None:
+def test_an_invalid_route_is_rejected_with_the_field(given: dict[str, Any], field: str) -> None:
     with pytest.raises(Rejected) as error:
         routes.create_route("r", definition(**given), actor="ada")
     assert error.value.field == field
     assert Change.objects.get().outcome == "refused" and not AccessEntry.objects.exists()
 
 
-def test_a_loop_over_two_routes_is_refused_until_one_is_disabled() -> None:
+def test_a_loop_over_two_routes_is_rejected_until_one_is_disabled() -> None:
     routes.create_route("there", definition("orders", "paid"), actor="ada")
     with pytest.raises(Rejected, match="paid → orders → paid"):
         routes.create_route("back", definition("paid", "orders"), actor="ada")
@@ -90,7 +90,7 @@ def test_a_loop_over_two_routes_is_refused_until_one_is_disabled() -> None:
     routes.change_route("back", {"enabled": True}, actor="ada")
 
 
-def test_names_are_unique_and_old_generations_are_refused() -> None:
+def test_names_are_unique_and_old_generations_are_rejected() -> None:
     routes.create_route("r", definition(), actor="ada")
     with pytest.raises(Rejected, match="already"):
         routes.create_route("r", definition(), actor="ada")

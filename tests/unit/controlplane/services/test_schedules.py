@@ -140,7 +140,7 @@ def test_the_window_does_not_resume_a_cancelled_move(move: Move, clock: Any) -> 
 
 @pytest.mark.parametrize("window", [{"opens": "x", "stop_by": "y"}, {"stop_by": "2020-01-01T00:00"}, {}])
 def test_an_invalid_window_is_rejected(move: Move, clock: Any, window: dict[str, Any]) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         schedules.schedule_move(move.pk, window, actor="alice")
-    assert refused.value.field == "window"
+    assert rejection.value.field == "window"
     assert Change.objects.first().outcome == "refused"  # type: ignore[union-attr]

@@ -35,13 +35,13 @@ def rows() -> list[tuple[str, str, str]]:
 def test_register_is_audited_with_its_outcome(state: RegistryState) -> None:
     made = services.register_schema("a", GOOD, **WHO)
     assert (made.subject, made.version, made.id) == ("a", 1, 1)
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         services.register_schema("a", BAD, **WHO)
-    assert refused.value.field == "definition"
+    assert rejection.value.field == "definition"
     assert rows() == [("schema.register", "a", Outcome.CONFIRMED), ("schema.register", "a", Outcome.REFUSED)]
 
 
-def test_a_missing_value_is_refused_before_a_request_to_the_registry(state: RegistryState) -> None:
+def test_a_missing_value_is_rejected_before_a_request_to_the_registry(state: RegistryState) -> None:
     for subject, schema, comment in (("", GOOD, "x"), ("a", replace(GOOD, definition=" "), "x"), ("a", GOOD, "")):
         with pytest.raises(Rejected):
             services.register_schema(subject, schema, actor="alice", comment=comment)
@@ -50,9 +50,9 @@ def test_a_missing_value_is_refused_before_a_request_to_the_registry(state: Regi
 
 def test_a_registry_that_does_not_answer_leaves_an_unknown_outcome(settings: Any, world: World) -> None:
     settings.WEIR = replace(settings.WEIR, schema_registry_url="http://127.0.0.1:9")
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         services.register_schema("a", GOOD, **WHO)
-    assert refused.value.field == ""
+    assert rejection.value.field == ""
     assert rows() == [("schema.register", "a", Outcome.UNKNOWN)]
 
 
@@ -61,9 +61,9 @@ def test_a_check_changes_nothing(state: RegistryState) -> None:
     assert services.check_schema("a", GOOD).compatible
     checked = services.check_schema("a", BAD)
     assert not checked.compatible and len(checked.reasons) == 1
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         services.check_schema("a", NewSchema(SchemaType.AVRO, "invalid"))
-    assert refused.value.field == "definition" and rows() == []
+    assert rejection.value.field == "definition" and rows() == []
 
 
 def test_deletions_are_soft_and_audited(state: RegistryState) -> None:
@@ -82,6 +82,6 @@ def test_references_are_typed_as_lines() -> None:
     schema = services.new_schema("AVRO", "{}", "shop.Customer customer 1\n\n b c 22")
     assert schema.references == (SchemaReference("shop.Customer", "customer", 1), SchemaReference("b", "c", 22))
     for wrong in ("a b", "a b c", "a b 1 2", "a b 1234567890"):
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Rejected) as rejection:
             services.new_schema("AVRO", "{}", wrong)
-        assert refused.value.field == "references"
+        assert rejection.value.field == "references"

@@ -1,4 +1,4 @@
-"""Deletion of a share group: refusals, the outcome, the audit row."""
+"""Deletion of a share group: rejections, the outcome, the audit row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_group_is_deleted_and_its_offsets_are_recorded(groups: ShareGroupWorld
     assert change.before == {"state": "Empty", "start_offsets": {"orders-0": 5}}
 
 
-def test_a_group_with_members_or_without_a_coordinator_is_refused(groups: ShareGroupWorld) -> None:
+def test_a_group_with_members_or_without_a_coordinator_is_rejected(groups: ShareGroupWorld) -> None:
     groups.members = {"g": ["m"]}
     with pytest.raises(Rejected, match="has 1 members"):
         delete()

@@ -1,4 +1,4 @@
-"""Spark jobs: refusals, one active run, schedules, deletion."""
+"""Spark jobs: rejections, one active run, schedules, deletion."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_job_has_all_parameters_and_a_requested_run() -> None:
         ({"kind": "archive", "schedule": "* * * * *"}, "schedule"),
     ],
 )
-def test_an_invalid_job_is_refused_with_its_field(values: dict[str, Any], field: str) -> None:
+def test_an_invalid_job_is_rejected_with_its_field(values: dict[str, Any], field: str) -> None:
     with pytest.raises(Rejected) as error:
         create(**values)
     assert error.value.field == field

@@ -93,7 +93,7 @@ LOCKED = "import os; from weir_common import driver_lock; lock = driver_lock.Fol
 def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again(
     driver: Callable[[str], None], in_between: str | None
 ) -> None:
-    """It was not: a second driver was refused by the lock until the run failed, and the first one continued without a row."""
+    """It was not: a second driver was rejected by the lock until the run failed, and the first one continued without a row."""
     driver(LOCKED + "say(phase='running', batches=1); time.sleep(120)")
     row = run()
     until(row, lambda: row.progress == 1 and row.pid is not None)

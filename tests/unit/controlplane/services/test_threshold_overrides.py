@@ -89,9 +89,9 @@ def test_the_values_of_topics_decide_about_their_messages(world: World) -> None:
     ],
 )
 def test_a_wrong_value_changes_nothing(name: str, subject: str, value: float, field: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         override_threshold(name, subject, value, actor="alice")
-    assert refused.value.field == field and not AlertThresholdOverride.objects.exists()
+    assert rejection.value.field == field and not AlertThresholdOverride.objects.exists()
     assert Change.objects.get().outcome == "refused"
 
 

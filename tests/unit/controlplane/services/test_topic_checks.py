@@ -34,10 +34,10 @@ pytestmark = pytest.mark.django_db
 def test_invalid_input_is_rejected_by_field_and_the_rejection_is_audited(
     world: World, name: str, more: dict[str, object], field: str
 ) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         topics.create_topic(name, actor="alice", **more)  # type: ignore[arg-type]
-    assert refused.value.field == field
-    assert refused.value.reason.endswith(".") or field.startswith("configs")
+    assert rejection.value.field == field
+    assert rejection.value.reason.endswith(".") or field.startswith("configs")
     assert not Topic.objects.exists()
     assert (last().outcome, last().verb) == ("refused", "topic.create")
 

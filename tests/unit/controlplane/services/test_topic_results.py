@@ -1,4 +1,4 @@
-"""Results of the controller in the rows of topics: applied, refused, outdated."""
+"""Results of the controller in the rows of topics: applied, rejected, outdated."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_a_generation_that_the_database_never_had_is_not_marked(world: World) ->
     assert topic_results.mark_applied({row.id: 7}, controller_epoch=1) == 0
 
 
-def test_a_controllers_refusal_is_shown_until_the_row_is_applied(world: World) -> None:
+def test_a_controllers_rejection_is_shown_until_the_row_is_applied(world: World) -> None:
     row = topics.create_topic("flights", actor="alice")
-    assert topic_results.mark_refused(row.name, "cannot be placed yet: 1 broker is alive", 3)
-    assert not topic_results.mark_refused(row.name, "cannot be placed yet: 1 broker is alive", 3)
+    assert topic_results.mark_rejected(row.name, "cannot be placed yet: 1 broker is alive", 3)
+    assert not topic_results.mark_rejected(row.name, "cannot be placed yet: 1 broker is alive", 3)
     row.refresh_from_db()
     assert "cannot be placed" in row.note
     topic_results.mark_applied({row.id: 1}, 3)

@@ -50,7 +50,7 @@ def test_a_change_that_changes_nothing_is_unchanged_and_costs_no_generation(worl
     assert last().outcome == "unchanged"
 
 
-def test_an_operation_with_an_older_generation_is_refused(world: World) -> None:
+def test_an_operation_with_an_older_generation_is_rejected(world: World) -> None:
     topics.create_topic("flights", actor="alice")
     topics.alter_topic("flights", partitions=2, actor="bob")
     with pytest.raises(Rejected, match="changed since you read it"):
@@ -76,9 +76,9 @@ def test_a_topic_under_a_move_is_not_deleted(world: World) -> None:
 
 def test_a_deletion_with_confirmation_needs_the_typed_name(world: World) -> None:
     topics.create_topic("flights", actor="alice")
-    with pytest.raises(Rejected, match="to confirm") as refused:
+    with pytest.raises(Rejected, match="to confirm") as rejection:
         topics.delete_topic("flights", actor="alice", confirm_name="flight")
-    assert refused.value.field == "confirm_name"
+    assert rejection.value.field == "confirm_name"
 
 
 def test_a_topic_without_a_row_can_only_be_adopted(world: World) -> None:

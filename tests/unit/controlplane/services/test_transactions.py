@@ -1,4 +1,4 @@
-"""Two operators end a transaction: the shown effects, refusals, and the outcome that is read back."""
+"""Two operators end a transaction: the shown effects, rejections, and the outcome that is read back."""
 
 from __future__ import annotations
 

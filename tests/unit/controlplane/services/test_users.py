@@ -88,11 +88,11 @@ def test_a_deleted_user_leaves_rows_without_a_value_and_can_be_created_again() -
         ({"iterations": 16385}, "iterations"),
     ],
 )
-def test_invalid_input_is_rejected_and_the_refusal_has_no_password(arguments: dict[str, Any], field: str) -> None:
+def test_invalid_input_is_rejected_and_the_rejection_has_no_password(arguments: dict[str, Any], field: str) -> None:
     given = {"name": "ann", "password": PASSWORD, **arguments}
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as rejection:
         users.create_user(**given, actor="op")
-    assert refused.value.field == field and not AccessEntry.objects.exists()
+    assert rejection.value.field == field and not AccessEntry.objects.exists()
     (change,) = Change.objects.all()
     assert (change.verb, change.outcome, change.after) == ("scram.create", "refused", None)
     assert given["password"] not in everything_stored()

@@ -15,7 +15,7 @@ COMMITS = [GroupHarness.commit, GroupHarness.commit_in_transaction]
 
 
 @pytest.mark.parametrize("commit", COMMITS)
-def test_a_commit_to_an_ended_group_is_refused(commit: Any) -> None:
+def test_a_commit_to_an_ended_group_is_rejected(commit: Any) -> None:
     harness = stable("a")
     harness.group.end()
     assert commit(harness, "a", 1).error == commit(harness).error == E.COORDINATOR_NOT_AVAILABLE
@@ -49,7 +49,7 @@ def test_a_transaction_of_a_client_without_a_member_id_may_commit_nothing() -> N
     assert stable("a").commit_in_transaction(offsets=0) == g.Answered(E.NONE)
 
 
-def test_a_commit_between_join_and_assignment_is_refused() -> None:
+def test_a_commit_between_join_and_assignment_is_rejected() -> None:
     harness = completing("a")
     assert harness.commit("a", harness.group.generation).error == E.REBALANCE_IN_PROGRESS
     assert harness.commit("a", 0).error == E.ILLEGAL_GENERATION
@@ -71,7 +71,7 @@ def test_a_group_is_empty_since_its_first_commit_or_its_last_member(commit: Any)
     assert harness.group.empty_since_wall_ms == 0
 
 
-def test_an_offset_that_is_not_stored_is_refused() -> None:
+def test_an_offset_that_is_not_stored_is_rejected() -> None:
     harness = GroupHarness()
     assert harness.commit() is None
     harness.deliver(g.PersistFailed(harness.stored[-1].number, E.COORDINATOR_NOT_AVAILABLE))

@@ -14,7 +14,7 @@ BOTH = (("range", b"x"), ("roundrobin", b"x"))
 
 
 # -- JoinGroup ---------------------------------------------------------------------------------------------------------
-def test_a_refused_member_gets_its_member_id_back() -> None:
+def test_a_rejected_member_gets_its_member_id_back() -> None:
     harness = stable("a", size_max=1)
     harness.group.end()
     refused = harness.answers[harness.join("a")]
@@ -27,7 +27,7 @@ def test_a_group_has_a_maximum_size() -> None:
     assert harness.group.state is State.STABLE and set(harness.group.members) == {"a"}
 
 
-def test_a_member_without_a_common_protocol_is_refused() -> None:
+def test_a_member_without_a_common_protocol_is_rejected() -> None:
     harness = stable("a")
     assert harness.answers[harness.join(new_id="b", protocols=OTHER)].error == E.INCONSISTENT_GROUP_PROTOCOL
     assert harness.group.state is State.STABLE
@@ -160,7 +160,7 @@ def test_a_restarted_static_member_fences_the_waiting_requests_of_its_predecesso
 
 
 # -- SyncGroup -------------------------------------------------------------------------------------------------------------
-def test_a_sync_with_another_protocol_is_refused() -> None:
+def test_a_sync_with_another_protocol_is_rejected() -> None:
     harness = completing("a")
     generation = harness.group.generation
     for protocol_type, protocol in (("connect", None), (None, "roundrobin"), ("connect", "range")):
@@ -171,7 +171,7 @@ def test_a_sync_with_another_protocol_is_refused() -> None:
     assert len(harness.stored) == 1
 
 
-def test_a_sync_of_no_member_is_refused_as_such() -> None:
+def test_a_sync_of_no_member_is_rejected_as_such() -> None:
     harness = completing("a")
     token = harness.sync("nobody", harness.group.generation, {}, "connect", "roundrobin")
     assert harness.answers[token].error == E.UNKNOWN_MEMBER_ID

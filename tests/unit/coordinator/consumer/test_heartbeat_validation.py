@@ -1,4 +1,4 @@
-"""Which heartbeats of the consumer protocol are refused because of their member id, instance id or member epoch."""
+"""Which heartbeats of the consumer protocol are rejected because of their member id, instance id or member epoch."""
 
 from __future__ import annotations
 

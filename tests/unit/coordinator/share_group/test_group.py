@@ -144,7 +144,7 @@ def test_epochs_are_checked() -> None:
     assert scene.join("m").assigned == share(A, 0, 1, 2, 3), "the member has restarted"
 
 
-def test_a_full_group_refuses_members() -> None:
+def test_a_full_group_rejects_members() -> None:
     scene = Scene()
     for m in "xyz":
         scene.join(m)
@@ -211,7 +211,7 @@ def test_a_member_whose_record_is_not_written_is_not_in_the_group(error: ErrorCo
     assert sorted(scene.share_group.members) == ["m1"]
 
 
-def test_requests_of_other_group_types_are_refused() -> None:
+def test_requests_of_other_group_types_are_rejected() -> None:
     scene = Scene()
     scene.settle("m")
     assert scene.classic_join() == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -77,7 +77,7 @@ def test_state_survives_a_change_of_coordinator() -> None:
         assert (s.state.state_epoch, s.state.leader_epoch, s.state.start, s.state.batches) == (3, 1, 2, (ACKED,))
 
 
-def test_a_share_partition_that_is_not_initialized_is_refused() -> None:
+def test_a_share_partition_that_is_not_initialized_is_rejected() -> None:
     scene = Scene()
     assert scene.write(3, 1, 2, ACKED) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert scene.read(1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
@@ -125,7 +125,7 @@ def test_answers_wait_for_replication() -> None:
     assert answer is not None and answer[1] is not None and answer[1].start == 20
 
 
-def test_a_refused_write_changes_nothing() -> None:
+def test_a_rejected_write_changes_nothing() -> None:
     scene = Scene()
     scene.initialize(3, 0)
     scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -21,7 +21,7 @@ def test_dead_letters_are_maintained_with_their_table(tmp_path: Path) -> None:
     assert context.status["deleted_files"] == 0
 
 
-def test_a_table_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+def test_a_table_that_does_not_exist_is_rejected(tmp_path: Path) -> None:
     context = RunContext(tmp_path, RunDescription("run-1", "compact", {}, "x:1", str(tmp_path / "lake")))
     with pytest.raises(ValueError, match="no table absent"):
         Compact(["absent"], 128, 7, 3).run(context)

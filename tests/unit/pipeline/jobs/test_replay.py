@@ -23,7 +23,7 @@ def test_the_ends_of_the_first_start_are_kept(tmp_path: Path) -> None:
     assert JOB._replay(context) == first and first.ends == {0: 1}
 
 
-def test_a_table_that_does_not_exist_and_two_targets_are_refused(tmp_path: Path) -> None:
+def test_a_table_that_does_not_exist_and_two_targets_are_rejected(tmp_path: Path) -> None:
     context = RunContext(tmp_path, RunDescription("run-1", "replay", {}, "x:1", str(tmp_path / "lake")))
     with pytest.raises(ValueError, match="no table t"):
         JOB.run(context)

@@ -1,4 +1,4 @@
-"""Batches of an archive: what is committed, cut, refused; dead letters; files by day and bucket."""
+"""Batches of an archive: what is committed, cut, rejected; dead letters; files by day and bucket."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_a_batch_that_was_committed_before_is_cut(tmp_path: Path) -> None:
     assert offsets(again) == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_a_batch_after_the_position_is_refused(tmp_path: Path) -> None:
+def test_a_batch_after_the_position_is_rejected(tmp_path: Path) -> None:
     archive = archive_of(tmp_path)
     put(archive, [record(0)])
     with pytest.raises(Contradiction, match="would be lost"):
         put(archive, [record(2)])
 
 
-def test_another_job_with_the_same_topic_is_refused(tmp_path: Path) -> None:
+def test_another_job_with_the_same_topic_is_rejected(tmp_path: Path) -> None:
     first, second = archive_of(tmp_path), archive_of(tmp_path)
     put(first, [record(0)])
     files = written(second, [record(0), record(1)])
@@ -121,7 +121,7 @@ def test_columns_that_two_writers_add_at_the_same_time_are_both_there(tmp_path: 
     ]
 
 
-def test_a_topic_named_like_dead_letters_is_refused(tmp_path: Path) -> None:
+def test_a_topic_named_like_dead_letters_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="dead letters"):
         archive_of(tmp_path, topics=["t__dead_letters"])
 
@@ -133,7 +133,7 @@ def test_cut_begins_at_the_position() -> None:
 
 
 @pytest.mark.parametrize("offsets_of_file", [((0, 4, 6, 2),), ((0, 5, 9, 2),), ((1, 5, 6, 2),), ((0, 5, 6, 9),)])
-def test_files_with_other_offsets_than_planned_are_refused(
+def test_files_with_other_offsets_than_planned_are_rejected(
     offsets_of_file: tuple[tuple[int, int, int, int], ...],
 ) -> None:
     with pytest.raises(Contradiction):

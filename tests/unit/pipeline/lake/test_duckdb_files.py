@@ -46,7 +46,7 @@ def test_other_files_are_a_dataset_with_the_columns_of_the_table(table: Table, m
     assert found == [(0, 1, None), (1, 2, "x")]
 
 
-def test_another_reader_of_files_is_refused(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_reader_of_files_is_rejected(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duckdb_files, "PyArrowFileIO", str)
     with pytest.raises(FilesUnreadable, match="py-io-impl"):
         dataset(table, paths(table))

@@ -63,7 +63,7 @@ def test_files_that_another_run_has_merged_are_not_merged_again(tmp_path: Path) 
     assert offsets(archive) == [(0, 0), (0, 1)]
 
 
-def test_a_merge_that_read_other_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_that_read_other_rows_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = archive_of(tmp_path)
     for n in range(2):
         put(archive, [record(n)])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.cli import app, command_names
-from weir.cli.client import NoServer, RequestRefused, Response
+from weir.cli.client import NoServer, RequestRejected, Response
 from weir_common.rest_operations import RestOperation, RestParameterType, command_of, operations
 
 Request = tuple[str, str, dict[str, Any] | None, Any]
@@ -130,10 +130,10 @@ def test_a_deletion_without_a_terminal_needs_the_option_yes() -> None:
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
-        (RequestRefused(400, {"detail": "x", "errors": [{"detail": "name: required"}]}), 1, "error: name: required"),
-        (RequestRefused(409, {"detail": "the group is active"}), 1, "error: the group is active"),
-        (RequestRefused(401, {"detail": "no"}), 1, "WEIR_TOKEN"),
-        (RequestRefused(503, {"detail": "no database"}), 3, "no database"),
+        (RequestRejected(400, {"detail": "x", "errors": [{"detail": "name: required"}]}), 1, "error: name: required"),
+        (RequestRejected(409, {"detail": "the group is active"}), 1, "error: the group is active"),
+        (RequestRejected(401, {"detail": "no"}), 1, "WEIR_TOKEN"),
+        (RequestRejected(503, {"detail": "no database"}), 3, "no database"),
         (NoServer("no response"), 3, "no response"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from weir.cli import client
-from weir.cli.client import NoServer, RequestRefused, RestClient, default_client
+from weir.cli.client import NoServer, RequestRejected, RestClient, default_client
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -78,10 +78,10 @@ def test_a_request_is_sent_again_with_the_same_key_after_a_lost_connection(
 def test_a_problem_is_raised_with_its_fields(server: RestClient) -> None:
     problem = {"detail": "name: required", "code": "invalid"}
     Handler.answers = [(400, "application/problem+json", json.dumps(problem).encode()), (502, "text/html", b"<p>no")]
-    with pytest.raises(RequestRefused, match="name: required") as failed:
+    with pytest.raises(RequestRejected, match="name: required") as failed:
         server.send("POST", "/topics", body={})
     assert (failed.value.status, failed.value.problem) == (400, problem)
-    with pytest.raises(RequestRefused, match="<p>no"):
+    with pytest.raises(RequestRejected, match="<p>no"):
         server.send("GET", "/topics")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.weir.cli.test_app import FakeClient, run_with
-from weir.cli.client import NoServer, RequestRefused
+from weir.cli.client import NoServer, RequestRejected
 from weir_common.document_text import read_document
 
 STEPS: list[dict[str, Any]] = [
@@ -75,13 +75,13 @@ def test_diff_stores_a_plan_only_on_request(file: str) -> None:
     assert run_with(FakeClient(), "diff", "-f", file, "--comment", "PR 12").exit_code == 2
 
 
-def test_what_the_cluster_refuses_is_shown_and_is_an_error(file: str) -> None:
-    refused = {**DIFFERENCE, "steps": [], "refusals": [{"path": "topics.0.partitions", "detail": "fewer"}]}
-    found = run_with(FakeClient(refused), "diff", "-f", file)
+def test_what_the_cluster_rejects_is_shown_and_is_an_error(file: str) -> None:
+    rejected = {**DIFFERENCE, "steps": [], "refusals": [{"path": "topics.0.partitions", "detail": "fewer"}]}
+    found = run_with(FakeClient(rejected), "diff", "-f", file)
     assert (found.exit_code, found.output) == (2, "! topics.0.partitions: fewer\n")
 
 
-@pytest.mark.parametrize("error", [NoServer("away"), RequestRefused(400, {"detail": "no"})])
+@pytest.mark.parametrize("error", [NoServer("away"), RequestRejected(400, {"detail": "no"})])
 def test_diff_ends_with_2_after_an_error(file: str, error: Exception) -> None:
     assert run_with(FakeClient(error), "diff", "-f", file).exit_code == 2
 

@@ -12,7 +12,7 @@ def test_the_stored_table_is_current() -> None:
     assert TABLE.read_text() == generate.text(), "run `python -m weir.cli.generate`"
 
 
-def test_two_operations_with_one_command_are_refused() -> None:
+def test_two_operations_with_one_command_are_rejected() -> None:
     operation = {"operationId": "x", "responses": {}}
     paths = {"/api/v1/things/{id}/stop": {"post": operation}, "/api/v1/things/{id}/{name}/stop": {"post": operation}}
     with pytest.raises(ValueError, match="stop"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.weir.cli.test_app import FakeClient
-from weir.cli.client import NoServer, RequestRefused
+from weir.cli.client import NoServer, RequestRejected
 from weir.cli.sending import NO_RESPONSE, REFUSED, CliOptions, send
 
 
@@ -15,10 +15,10 @@ from weir.cli.sending import NO_RESPONSE, REFUSED, CliOptions, send
     ("error", "code", "shown"),
     [
         (NoServer("away"), NO_RESPONSE, "away"),
-        (RequestRefused(503, {"detail": "locked"}), NO_RESPONSE, "locked"),
-        (RequestRefused(409, {"detail": "changed"}), REFUSED, "changed"),
-        (RequestRefused(400, {"errors": [{"detail": "one"}, {"detail": "two"}]}), REFUSED, "error: one\nerror: two"),
-        (RequestRefused(401, {"detail": "no"}), REFUSED, "WEIR_TOKEN"),
+        (RequestRejected(503, {"detail": "locked"}), NO_RESPONSE, "locked"),
+        (RequestRejected(409, {"detail": "changed"}), REFUSED, "changed"),
+        (RequestRejected(400, {"errors": [{"detail": "one"}, {"detail": "two"}]}), REFUSED, "error: one\nerror: two"),
+        (RequestRejected(401, {"detail": "no"}), REFUSED, "WEIR_TOKEN"),
     ],
 )
 def test_an_error_ends_the_program(error: Exception, code: int, shown: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The files of each machine: settings that the processes accept, modes, and refusals."""
+"""The files of each machine: settings that the processes accept, modes, and rejections."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def test_settings_of_one_machine_replace_those_of_all(inventory: Inventory) -> N
         ({"WEIR_TOKEN": "x"}, "[settings] WEIR_TOKEN is not set: The API token"),
     ],
 )
-def test_a_variable_that_a_process_would_refuse_is_reported(
+def test_a_variable_that_a_process_would_reject_is_reported(
     settings: dict[str, str], message: str, inventory: Inventory
 ) -> None:
-    with pytest.raises(InvalidInventory) as refused:
+    with pytest.raises(InvalidInventory) as rejection:
         environment(replace(inventory, settings={**inventory.settings, **settings}))
-    assert message in str(refused.value)
+    assert message in str(rejection.value)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_a_variable_that_a_process_would_refuse_is_reported(
         ({"settings": {"CELERY_BROKER_URL": "redis://10.0.0.1"}}, "a", "CELERY_BROKER_URL has no password"),
     ],
 )
-def test_a_setting_that_a_server_would_refuse_is_reported(
+def test_a_setting_that_a_server_would_reject_is_reported(
     change: dict[str, Any], machine: str, message: str, inventory: Inventory
 ) -> None:
-    with pytest.raises(InvalidInventory) as refused:
+    with pytest.raises(InvalidInventory) as rejection:
         files(replace(inventory, **change), machine)
-    assert message in str(refused.value)
+    assert message in str(rejection.value)
 
 
 def test_a_console_without_an_address_answers_to_every_name(inventory: Inventory) -> None:

@@ -20,9 +20,9 @@ def tables() -> dict[str, Any]:
 
 
 def problems(tables: dict[str, Any]) -> str:
-    with pytest.raises(InvalidInventory) as refused:
+    with pytest.raises(InvalidInventory) as rejection:
         parse(tables)
-    return str(refused.value)
+    return str(rejection.value)
 
 
 def test_the_example_has_three_machines_and_needs_its_secrets(tables: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A secured inventory: settings that the processes accept, no port without authentication, and refusals."""
+"""A secured inventory: settings that the processes accept, no port without authentication, and rejections."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def test_the_super_users_are_the_machines_that_need_it() -> None:
         ),
     ],
 )
-def test_an_incomplete_table_is_refused(old: str, new: str, message: str) -> None:
-    with pytest.raises(InvalidInventory) as refused:
+def test_an_incomplete_table_is_rejected(old: str, new: str, message: str) -> None:
+    with pytest.raises(InvalidInventory) as rejection:
         parse(tomllib.loads(SECURED.replace(old, new)))
-    assert message in str(refused.value)
+    assert message in str(rejection.value)
 
 
-def test_a_listener_without_tls_is_refused() -> None:
+def test_a_listener_without_tls_is_rejected() -> None:
     text = EXAMPLE.replace(PLACEHOLDER, "s3cret") + SECURITY
     with pytest.raises(InvalidInventory, match=r"a listener without TLS, but the inventory has \[security\]: remove"):
         files(parse(tomllib.loads(text)), "a")

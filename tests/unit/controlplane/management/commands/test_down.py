@@ -14,7 +14,7 @@ from controlplane.clients.supervisor import started_at
 from tests.unit.controlplane.management.commands.local_cluster import run, write_state
 
 
-def test_a_directory_without_a_cluster_is_refused(tmp_path: Path) -> None:
+def test_a_directory_without_a_cluster_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"No local cluster has been started .*--data-dir"):
         run("down", f"--data-dir={tmp_path}")
 

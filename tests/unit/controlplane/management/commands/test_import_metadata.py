@@ -1,4 +1,4 @@
-"""The command `import_metadata`: topics of the metadata log get rows; an empty log is refused."""
+"""The command `import_metadata`: topics of the metadata log get rows; an empty log is rejected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_topics_without_a_row_are_imported_once(world: World, monkeypatch: pytes
     assert "Imported 0 topics" in run("import_metadata", "--zookeeper=zk:2181")
 
 
-def test_an_empty_metadata_log_is_refused_with_the_remedy(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_metadata_log_is_rejected_with_the_remedy(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metalog, "read_log", lambda zk: SimpleNamespace(image=Image()))
     with pytest.raises(CommandError, match=r"nothing to import \(see `manage.py rebuild`\)"):
         run("import_metadata", "--zookeeper=zk:2181")

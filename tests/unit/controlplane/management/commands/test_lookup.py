@@ -56,7 +56,7 @@ def test_an_incomplete_look_up_has_an_exit_code_of_its_own(questions: list[tuple
     assert incomplete.value.returncode == lookup.INCOMPLETE_CODE
 
 
-def test_invalid_input_is_refused(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+def test_invalid_input_is_rejected(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
     for wrong in (["zz", "--hex"], ["k", "--from", "yesterday"], ["k", "--limit", "0"]):
         with pytest.raises(CommandError):
             run("lookup", "orders", *wrong)

@@ -91,9 +91,9 @@ def test_output_for_programs(group: GroupWorld, tmp_path: Path) -> None:
 
 def test_a_rejection_exits_with_1_and_a_partial_failure_with_2(group: GroupWorld) -> None:
     group.members = [member()]
-    with pytest.raises(CommandError, match="active") as refused:
+    with pytest.raises(CommandError, match="active") as rejection:
         reset("--to-earliest", "--execute")
-    assert refused.value.returncode == 1
+    assert rejection.value.returncode == 1
     assert "waits until" in reset("--to-earliest", "--execute", "--wait", "5")
     run("cancel", str(OffsetReset.objects.latest("id").pk))
     group.members, group.errors = [], {("orders", 1): ErrorCode.OFFSET_METADATA_TOO_LARGE}

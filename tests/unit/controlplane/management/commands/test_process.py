@@ -27,7 +27,7 @@ def test_without_a_running_supervisor_nothing_is_requested(tmp_path: Path, stopp
     assert list(stopped.iterdir()) == []
 
 
-def test_an_unknown_process_is_refused_with_the_known_ones(tmp_path: Path, stopped: Path) -> None:
+def test_an_unknown_process_is_rejected_with_the_known_ones(tmp_path: Path, stopped: Path) -> None:
     write_state(tmp_path, broker_1="running", zookeeper="running")
     with pytest.raises(CommandError, match=r"no process 'broker-9'; the processes are broker-1, zookeeper"):
         run("process", "stop", "broker-9", f"--data-dir={tmp_path}")

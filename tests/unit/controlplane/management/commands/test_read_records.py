@@ -34,6 +34,6 @@ def test_an_administrator_keeps_the_permission_and_the_command_prints_a_note() -
     assert reload(user).has_perm(READ)
 
 
-def test_an_unknown_user_is_refused() -> None:
+def test_an_unknown_user_is_rejected() -> None:
     with pytest.raises(CommandError, match="There is no user 'nobody'"):
         run("read_records", "nobody")

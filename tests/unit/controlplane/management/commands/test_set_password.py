@@ -20,7 +20,7 @@ def test_a_password_is_set_for_every_mechanism(monkeypatch: pytest.MonkeyPatch) 
     assert AccessEntry.objects.count() == len(ALGORITHMS)
 
 
-def test_an_empty_password_is_refused_and_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_password_is_rejected_and_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     with pytest.raises(CommandError):
         run("set_password", "alice")

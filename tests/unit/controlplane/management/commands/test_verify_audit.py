@@ -22,7 +22,7 @@ def test_the_head_of_a_sound_chain_is_an_earlier_head_of_the_next_call() -> None
 
 
 @pytest.mark.parametrize("head", ["", "812", "x:y", ":abc"])
-def test_a_head_of_another_form_is_refused(head: str) -> None:
+def test_a_head_of_another_form_is_rejected(head: str) -> None:
     with pytest.raises(CommandError, match="is not a head"):
         run("verify_audit", f"--head={head}")
 

@@ -1,4 +1,4 @@
-"""The command `zookeeper_acls`: the owner comes from the settings, and a refusal of ZooKeeper is reported."""
+"""The command `zookeeper_acls`: the owner comes from the settings, and a rejection of ZooKeeper is reported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_without_a_user_no_node_is_changed(calls: list[tuple[Any, ...]], monkeyp
     assert calls == []
 
 
-def test_a_refusal_of_zookeeper_is_an_error_of_the_command(
+def test_a_rejection_of_zookeeper_is_an_error_of_the_command(
     calls: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: Any, **__: Any) -> int:

@@ -1,4 +1,4 @@
-"""Alerts about clients that brokers refuse steadily, and their next steps."""
+"""Alerts about clients that brokers reject steadily, and their next steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils import timezone
 from controlplane.models import Broker
 from controlplane.selectors.alerts import open_alerts
 from controlplane.selectors.next_steps import next_steps
-from controlplane.services import alerts, refused_clients
+from controlplane.services import alerts, rejected_clients
 from controlplane.services.alert_thresholds import alter_threshold
 from tests.unit.controlplane.world import World
 
@@ -40,7 +40,7 @@ def found() -> dict[str, Any]:
     return {a.subject: a for a in open_alerts() if a.kind == "client_refused"}
 
 
-def test_a_client_that_is_refused_steadily_is_an_alert(world: World) -> None:
+def test_a_client_that_is_rejected_steadily_is_an_alert(world: World) -> None:
     store(1, refused(per_min=24.0))
     store(2, refused(per_min=19.0, minutes=7, host="10.0.0.2"))
     (alert,) = found().values()
@@ -96,16 +96,16 @@ def test_the_alert_about_failed_logins_names_users_mechanism_and_reason_with_the
     assert alert.do.startswith("Correct the credentials")
 
 
-def test_many_refused_clients_have_a_limited_number_of_alerts(world: World) -> None:
+def test_many_rejected_clients_have_a_limited_number_of_alerts(world: World) -> None:
     store(
         1,
         *(
             refused(host=f"10.0.{n}.1", principal="", per_min=100.0 + n)
-            for n in range(2 * refused_clients.REFUSED_ALERTS_MAX)
+            for n in range(2 * rejected_clients.REJECTED_ALERTS_MAX)
         ),
     )
     subjects = found()
-    assert len(subjects) == refused_clients.REFUSED_ALERTS_MAX
+    assert len(subjects) == rejected_clients.REJECTED_ALERTS_MAX
     assert "10.0.39.1 (unauthorized)" in subjects and "10.0.0.1 (unauthorized)" not in subjects
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from brokerd.cluster.refusal_reasons import RefusalReason
-from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RefusedClientSample
+from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RejectedClientSample
 from controlplane.monitoring.sample_window import SampleWindow, compare_sample
 
 WINDOW_MS = 10_000
@@ -25,7 +25,7 @@ REFUSED_CLIENTS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
-class RefusalMetric:
+class RejectionMetric:
     """`total`: since the start of the broker."""
 
     reason: str
@@ -34,10 +34,10 @@ class RefusalMetric:
 
 
 @dataclass(slots=True)
-class RefusalMetrics:
+class RejectionMetrics:
     """`by_broker`: the rejected requests of each broker that answered twice, by reason, those with the highest rate first."""
 
-    by_broker: dict[int, list[RefusalMetric]] = field(default_factory=dict)
+    by_broker: dict[int, list[RejectionMetric]] = field(default_factory=dict)
     _windows: dict[int, SampleWindow[Mapping[str, int]]] = field(default_factory=dict)
 
     def take(self, sample: BrokerSample) -> None:
@@ -47,7 +47,7 @@ class RefusalMetrics:
         earlier = compare_sample(self._windows, WINDOW_MS, sample.broker_id, sample.at_ms, sample.refusals)
         if earlier is not None:
             seconds, before = earlier
-            found = [RefusalMetric(r, n, _per_s(before.get(r, 0), n, seconds)) for r, n in sample.refusals.items()]
+            found = [RejectionMetric(r, n, _per_s(before.get(r, 0), n, seconds)) for r, n in sample.refusals.items()]
             self.by_broker[sample.broker_id] = sorted(found, key=lambda f: (-f.per_s, -f.total, f.reason))
 
     def forget(self, broker_id: int) -> None:
@@ -72,7 +72,7 @@ class FailedLoginMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedClientMetric:
+class RejectedClientMetric:
     """A client that a broker rejects, for one reason. `principal`: empty for a client that is not authenticated. `per_min`: rejected requests per minute, in
     the last one to two minutes. `since_ms`: Unix time of the first rejection of the current run of rejections. `operation`, `resource_type`, `resource_name`: an
     operation without authorization; empty: another reason, or unknown. `logins`: the failed logins, if the reason is that the authentication failed, the
@@ -109,7 +109,7 @@ class _Series:
     logins: dict[LoginKey, tuple[int, int]] = field(default_factory=dict)
     """(as the broker reported it last, since `since_ms`)"""
 
-    def take(self, at_ms: int, sample: RefusedClientSample, logins: Mapping[LoginKey, int]) -> None:
+    def take(self, at_ms: int, sample: RejectedClientSample, logins: Mapping[LoginKey, int]) -> None:
         growth = sample.count - self.count if sample.count >= self.count else sample.count
         self.count, self.grown = sample.count, self.grown + growth
         if growth:
@@ -139,11 +139,11 @@ ClientKey = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
-class RefusedClients:
+class RejectedClients:
     """`by_broker`: the clients that each broker rejects now, those with the highest rate first. A throttled client is not among them: its requests are
     served, as its quota demands."""
 
-    by_broker: dict[int, list[RefusedClientMetric]] = field(default_factory=dict)
+    by_broker: dict[int, list[RejectedClientMetric]] = field(default_factory=dict)
     _series: dict[int, dict[ClientKey, _Series]] = field(default_factory=dict)
 
     def take(self, sample: BrokerSample) -> None:
@@ -166,7 +166,7 @@ class RefusedClients:
             series[key].take(at_ms, r, failed)
         self._series[sample.broker_id] = series
         metrics = [
-            RefusedClientMetric(*key, s.per_min, s.since_ms, *s.denial, s.metrics_of_logins())
+            RejectedClientMetric(*key, s.per_min, s.since_ms, *s.denial, s.metrics_of_logins())
             for key, s in series.items()
             if s.since_ms is not None and at_ms - s.last_ms <= PAUSE_MS_MAX
         ]

@@ -1,4 +1,4 @@
-"""Requests that a transaction refuses, repeats and ignores: late, of another producer, in the wrong state, or while a record is being written."""
+"""Requests that a transaction rejects, repeats and ignores: late, of another producer, in the wrong state, or while a record is being written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def in_state(state: TransactionMachineState, *places: core.TopicIndex, version: 
 
 # -- the identity of the producer comes first ------------------------------------------------------------------------------
 @pytest.mark.parametrize("state", [*PREPARED, *UNUSED])
-def test_an_older_epoch_and_another_producer_are_refused_as_such_in_every_state(state: TransactionMachineState) -> None:
+def test_an_older_epoch_and_another_producer_are_rejected_as_such_in_every_state(
+    state: TransactionMachineState,
+) -> None:
     harness = in_state(state, P0)
     assert harness.add(0) == harness.end(0).error == ErrorCode.PRODUCER_FENCED
     assert harness.t.verify(OTHER_PID, 1, [P0]) == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
@@ -46,7 +48,7 @@ def test_an_older_epoch_and_another_producer_are_refused_as_such_in_every_state(
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_an_older_epoch_and_another_producer_are_refused_as_such_during_a_write(version: int) -> None:
+def test_an_older_epoch_and_another_producer_are_rejected_as_such_during_a_write(version: int) -> None:
     harness = in_state(TransactionMachineState.EMPTY)
     harness.hold_writes = True
     harness.deliver(core.Add("p", PID, 1, frozenset({P0}), version))

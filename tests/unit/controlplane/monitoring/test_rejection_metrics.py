@@ -1,13 +1,18 @@
-"""Values of refused requests from the samples of a broker."""
+"""Values of rejected requests from the samples of a broker."""
 
 from __future__ import annotations
 
-from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RefusedClientSample
-from controlplane.monitoring.refusal_metrics import FailedLoginMetric, RefusalMetric, RefusalMetrics, RefusedClients
+from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RejectedClientSample
+from controlplane.monitoring.rejection_metrics import (
+    FailedLoginMetric,
+    RejectedClients,
+    RejectionMetric,
+    RejectionMetrics,
+)
 
 
-def test_refusals_have_a_total_and_a_rate() -> None:
-    metrics = RefusalMetrics()
+def test_rejections_have_a_total_and_a_rate() -> None:
+    metrics = RejectionMetrics()
 
     def take(at_ms: int, **refusals: int) -> None:
         metrics.take(BrokerSample(1, at_ms, replicas={}, refusals=refusals))
@@ -16,13 +21,13 @@ def test_refusals_have_a_total_and_a_rate() -> None:
     assert metrics.by_broker == {}
     take(10_000, throttled=120, too_large=1, unauthorized=50)
     assert metrics.by_broker[1] == [
-        RefusalMetric("unauthorized", 50, 5.0),
-        RefusalMetric("throttled", 120, 2.0),
-        RefusalMetric("too_large", 1, 0.0),
+        RejectionMetric("unauthorized", 50, 5.0),
+        RejectionMetric("throttled", 120, 2.0),
+        RejectionMetric("too_large", 1, 0.0),
     ]
     metrics.take(BrokerSample(1, 15_000))
     take(20_000, throttled=10)
-    assert metrics.by_broker[1] == [RefusalMetric("throttled", 10, 1.0)], "the broker was started again"
+    assert metrics.by_broker[1] == [RejectionMetric("throttled", 10, 1.0)], "the broker was started again"
     metrics.forget(1)
     assert metrics.by_broker == {}
 
@@ -30,16 +35,16 @@ def test_refusals_have_a_total_and_a_rate() -> None:
 WRITE, READ = ("write", "topic", "orders"), ("read", "topic", "flights")
 
 
-def x(count: int, reason: str = "unauthorized", denial: tuple[str, str, str] = WRITE) -> RefusedClientSample:
-    return RefusedClientSample("User:x", "10.0.0.1", "app", reason, count, denial)
+def x(count: int, reason: str = "unauthorized", denial: tuple[str, str, str] = WRITE) -> RejectedClientSample:
+    return RejectedClientSample("User:x", "10.0.0.1", "app", reason, count, denial)
 
 
-def take(clients: RefusedClients, at_s: int, *found: RefusedClientSample) -> None:
+def take(clients: RejectedClients, at_s: int, *found: RejectedClientSample) -> None:
     clients.take(BrokerSample(1, at_s * 1000, replicas={}, refused_clients=found))
 
 
-def test_a_refused_client_has_a_rate_and_the_time_of_its_first_refusal() -> None:
-    clients = RefusedClients()
+def test_a_rejected_client_has_a_rate_and_the_time_of_its_first_rejection() -> None:
+    clients = RejectedClients()
     take(clients, 1_000, x(500))
     assert clients.by_broker[1] == [], "the broker may have counted them days ago"
     for n in range(1, 31):
@@ -59,7 +64,7 @@ def test_a_refused_client_has_a_rate_and_the_time_of_its_first_refusal() -> None
 
 
 def test_a_pause_ends_the_series_of_a_client() -> None:
-    clients = RefusedClients()
+    clients = RejectedClients()
     take(clients, 1_000)
     take(clients, 1_010, x(1))
     assert clients.by_broker[1][0].since_ms == 1_010_000
@@ -70,8 +75,8 @@ def test_a_pause_ends_the_series_of_a_client() -> None:
     assert clients.by_broker[1][0].since_ms == 1_150_000
 
 
-def test_a_throttled_client_is_not_refused_and_a_client_keeps_its_operation() -> None:
-    clients = RefusedClients()
+def test_a_throttled_client_is_not_rejected_and_a_client_keeps_its_operation() -> None:
+    clients = RejectedClients()
     take(clients, 1_000)
     take(clients, 1_010, x(5, "throttled"), x(1))
     for n, denial in enumerate((READ, WRITE, READ)):
@@ -83,14 +88,14 @@ def test_a_throttled_client_is_not_refused_and_a_client_keeps_its_operation() ->
 
 
 def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reasons() -> None:
-    clients = RefusedClients()
+    clients = RejectedClients()
 
     def sampled(at_s: int, count: int, **users: int) -> tuple[FailedLoginMetric, ...]:
-        refusal = RefusedClientSample("", "10.0.0.1", "app", "authentication_failed", count)
-        other = RefusedClientSample("", "10.0.0.1", "app", "too_large", count)
+        rejection = RejectedClientSample("", "10.0.0.1", "app", "authentication_failed", count)
+        other = RejectedClientSample("", "10.0.0.1", "app", "too_large", count)
         logins = [FailedLoginSample("10.0.0.1", "app", user, "PLAIN", "wrong_password", n) for user, n in users.items()]
         logins.append(FailedLoginSample("10.0.0.2", "app", "elsewhere", "PLAIN", "wrong_password", at_s))
-        refused_clients, failed_logins = (refusal, other), tuple(logins)
+        refused_clients, failed_logins = (rejection, other), tuple(logins)
         sample = BrokerSample(1, at_s * 1000, replicas={}, refused_clients=refused_clients, failed_logins=failed_logins)
         clients.take(sample)
         found = {f.reason: f.logins for f in clients.by_broker[1]}

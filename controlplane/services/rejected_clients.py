@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain import alert_types as types
-from controlplane.domain.alert_cases import refused_who
+from controlplane.domain.alert_cases import rejected_who
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.models import Broker
 
-REFUSED_ALERTS_MAX = 20
+REJECTED_ALERTS_MAX = 20
 """Maximum number of alerts about rejected clients: any client may connect and be rejected."""
 
 STEADY_MS = 120_000
@@ -29,8 +29,8 @@ class StoredLogin(TypedDict):
     count: int
 
 
-class StoredRefusal(TypedDict):
-    """A rejected client in the row of a broker, as `controlplane.monitoring.refusal_metrics` stores it. A row of an earlier version has no `logins`."""
+class StoredRejection(TypedDict):
+    """A rejected client in the row of a broker, as `controlplane.monitoring.rejection_metrics` stores it. A row of an earlier version has no `logins`."""
 
     principal: str
     host: str
@@ -44,12 +44,12 @@ class StoredRefusal(TypedDict):
     logins: NotRequired[list[StoredLogin]]
 
 
-def refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...]:
+def rejected_clients(thresholds: AlertThresholds) -> tuple[types.RejectedClientFacts, ...]:
     """Clients that brokers have rejected continuously for STEADY_MS, the highest rates first. All connections of a principal count as one client."""
-    now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[StoredRefusal]]()
+    now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[StoredRejection]]()
     for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
         for row in rows:
-            found.setdefault((refused_who(row["principal"], row["host"]), row["reason"]), []).append(row)
+            found.setdefault((rejected_who(row["principal"], row["host"]), row["reason"]), []).append(row)
     facts = []
     for (who, reason), rows in found.items():
         since_ms, per_min = min(r["since_ms"] for r in rows), sum(r["per_min"] for r in rows)
@@ -57,7 +57,7 @@ def refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFac
             first = min(rows, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
             since = datetime.fromtimestamp(since_ms / 1000, UTC)
             facts.append(
-                types.RefusedClientFacts(
+                types.RejectedClientFacts(
                     client=who,
                     reason=RefusalReason(reason),
                     per_min=per_min,
@@ -70,10 +70,10 @@ def refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFac
                     logins=_logins(rows),
                 )
             )
-    return tuple(sorted(facts, key=lambda f: (-f.per_min, f.client, f.reason))[:REFUSED_ALERTS_MAX])
+    return tuple(sorted(facts, key=lambda f: (-f.per_min, f.client, f.reason))[:REJECTED_ALERTS_MAX])
 
 
-def _logins(rows: Iterable[StoredRefusal]) -> tuple[types.FailedLoginFacts, ...]:
+def _logins(rows: Iterable[StoredRejection]) -> tuple[types.FailedLoginFacts, ...]:
     """The failed logins of these rows, the most frequent first. Numbers with the same power of two count as equal: the text of an alert must not change with
     each attempt."""
     counts: Counter[types.FailedLoginFacts] = Counter()
