@@ -168,7 +168,7 @@ def test_a_live_tail_shows_new_records_pauses_and_ends(session: BrowserSession, 
     until(session, f"{STATE} === 'Paused'", "the pause")
     produce(devcluster, ["needle 3", "needle 4", "needle 5"])
     status = "document.querySelector('[data-tail-status]').innerText"
-    until(session, f"{status}.includes('3 records passed over since the pause')", "the records passed over")
+    until(session, f"{status}.includes('3 records skipped since the pause')", "the skipped records")
     session.shot("messages-tail-paused")
     page.keyboard.press("Space")
     until(session, f"{STATE} === 'Live'", "the tail to be live again")

@@ -138,7 +138,7 @@ def test_a_pause_counts_and_a_resume_shows_records_again() -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
         browser.send("pause")
-        update = await browser.until(lambda u: u["state"] == "paused" and "passed over" in u["status"])
+        update = await browser.until(lambda u: u["state"] == "paused" and "skipped" in u["status"])
         assert update["rows"] == [] and "since the pause" in update["status"]
         browser.send("resume")
         update = await browser.state("live")

@@ -59,7 +59,7 @@ def test_a_document_is_compared_applied_and_its_drift_is_shown(operator: Client)
     assert AccessEntry.objects.get(kind="quota").value == {"producer_byte_rate": 1000}
     assert Change.objects.get(verb="document.apply").comment == "deploy"
     drift = f"/documents/plans/{row.pk}/drift/"
-    assert "The cluster has what the document" in operator.get(drift).content.decode()
+    assert "The cluster matches the document" in operator.get(drift).content.decode()
     quotas.set_quota({"user": "billing"}, {"producer_byte_rate": 5.0}, actor="bob")
     page = operator.get(drift).content.decode()
     assert "The cluster differs" in page and "limits.producer_byte_rate" in page

@@ -68,7 +68,7 @@ def test_a_gap_is_named(kept: None, viewer: Client) -> None:
 
 
 def test_nothing_is_kept_before_the_first_start(viewer: Client, world: World) -> None:
-    assert "Nothing is kept yet" in text(viewer)
+    assert "No history yet" in text(viewer)
 
 
 def test_charts_alerts_and_changes_link_to_their_time(viewer: Client, world: World) -> None:
