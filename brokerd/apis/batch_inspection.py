@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brokerd.cluster.configs import TopicConfig
-from brokerd.storage.batch_validation import Refusal, rules_of, validate_batch
+from brokerd.storage.batch_validation import Rejection, rules_of, validate_batch
 from brokerd.wire import records
 from brokerd.wire.record_walk import LONG_MAX, LONG_MIN
 from brokerd.wire.record_walks import COMPILED, batch_is_valid, plain_records
@@ -30,7 +30,7 @@ class Inspected:
     config: TopicConfig
     data: Data
     headers: Headers
-    refused: Refusal | None = None
+    refused: Rejection | None = None
 
 
 def records_of(data: Data) -> int:
@@ -52,7 +52,7 @@ def inspect(data: Data, headers: Headers, config: TopicConfig, budget: UnpackBud
     rules = rules_of(config, wall_ms)
     for i, (pos, header) in enumerate(headers):
         verdict = yield from validate_batch(data, pos, header, rules, budget)
-        if isinstance(verdict, Refusal):
+        if isinstance(verdict, Rejection):
             found.refused = verdict
             return found
         if verdict != header.max_timestamp:
@@ -69,7 +69,7 @@ def _differs(headers: Sequence[tuple[int, BatchHeader]], codec: int) -> bool:
     return any(header.compression != codec for _, header in headers)
 
 
-Verdict = tuple[Refusal | None, Data, Headers]
+Verdict = tuple[Rejection | None, Data, Headers]
 """The error, or the bytes and headers to write."""
 
 

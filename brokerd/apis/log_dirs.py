@@ -55,7 +55,7 @@ LAGGING_TOLD_MAX = 20_000
 REMOTE_MAX = 20_000
 """Maximum number of partitions with tiered storage per response, about 60 bytes each."""
 
-REFUSED_CLIENTS_MAX = 100
+REJECTED_CLIENTS_MAX = 100
 """Maximum number of clients with rejected requests per response."""
 
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
@@ -77,7 +77,7 @@ class LogDirsApi:
         *,
         refusals: Refusals | None = None,
     ) -> None:
-        self._refusals = refusals or Refusals()
+        self._rejections = refusals or Refusals()
         self._remote_sizes, self._request_metrics = remote_sizes, request_metrics
         self._share_letters = {} if share_letters is None else share_letters
         self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
@@ -186,7 +186,7 @@ class LogDirsApi:
                 for (group, topic), counts in self._share_letters.items()
             ]
         if body.refusals:
-            answer.refusals = [*self._refusal_counts(), *self._refused_clients()]
+            answer.refusals = [*self._rejection_counts(), *self._rejected_clients()]
             answer.failed_logins = list(self._failed_logins())
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
@@ -194,13 +194,13 @@ class LogDirsApi:
             )
         request.reply(answer)
 
-    def _refusal_counts(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
-        for reason, count in sorted(self._refusals.counts.items()):
+    def _rejection_counts(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
+        for reason, count in sorted(self._rejections.counts.items()):
             yield DescribeLogDirsResponse.Refusal(reason=reason, count=count)
 
-    def _refused_clients(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
+    def _rejected_clients(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
         now_ms = self._clock().mono_ms
-        for client, found in self._refusals.latest(REFUSED_CLIENTS_MAX):
+        for client, found in self._rejections.latest(REJECTED_CLIENTS_MAX):
             for reason, count in found.counts.items():
                 denial = found.denial if reason is RefusalReason.UNAUTHORIZED else None
                 yield DescribeLogDirsResponse.Refusal(
@@ -217,7 +217,7 @@ class LogDirsApi:
 
     def _failed_logins(self) -> Iterator[DescribeLogDirsResponse.FailedLogin]:
         now_ms = self._clock().mono_ms
-        for client, found in self._refusals.latest(REFUSED_CLIENTS_MAX):
+        for client, found in self._rejections.latest(REJECTED_CLIENTS_MAX):
             for login, seen in found.logins.items():
                 yield DescribeLogDirsResponse.FailedLogin(
                     host=client.address,

@@ -43,7 +43,7 @@ RETRY_MS, RETRY_MS_MAX = 500, 30_000
 READ_BYTES = 1024 * 1024
 """Bytes of the log that are read for one batch of dead letters."""
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-REFUSALS = frozenset(
+REJECTIONS = frozenset(
     {
         ErrorCode.INVALID_RECORD,
         ErrorCode.INVALID_TIMESTAMP,
@@ -202,7 +202,7 @@ class ShareDeadLetters:
                 letters.sending = sending._replace(run=run._replace(last=run.first))
             elif error in TOO_LARGE and sending.copied:
                 letters.sending = sending._replace(copied=False)  # the headers still name the record
-            elif error in REFUSALS:
+            elif error in REJECTIONS:
                 self._give_up(shared, run, Unwritable.REFUSED)
                 changed(shared)
             else:

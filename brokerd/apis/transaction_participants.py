@@ -96,9 +96,9 @@ class ParticipantsApi:
         version = request.header.api_version
         r = m.TxnOffsetCommitResponse
         shapes = r.TxnOffsetCommitResponseTopic, r.TxnOffsetCommitResponsePartition
-        refusal = self._commit_denied(request)
-        if refusal:
-            request.reply(r(topics=all_failed(body.topics, refusal, *shapes)))
+        rejection = self._commit_denied(request)
+        if rejection:
+            request.reply(r(topics=all_failed(body.topics, rejection, *shapes)))
             return
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
@@ -112,16 +112,16 @@ class ParticipantsApi:
         def reply(answer: Answered) -> None:
             request.reply(r(topics=build_topic_responses(authorized, answer, refused, *shapes) + denied))
 
-        def refuse(error: int) -> None:
+        def reject(error: int) -> None:
             reply(Answered(error))
 
         def on_verified(error: ErrorCode, reason: str | None) -> None:
             if error:
-                refuse(_commit_error(error, version))
+                reject(_commit_error(error, version))
                 return
             known = replica.log.producers.known.get(body.producer_id)
             if known is not None and known.epoch > body.producer_epoch:
-                refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
+                reject(ErrorCode.INVALID_PRODUCER_EPOCH)
                 return
             event = events.TransactionalCommit(
                 reply,
@@ -134,21 +134,21 @@ class ParticipantsApi:
             )
             error_now = self._groups.handle(body.group_id, event)
             if error_now:
-                refuse(ErrorCode.ILLEGAL_GENERATION if error_now == ErrorCode.GROUP_ID_NOT_FOUND else error_now)
+                reject(ErrorCode.ILLEGAL_GENERATION if error_now == ErrorCode.GROUP_ID_NOT_FOUND else error_now)
 
         if not body.group_id:
-            refuse(ErrorCode.INVALID_GROUP_ID)
+            reject(ErrorCode.INVALID_GROUP_ID)
             return
         if no_partition_exists(offsets, refused):
-            refuse(ErrorCode.NONE)
+            reject(ErrorCode.NONE)
             return
         partition, _, error = self._groups.find(body.group_id)
         if error:
-            refuse(error)
+            reject(error)
             return
         found, closed = self._find_leader_replica(GROUP_OFFSETS_TOPIC, partition)
         if found is None:
-            refuse(ErrorCode.NOT_COORDINATOR if closed else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            reject(ErrorCode.NOT_COORDINATOR if closed else ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         replica = found
         verification = self._produce.transaction_verification

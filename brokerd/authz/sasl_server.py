@@ -57,7 +57,7 @@ class SaslOutcome:
     ends_wall_ms: int | None = None
 
 
-class SaslRefused(Exception):
+class SaslRejected(Exception):
     """The authentication failed."""
 
     def __init__(self, reason: str, failure: SaslFailure = SaslFailure.MALFORMED) -> None:
@@ -218,7 +218,7 @@ class SaslServerExchange:
         self._tokens += 1
         try:
             if self._tokens > TOKENS_MAX:
-                raise SaslRefused("too many messages")
+                raise SaslRejected("too many messages")
             if self._mechanism == "PLAIN":
                 self._plain(token, done)
                 return
@@ -226,7 +226,7 @@ class SaslServerExchange:
         except scram.WrongProof as e:
             assert self._mechanism is not None
             self._refuse(str(e), self._auth.failure(self._mechanism, self._tried), done)
-        except SaslRefused as e:
+        except SaslRejected as e:
             self._refuse(str(e), e.failure, done)
         except scram.ScramError as e:
             self._refuse(str(e), SaslFailure.MALFORMED, done)
@@ -288,13 +288,13 @@ class SaslServerExchange:
         """RFC 4616: authorization id, user and password, separated by bytes 0."""
         parts = token.split(b"\0")
         if len(parts) != 3 or len(token) > scram.MESSAGE_BYTES_MAX:
-            raise SaslRefused("malformed PLAIN message")
+            raise SaslRejected("malformed PLAIN message")
         try:
             acting, user, password = (p.decode() for p in parts)
         except UnicodeDecodeError as e:
-            raise SaslRefused("PLAIN message is not UTF-8") from e
+            raise SaslRejected("PLAIN message is not UTF-8") from e
         if not user or not password or acting not in ("", user):
-            raise SaslRefused("user or password missing, or unsupported authorization id")
+            raise SaslRejected("user or password missing, or unsupported authorization id")
         auth, self._tried = self._auth, user
         found = ((m, k) for m in reversed(scram.ALGORITHMS) if (k := auth.know(m, user)) is not None)
         mechanism, known = next(found, ("SCRAM-SHA-512", scram.decoy_credential("SCRAM-SHA-512", user, auth.secret)))
@@ -328,7 +328,7 @@ class SaslServerExchange:
 
     def _oauth(self, token: bytes) -> SaslOutcome:
         if self._tokens > 1:
-            raise SaslRefused("invalid token", SaslFailure.INVALID_TOKEN)
+            raise SaslRejected("invalid token", SaslFailure.INVALID_TOKEN)
         assert self._auth.tokens is not None
         try:
             user, ends = self._auth.tokens.check(bearer_token(token))

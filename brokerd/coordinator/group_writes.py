@@ -13,7 +13,7 @@ from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.consumer import records as consumer_records
 from brokerd.coordinator.group_replay import AnyGroup
 from brokerd.coordinator.group_shard import GroupShard
-from brokerd.coordinator.shard import REFUSED_BEFORE_APPEND, ShardManager
+from brokerd.coordinator.shard import REJECTED_BEFORE_APPEND, ShardManager
 from brokerd.coordinator.share_group import records as share_records
 from brokerd.coordinator.share_group.group import ShareGroup
 from brokerd.wire.errors import ErrorCode
@@ -79,7 +79,7 @@ class GroupWrites(ShardManager[GroupShard]):
                 if whole and shard.groups.get(group_id) is group:
                     group.end()
                     shard.replace(group, None)
-            elif partly or error not in REFUSED_BEFORE_APPEND:
+            elif partly or error not in REJECTED_BEFORE_APPEND:
                 self._reload(partition, shard, error)
             done(ErrorCode.NONE if error == ErrorCode.NONE else ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

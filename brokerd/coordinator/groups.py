@@ -28,7 +28,7 @@ from brokerd.coordinator.group_shard import GroupShard
 from brokerd.coordinator.group_writes import GroupWrites
 from brokerd.coordinator.shard import (
     FOLLOWER_SILENCE_MS_MAX,
-    REFUSED_BEFORE_APPEND,
+    REJECTED_BEFORE_APPEND,
     CoordinatorLog,
 )
 from brokerd.coordinator.share_group import group as share_group
@@ -290,7 +290,7 @@ class GroupCoordinator(GroupWrites):
         def done(error: int) -> None:
             if not error or self.shards.get(partition) is not shard:
                 return
-            if error in REFUSED_BEFORE_APPEND and not appended:
+            if error in REJECTED_BEFORE_APPEND and not appended:
                 shard.groups[old.group_id] = old  # the next event of the group retries the conversion
             else:
                 self._reload(partition, shard, error)
@@ -381,7 +381,7 @@ class GroupCoordinator(GroupWrites):
             if error == ErrorCode.NONE:
                 self._deliver(partition, shard, group, events.Persisted(number, log_offset), self._clock())
                 return
-            refused = error in REFUSED_BEFORE_APPEND
+            refused = error in REJECTED_BEFORE_APPEND
             if refused and not at_once and not isinstance(group, Group):
                 refused = False  # the group has changed since, so its earlier state can only be read from the log
             if refused and alone:

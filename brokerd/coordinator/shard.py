@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 LOAD_BYTES_PER_TICK = 4 * 1024 * 1024
 """Maximum number of bytes of one partition that are replayed per tick, so that the load of a long log does not block the event loop."""
-REFUSED_BEFORE_APPEND = frozenset(
+REJECTED_BEFORE_APPEND = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -18,8 +18,8 @@ from brokerd.delivery import half_messages, half_records
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.half_checks import HalfChecks
-from brokerd.delivery.half_messages import ALREADY, HalfEffect, HalfMessages, HalfRefusal, Undecided
-from brokerd.delivery.half_records import ERRORS_MAX, REFUSALS, HalfProblem, HalfRecord, half_record
+from brokerd.delivery.half_messages import ALREADY, HalfEffect, HalfMessages, HalfRejection, Undecided
+from brokerd.delivery.half_records import ERRORS_MAX, REJECTIONS, HalfProblem, HalfRecord, half_record
 from brokerd.delivery.journal import JournalEntry, TransferEntry
 from brokerd.delivery.transfer_lane import DUE_RECORDS
 from brokerd.wire.records import BatchHeader, Record
@@ -87,8 +87,8 @@ class HalfFront(FrontPartition):
             found = half_record(record, keyed=keyed)
             if isinstance(found, HalfProblem):
                 final.append((i, found.value))
-            elif (refusal := self._refusal(found, own, producer_id)) is not None:
-                (retriable if refusal is HalfRefusal.NOT_STABLE else final).append((i, REFUSALS[refusal]))
+            elif (rejection := self._rejection(found, own, producer_id)) is not None:
+                (retriable if rejection is HalfRejection.NOT_STABLE else final).append((i, REJECTIONS[rejection]))
             else:
                 own[found.half_id] = found.decision
                 admitted.append(found)
@@ -97,14 +97,14 @@ class HalfFront(FrontPartition):
         wrong = final or retriable[:ERRORS_MAX]
         return NotAdmitted(tuple(wrong), not final) if wrong else tuple(admitted)
 
-    def _refusal(
+    def _rejection(
         self, record: HalfRecord, decisions: dict[bytes, half_messages.HalfDecision | None], producer_id: int
-    ) -> HalfRefusal | None:
+    ) -> HalfRejection | None:
         if record.half_id not in decisions:
-            return self._messages.refusal(record.half_id, record.decision, producer_id)
+            return self._messages.rejection(record.half_id, record.decision, producer_id)
         first = decisions[record.half_id]
         if record.decision is None:
-            return HalfRefusal.ID_IN_USE
+            return HalfRejection.ID_IN_USE
         return None if first is None else ALREADY[first]
 
     def appended(self, admitted: Sequence[HalfRecord], header: BatchHeader, base_offset: int) -> None:

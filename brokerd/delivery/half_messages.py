@@ -39,7 +39,7 @@ class HalfDecision(Enum):
     EXPIRED = "expired"
 
 
-class HalfRefusal(Enum):
+class HalfRejection(Enum):
     """The reason why a record is not appended to the front partition."""
 
     ID_IN_USE = "id in use"
@@ -52,9 +52,9 @@ class HalfRefusal(Enum):
 
 
 ALREADY = {
-    HalfDecision.COMMIT: HalfRefusal.ALREADY_COMMITTED,
-    HalfDecision.ROLLBACK: HalfRefusal.ALREADY_ROLLED_BACK,
-    HalfDecision.EXPIRED: HalfRefusal.ALREADY_EXPIRED,
+    HalfDecision.COMMIT: HalfRejection.ALREADY_COMMITTED,
+    HalfDecision.ROLLBACK: HalfRejection.ALREADY_ROLLED_BACK,
+    HalfDecision.EXPIRED: HalfRejection.ALREADY_EXPIRED,
 }
 
 
@@ -199,27 +199,27 @@ class HalfMessages:
         """The number of undecided messages."""
         return len(self._undecided)
 
-    def refusal(
+    def rejection(
         self, half_id: bytes, decision: HalfDecision | None, producer_id: int = NOT_TRANSACTIONAL
-    ) -> HalfRefusal | None:
+    ) -> HalfRejection | None:
         """Return whether a record may be appended: a half message (None) or a decision."""
         pending, message = self._pending_halves.get(half_id), self._undecided.get(half_id)
         if decision is None:
             if pending is not None:
-                return HalfRefusal.NOT_STABLE
+                return HalfRejection.NOT_STABLE
             if message is not None or half_id in self._decided:
-                return HalfRefusal.ID_IN_USE
-            return HalfRefusal.TOO_MANY if self._count() >= UNDECIDED_MAX else None
+                return HalfRejection.ID_IN_USE
+            return HalfRejection.TOO_MANY if self._count() >= UNDECIDED_MAX else None
         if half_id in self._pending_decisions or (message is not None and message.expiring):
-            return HalfRefusal.NOT_STABLE
+            return HalfRejection.NOT_STABLE
         if message is not None:
             return None
         if pending is not None:
             # A decision may follow a message of the same transaction, but not one of a transaction that may be aborted without it.
             own = pending.producer_id in (NOT_TRANSACTIONAL, producer_id)
-            return None if own else HalfRefusal.NOT_STABLE
+            return None if own else HalfRejection.NOT_STABLE
         first = self._decided.get(half_id)
-        return HalfRefusal.UNKNOWN_ID if first is None else ALREADY[first]
+        return HalfRejection.UNKNOWN_ID if first is None else ALREADY[first]
 
     def _count(self) -> int:
         return len(self._undecided) + len(self._pending_halves)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from brokerd.delivery.half_messages import HalfDecision, HalfRefusal
+from brokerd.delivery.half_messages import HalfDecision, HalfRejection
 from brokerd.wire.records import Record
 
 HALF_ID, DECISION, CHECK = "x-half-id", "x-half", "x-half-check"
@@ -27,17 +27,17 @@ class HalfProblem(Enum):
     NO_KEY = "the topic is compacted, so a half message needs a key"
 
 
-REFUSALS = {
-    HalfRefusal.ID_IN_USE: f"this {HALF_ID} is already in use by another half message",
-    HalfRefusal.UNKNOWN_ID: (
+REJECTIONS = {
+    HalfRejection.ID_IN_USE: f"this {HALF_ID} is already in use by another half message",
+    HalfRejection.UNKNOWN_ID: (
         f"no half message with this {HALF_ID} is in this partition; write a decision with the key of its message, "
         "or to its partition"
     ),
-    HalfRefusal.ALREADY_COMMITTED: "the half message is already committed; the first decision counts",
-    HalfRefusal.ALREADY_ROLLED_BACK: "the half message is already rolled back; the first decision counts",
-    HalfRefusal.ALREADY_EXPIRED: "the half message has expired without a decision",
-    HalfRefusal.TOO_MANY: "the partition has too many undecided half messages; decide some of them first",
-    HalfRefusal.NOT_STABLE: (
+    HalfRejection.ALREADY_COMMITTED: "the half message is already committed; the first decision counts",
+    HalfRejection.ALREADY_ROLLED_BACK: "the half message is already rolled back; the first decision counts",
+    HalfRejection.ALREADY_EXPIRED: "the half message has expired without a decision",
+    HalfRejection.TOO_MANY: "the partition has too many undecided half messages; decide some of them first",
+    HalfRejection.NOT_STABLE: (
         "an earlier record with this id is not replicated yet, or its transaction is ongoing; try again"
     ),
 }

@@ -72,7 +72,7 @@ class TargetProblem(StrEnum):
     """The partition rejects the batch, for example because a record is larger than max.message.bytes."""
 
 
-REFUSALS = frozenset(
+REJECTIONS = frozenset(
     {
         ErrorCode.INVALID_RECORD,
         ErrorCode.MESSAGE_TOO_LARGE,
@@ -293,7 +293,7 @@ class RoutePartition:
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 self._on_acknowledged(queue, source_offset, 0)
             else:
-                queue.problem = TargetProblem.REFUSED if error in REFUSALS else TargetProblem.UNAVAILABLE
+                queue.problem = TargetProblem.REFUSED if error in REJECTIONS else TargetProblem.UNAVAILABLE
                 queue.error, queue.retry_at_ms = error, at.mono_ms + RETRY_MS
             self._port.wake()
 

@@ -98,7 +98,7 @@ class BrokerMetrics:
         requests: Callable[[], Iterable[ApiMetrics]],
         refusals: Callable[[], Mapping[RefusalReason, int]] = dict,
     ) -> None:
-        self._broker_id, self._hosted, self._requests, self._refusals = broker_id, hosted, requests, refusals
+        self._broker_id, self._hosted, self._requests, self._rejections = broker_id, hosted, requests, refusals
         self._totals = TrafficTotals()
         self._began_s = time.time()
 
@@ -111,7 +111,7 @@ class BrokerMetrics:
             yield Family(f"kafka_server_brokertopicmetrics_{name}_total", MetricType.COUNTER, text, samples)
         yield from _replicas(list(hosted.values()))
         yield from _requests(list(self._requests()))
-        counts = dict(self._refusals())
+        counts = dict(self._rejections())
         refused = [("", (("reason", str(r)),), float(counts.get(r, 0))) for r in RefusalReason]
         yield Family("weir_refused_requests_total", MetricType.COUNTER, "Rejected requests, by reason.", refused)
         yield _gauge("weir_broker_info", "1.", 1, ("broker", str(self._broker_id)))

@@ -48,7 +48,7 @@ class RecordError(NamedTuple):
     message: str
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """The reason why a batch is rejected."""
 
     error: ErrorCode
@@ -62,15 +62,15 @@ OUT_OF_RANGE = (
 )
 
 
-STAMPED = Refusal(
+STAMPED = Rejection(
     ErrorCode.INVALID_TIMESTAMP, "the batch has timestamp type LogAppendTime, which only brokers set; use CreateTime"
 )
 
 
 def validate_batch(
     buf: Buffer, pos: int, header: BatchHeader, rules: Rules, budget: UnpackBudget
-) -> Steps[Refusal | int]:
-    """Validate every record of the batch at `pos`, whose header and CRC are valid. Returns the maximum timestamp or a Refusal."""
+) -> Steps[Rejection | int]:
+    """Validate every record of the batch at `pos`, whose header and CRC are valid. Returns the maximum timestamp or a Rejection."""
     if header.attributes & TIMESTAMP_TYPE:
         return STAMPED
     try:
@@ -78,10 +78,10 @@ def validate_batch(
             budget.begin_batch(header)
         inside = yield from records.decompress_records(buf, pos, header, budget)
     except records.TooMuch as e:
-        return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(e))
+        return Rejection(ErrorCode.MESSAGE_TOO_LARGE, str(e))
     except records.CorruptBatch as e:
         # The CRC is valid, so a retry would send the same data: the error is not retriable.
-        return Refusal(ErrorCode.INVALID_RECORD, str(e))
+        return Rejection(ErrorCode.INVALID_RECORD, str(e))
     copied = not COMPILED and len(inside) <= COPIED_BYTES_MAX
     walk = Walk(bytes(inside) if copied else inside, header, rules)
     while walk.step(RECORDS_PER_STEP):
@@ -92,20 +92,20 @@ def validate_batch(
 class Walk:
     """Validates the records of one batch in steps, so that other work can run in between."""
 
-    __slots__ = ("_base", "_count", "_data", "_progress", "_refused", "_rules")
+    __slots__ = ("_base", "_count", "_data", "_progress", "_rejected", "_rules")
 
     def __init__(self, data: Buffer, header: BatchHeader, rules: Rules) -> None:
         self._data, self._count, self._base, self._rules = data, header.record_count, header.base_timestamp, rules
         self._progress = Progress()
-        self._refused: Refusal | None = None
+        self._rejected: Rejection | None = None
 
     @property
     def problem(self) -> str | None:
         """The reason why the records are malformed, or None."""
-        return None if self._refused is None else self._refused.message
+        return None if self._rejected is None else self._rejected.message
 
-    def verdict(self) -> Refusal | int:
-        """Validate all records. Returns the maximum timestamp or a Refusal."""
+    def verdict(self) -> Rejection | int:
+        """Validate all records. Returns the maximum timestamp or a Rejection."""
         while self.step(self._count):
             pass
         return self.result()
@@ -113,40 +113,40 @@ class Walk:
     def step(self, count: int) -> bool:
         """Validate `count` more records. False if no records are left."""
         data, progress = self._data, self._progress
-        if self._refused is not None or progress.i >= self._count:
+        if self._rejected is not None or progress.i >= self._count:
             return False
         upto = min(self._count, progress.i + count)
         try:
             walk(data, upto, self._base, *self._rules, progress, RUNS)
         except INVALID as e:
-            self._refused = Refusal(ErrorCode.INVALID_RECORD, str(e))
+            self._rejected = Rejection(ErrorCode.INVALID_RECORD, str(e))
         else:
             if progress.i >= self._count and progress.p != len(data):
-                self._refused = _left_over(len(data) - progress.p, self._count)
-        return self._refused is None and progress.i < self._count
+                self._rejected = _left_over(len(data) - progress.p, self._count)
+        return self._rejected is None and progress.i < self._count
 
-    def result(self) -> Refusal | int:
-        if self._refused is not None:
-            return self._refused
+    def result(self) -> Rejection | int:
+        if self._rejected is not None:
+            return self._rejected
         if self._progress.unkeyed is not None or self._progress.untimely is not None:
-            return _refusal_of(self._progress, self._count)
+            return _rejection_of(self._progress, self._count)
         newest: int = self._progress.newest
         return newest
 
 
-def _left_over(size: int, count: int) -> Refusal:
-    return Refusal(
+def _left_over(size: int, count: int) -> Rejection:
+    return Rejection(
         ErrorCode.INVALID_RECORD, f"{size} bytes follow the last record; the batch header has record count {count}"
     )
 
 
-def _refusal_of(progress: Progress, count: int) -> Refusal:
-    """The Refusal for records that violate the rules of the topic."""
+def _rejection_of(progress: Progress, count: int) -> Rejection:
+    """The Rejection for records that violate the rules of the topic."""
     unkeyed, untimely = progress.unkeyed or (), progress.untimely or ()
     named = [RecordError(i, NO_KEY) for i in unkeyed] + [RecordError(i, OUT_OF_RANGE) for i in untimely]
     # As in Kafka: one record with an invalid timestamp determines the error code of the batch.
     error = ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD
     reason = OUT_OF_RANGE if untimely else NO_KEY
-    return Refusal(
+    return Rejection(
         error, f"{len(named)} of {count} records were rejected: {reason}", tuple(sorted(named)[:RECORD_ERRORS_MAX])
     )

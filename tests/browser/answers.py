@@ -106,7 +106,7 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
     from controlplane.clients.all_brokers import BrokerAnswer
     from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
     from controlplane.selectors import broker_configs
-    from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, failed, refusal
+    from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, failed, rejection
 
     java = {"software_name": "apache-kafka-java", "software_version": "4.1.0"}
     long = "User:CN=deployment-pipeline.production.example.com,OU=Data Platform,O=Example,C=DE"
@@ -121,10 +121,10 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
         },
         refusals={
             1: [
-                refusal("10.1.200.17", "fulfilment-shipment-tracking", "unauthorized", 1_930, 400, **WRITE),
-                refusal("10.0.0.77", "", "authentication_failed", 12, 90_000),
+                rejection("10.1.200.17", "fulfilment-shipment-tracking", "unauthorized", 1_930, 400, **WRITE),
+                rejection("10.0.0.77", "", "authentication_failed", 12, 90_000),
             ],
-            2: [refusal("10.1.200.17", "fulfilment-shipment-tracking", "unauthorized", 44, 3_000, **WRITE)],
+            2: [rejection("10.1.200.17", "fulfilment-shipment-tracking", "unauthorized", 44, 3_000, **WRITE)],
         },
         logins={
             1: [

@@ -19,8 +19,8 @@ from brokerd.cluster.model import TopicPartition
 from brokerd.delivery import half_front, half_messages
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.half_front import HalfFront
-from brokerd.delivery.half_messages import HalfDecision, HalfRefusal
-from brokerd.delivery.half_records import REFUSALS
+from brokerd.delivery.half_messages import HalfDecision, HalfRejection
+from brokerd.delivery.half_records import REJECTIONS
 from brokerd.runtime.front_delivery import FrontDelivery
 from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
@@ -47,11 +47,11 @@ METRIC_CHECKS = 12
 """Comparisons of the values of each partition, half a second apart, while messages expire."""
 COMMIT, ROLLBACK = HalfDecision.COMMIT, HalfDecision.ROLLBACK
 FATES = {
-    HalfRefusal.ALREADY_COMMITTED: COMMIT,
-    HalfRefusal.ALREADY_ROLLED_BACK: ROLLBACK,
-    HalfRefusal.ALREADY_EXPIRED: HalfDecision.EXPIRED,
+    HalfRejection.ALREADY_COMMITTED: COMMIT,
+    HalfRejection.ALREADY_ROLLED_BACK: ROLLBACK,
+    HalfRejection.ALREADY_EXPIRED: HalfDecision.EXPIRED,
 }
-MEANINGS = {message: refusal for refusal, message in REFUSALS.items()}
+MEANINGS = {message: rejection for rejection, message in REJECTIONS.items()}
 
 
 @dataclass(slots=True)
@@ -161,15 +161,15 @@ class HalfProducer(Producer):
 
     def _refused(self, record: Record, message: str) -> None:
         half_id, decision = _meaning(record)
-        half, refusal = self.shop.halves[half_id], MEANINGS[message]
+        half, rejection = self.shop.halves[half_id], MEANINGS[message]
         if decision is None:
-            raise Violation(f"the half message {half_id!r} is refused: {refusal}")
-        fate = FATES.get(refusal)
+            raise Violation(f"the half message {half_id!r} is refused: {rejection}")
+        fate = FATES.get(rejection)
         if fate is not None:
             self.shop.claims.append((half_id, fate))
             self.world.reached[f"second decision refused after {fate.value}"] += 1
         elif self.clock().wall_ms < half.sent_ms + DECIDED_KEEP_MS:
-            raise Violation(f"{decision} of {half_id!r} is refused: {refusal}")
+            raise Violation(f"{decision} of {half_id!r} is refused: {rejection}")
 
 
 def _meaning(record: Record) -> tuple[bytes, HalfDecision | None]:

@@ -93,7 +93,7 @@ def rolled_back_messages_are_delivered(patch: pytest.MonkeyPatch) -> None:
 
 
 def second_decisions_are_accepted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HalfMessages, "refusal", lambda *rest: None)
+    patch.setattr(HalfMessages, "rejection", lambda *rest: None)
 
 
 def records_that_are_not_stable_are_ignored(patch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ class GroupOffsets:
         return bool(self.in_transactions or self._pending_commits)
 
     def commit(self, e: Commit, refused: Mapping[TopicIndex, int] = NO_ERRORS) -> list[Effect]:
-        number, offsets = self.next_number(), _without_refused(e.offsets, refused)
+        number, offsets = self.next_number(), _without_rejected(e.offsets, refused)
         self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, refused), offsets, None)
         return [PersistOffsets(number, offsets)]
 
@@ -73,7 +73,7 @@ class GroupOffsets:
     def commit_in_transaction(
         self, e: TransactionalCommit, refused: Mapping[TopicIndex, int] = NO_ERRORS
     ) -> list[Effect]:
-        number, offsets = self.next_number(), _without_refused(e.offsets, refused)
+        number, offsets = self.next_number(), _without_rejected(e.offsets, refused)
         self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, refused), offsets, e.producer_id)
         return [PersistOffsets(number, offsets, (e.producer_id, e.producer_epoch))]
 
@@ -153,7 +153,7 @@ class GroupOffsets:
         return under_way.union(*self.in_transactions.values())
 
 
-def _without_refused(
+def _without_rejected(
     offsets: Mapping[TopicIndex, Offset], refused: Mapping[TopicIndex, int]
 ) -> Mapping[TopicIndex, Offset]:
     return {place: offset for place, offset in offsets.items() if place not in refused} if refused else offsets

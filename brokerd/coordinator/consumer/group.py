@@ -95,7 +95,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
                 return [*committed] if committed is not None else self._on_persisted(event.number)
             case events.PersistFailed():
                 refused = self.commits.failed(event)
-                return [*refused] if refused is not None else self._on_write_refused(event)
+                return [*refused] if refused is not None else self._on_write_rejected(event)
             case events.Tick():
                 return self._tick(now)
 
@@ -264,7 +264,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         done = sorted(n for n in self._pending_replies if n <= number)
         return [Reply(token, answer) for n in done for token, answer in self._pending_replies.pop(n)]
 
-    def _on_write_refused(self, e: events.PersistFailed) -> list[Effect]:
+    def _on_write_rejected(self, e: events.PersistFailed) -> list[Effect]:
         """The last write failed before the append, so roll back. After any other failure the shard is loaded again."""
         answers = self._pending_replies.pop(e.number, None)
         if answers is None:
@@ -349,7 +349,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             refused = Answered(ErrorCode.COORDINATOR_NOT_AVAILABLE if self.dead else ErrorCode.NONE)
             self.empty_since_wall_ms = self.empty_since_wall_ms or now.wall_ms
         else:
-            refused = self._refused_offsets(e)
+            refused = self._rejected_offsets(e)
         if refused.error or len(refused.partition_errors) == len(e.offsets):
             return [Reply(e.token, refused)]
         return [*self.commits.commit(e, refused.partition_errors)]
@@ -358,7 +358,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         """Clients before KIP-447 name no member: they are accepted, because the transaction fences them."""
         named = e.generation >= 0 or e.member_id or e.instance_id is not None
         without_members = e.generation < 0 and not self.members  # as in `_commit`
-        refused = self._refused_offsets(e) if named and not without_members else Answered(ErrorCode.NONE)
+        refused = self._rejected_offsets(e) if named and not without_members else Answered(ErrorCode.NONE)
         # Clients expect ILLEGAL_GENERATION as the error of a TxnOffsetCommit with an old member epoch.
         error = ErrorCode.ILLEGAL_GENERATION if refused.error == ErrorCode.STALE_MEMBER_EPOCH else refused.error
         refused = Answered(error, dict.fromkeys(refused.partition_errors, ErrorCode.ILLEGAL_GENERATION))
@@ -366,7 +366,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             return [Reply(e.token, refused)]
         return [*self.commits.commit_in_transaction(e, refused.partition_errors)]
 
-    def _refused_offsets(self, e: events.Commit | events.TransactionalCommit) -> Answered:
+    def _rejected_offsets(self, e: events.Commit | events.TransactionalCommit) -> Answered:
         """The errors of a commit. With an old member epoch only partitions that the member has owned since then are accepted."""
         error = self.epoch_error(e.member_id, e.generation, e.instance_id)
         at = self.current_assignments.get(e.member_id, MemberAssignment())

@@ -111,7 +111,7 @@ class ShareGroup(PersistedShareGroup):
                 done = sorted(n for n in self._pending_replies if n <= event.number)
                 return [Reply(token, answer) for n in done for token, answer in self._pending_replies.pop(n)]
             case events.PersistFailed():
-                return self._on_write_refused(event)
+                return self._on_write_rejected(event)
             case events.Tick():
                 return self._tick(now)
 
@@ -293,7 +293,7 @@ class ShareGroup(PersistedShareGroup):
     def has_pending_replies(self) -> bool:
         return bool(self._pending_replies)
 
-    def _on_write_refused(self, e: events.PersistFailed) -> list[Effect]:
+    def _on_write_rejected(self, e: events.PersistFailed) -> list[Effect]:
         """The last write failed before the append, so roll back. After any other failure the shard is loaded again."""
         answers = self._pending_replies.pop(e.number, None)
         if answers is None:

@@ -15,7 +15,7 @@ from typing import Protocol
 from uuid import UUID
 
 from brokerd.cluster.model import SHARE_STATE_TOPIC, Now
-from brokerd.coordinator.shard import REFUSED_BEFORE_APPEND, CoordinatorLog, CoordinatorShard, ShardManager
+from brokerd.coordinator.shard import REJECTED_BEFORE_APPEND, CoordinatorLog, CoordinatorShard, ShardManager
 from brokerd.coordinator.share_state import records as formats
 from brokerd.coordinator.share_state.records import SharePartitionKey, ShareStateKind
 from brokerd.coordinator.share_state.state import ShareState, StateUpdate, apply_update
@@ -266,7 +266,7 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
             if shard.waiting.pop(number, None) is None:
                 return  # answered when the broker resigned
             known = shard.states.get(place)
-            if error and error in REFUSED_BEFORE_APPEND and at_once:
+            if error and error in REJECTED_BEFORE_APPEND and at_once:
                 done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             elif error:
                 self._reload(partition, shard, error)

@@ -12,7 +12,7 @@ from functools import partial
 
 from brokerd.cluster.model import TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator.shard import (
-    REFUSED_BEFORE_APPEND,
+    REJECTED_BEFORE_APPEND,
     CoordinatorLog,
     CoordinatorShard,
     ShardManager,
@@ -149,7 +149,7 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
                 self._run_effects(
                     partition, shard, transaction, transaction.handle(events.TransactionPersisted(effect.number), now)
                 )
-            elif error in REFUSED_BEFORE_APPEND:
+            elif error in REJECTED_BEFORE_APPEND:
                 failed = events.TransactionPersistFailed(effect.number, ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 self._run_effects(partition, shard, transaction, transaction.handle(failed, now))
             else:
@@ -201,5 +201,5 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
             unused = transaction.expired(self._clock().wall_ms, self._id_expiration_ms)
             if unused and shard.ids.get(name) is transaction:
                 del shard.ids[name]
-        elif error not in REFUSED_BEFORE_APPEND:
+        elif error not in REJECTED_BEFORE_APPEND:
             self._reload(partition, shard, error)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from brokerd.delivery import half_messages as h
-from brokerd.delivery.half_messages import HalfDecision, HalfRefusal
+from brokerd.delivery.half_messages import HalfDecision, HalfRejection
 
 COMMIT, ROLLBACK = HalfDecision.COMMIT, HalfDecision.ROLLBACK
 ROOM = h.HalfMessagesTick(1_000, 1_000)
@@ -27,33 +27,33 @@ def test_a_commit_delivers_and_a_rollback_discards() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "refusal"),
-    [(COMMIT, HalfRefusal.ALREADY_COMMITTED), (ROLLBACK, HalfRefusal.ALREADY_ROLLED_BACK)],
+    ("first", "rejection"),
+    [(COMMIT, HalfRejection.ALREADY_COMMITTED), (ROLLBACK, HalfRejection.ALREADY_ROLLED_BACK)],
 )
-def test_the_first_decision_wins_and_the_second_names_it(first: HalfDecision, refusal: HalfRefusal) -> None:
+def test_the_first_decision_wins_and_the_second_names_it(first: HalfDecision, rejection: HalfRejection) -> None:
     half = h.HalfMessages()
-    assert half.refusal(b"a", COMMIT) is HalfRefusal.UNKNOWN_ID
-    assert half.refusal(b"a", None) is None
+    assert half.rejection(b"a", COMMIT) is HalfRejection.UNKNOWN_ID
+    assert half.rejection(b"a", None) is None
     half.handle(appended(0), 0)
-    assert half.refusal(b"a", None) is HalfRefusal.ID_IN_USE and half.refusal(b"a", COMMIT) is None
+    assert half.rejection(b"a", None) is HalfRejection.ID_IN_USE and half.rejection(b"a", COMMIT) is None
     assert len(half.handle(h.DecisionAppended(b"a", 1, first), 0)) == 1
     for second in (COMMIT, ROLLBACK):
-        assert half.refusal(b"a", second) is refusal
+        assert half.rejection(b"a", second) is rejection
         assert half.handle(h.DecisionAppended(b"a", 2, second), 0) == []
-    assert half.refusal(b"a", None) is HalfRefusal.ID_IN_USE
+    assert half.rejection(b"a", None) is HalfRejection.ID_IN_USE
 
 
 def test_a_second_record_is_retriable_until_the_first_one_is_stable() -> None:
     half = h.HalfMessages()
     half.handle(h.HalfPending(b"a", 0), 0)
-    assert half.refusal(b"a", None) is HalfRefusal.NOT_STABLE
-    assert half.refusal(b"a", COMMIT) is None, "the decision follows its message in the log"
+    assert half.rejection(b"a", None) is HalfRejection.NOT_STABLE
+    assert half.rejection(b"a", COMMIT) is None, "the decision follows its message in the log"
     half.handle(h.HalfPending(b"a", 1, COMMIT), 0)
-    assert half.refusal(b"a", ROLLBACK) is HalfRefusal.NOT_STABLE
+    assert half.rejection(b"a", ROLLBACK) is HalfRejection.NOT_STABLE
     half.handle(appended(0), 0)
-    assert half.refusal(b"a", ROLLBACK) is HalfRefusal.NOT_STABLE
+    assert half.rejection(b"a", ROLLBACK) is HalfRejection.NOT_STABLE
     half.handle(h.DecisionAppended(b"a", 1, COMMIT), 0)
-    assert half.refusal(b"a", ROLLBACK) is HalfRefusal.ALREADY_COMMITTED
+    assert half.rejection(b"a", ROLLBACK) is HalfRejection.ALREADY_COMMITTED
 
 
 def test_a_decision_of_an_aborted_transaction_was_never_made() -> None:
@@ -61,15 +61,15 @@ def test_a_decision_of_an_aborted_transaction_was_never_made() -> None:
     half.handle(appended(0), 0)
     half.handle(h.HalfPending(b"a", 1, COMMIT, 7), 0)
     half.handle(h.HalfAborted(b"a", 1), 0)
-    assert half.refusal(b"a", ROLLBACK) is None and len(half) == 1
+    assert half.rejection(b"a", ROLLBACK) is None and len(half) == 1
 
 
 def test_a_message_of_an_ongoing_transaction_is_decided_in_it_only() -> None:
     half = h.HalfMessages()
     half.handle(h.HalfPending(b"a", 0, None, 7), 0)
-    assert half.refusal(b"a", COMMIT) is HalfRefusal.NOT_STABLE
-    assert half.refusal(b"a", COMMIT, 8) is HalfRefusal.NOT_STABLE
-    assert half.refusal(b"a", COMMIT, 7) is None
+    assert half.rejection(b"a", COMMIT) is HalfRejection.NOT_STABLE
+    assert half.rejection(b"a", COMMIT, 8) is HalfRejection.NOT_STABLE
+    assert half.rejection(b"a", COMMIT, 7) is None
 
 
 def test_records_that_a_client_deleted_do_not_block_their_ids() -> None:
@@ -77,7 +77,7 @@ def test_records_that_a_client_deleted_do_not_block_their_ids() -> None:
     half.handle(h.HalfPending(b"a", 0), 0)
     half.handle(h.HalfPending(b"b", 5), 0)
     half.handle(h.HalfDeleted(5), 0)
-    assert half.refusal(b"a", None) is None and half.refusal(b"b", None) is HalfRefusal.NOT_STABLE
+    assert half.rejection(b"a", None) is None and half.rejection(b"b", None) is HalfRejection.NOT_STABLE
 
 
 def test_checks_come_after_6_s_and_then_every_30_s_and_the_message_expires_after_fifteen() -> None:
@@ -89,9 +89,9 @@ def test_checks_come_after_6_s_and_then_every_30_s_and_the_message_expires_after
         seen += [(at - 1_000, effect) for effect in half.handle(ROOM, at)]
     checks = [(6_000 + 30_000 * n, h.CheckProducers(b"a", 0, n + 1)) for n in range(15)]
     assert seen == [*checks, (6_000 + 30_000 * 15, h.Expire(0))]
-    assert half.refusal(b"a", COMMIT) is HalfRefusal.NOT_STABLE, "its journal entry is not stable"
+    assert half.rejection(b"a", COMMIT) is HalfRejection.NOT_STABLE, "its journal entry is not stable"
     half.handle(h.ExpiryAppended(0), 0)
-    assert half.refusal(b"a", COMMIT) is HalfRefusal.ALREADY_EXPIRED and len(half) == 0
+    assert half.rejection(b"a", COMMIT) is HalfRejection.ALREADY_EXPIRED and len(half) == 0
 
 
 def test_a_message_with_a_pending_decision_does_not_expire() -> None:
@@ -116,7 +116,7 @@ def test_a_check_without_room_does_not_delay_an_expiry_and_the_reverse() -> None
 def test_an_expiring_message_of_an_earlier_leader_is_not_decided_again() -> None:
     half = h.HalfMessages()
     half.handle(h.HalfAppended(b"a", 0, 0, expiring=True), 10**9)
-    assert half.refusal(b"a", COMMIT) is HalfRefusal.NOT_STABLE
+    assert half.rejection(b"a", COMMIT) is HalfRejection.NOT_STABLE
     assert half.handle(ROOM, 2 * 10**9) == []
 
 
@@ -134,11 +134,11 @@ def test_undecided_messages_are_listed_by_offset_and_bounded(monkeypatch: pytest
     half = h.HalfMessages()
     for i, half_id in enumerate((b"a", b"b", b"c")):
         half.handle(appended(i, half_id), 0)
-    assert half.refusal(b"d", None) is HalfRefusal.TOO_MANY
+    assert half.rejection(b"d", None) is HalfRejection.TOO_MANY
     half.handle(h.DecisionAppended(b"a", 3, COMMIT), 0)
     half.handle(ROOM, 6_000)
     assert [(u.offset, u.checks) for u in half.oldest()] == [(1, 1), (2, 1)]
-    assert half.refusal(b"d", None) is None
+    assert half.rejection(b"d", None) is None
 
 
 def test_only_the_latest_decided_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,14 +147,14 @@ def test_only_the_latest_decided_ids_are_remembered(monkeypatch: pytest.MonkeyPa
     for i in range(3):
         half.handle(appended(2 * i, b"%d" % i), 0)
         half.handle(h.DecisionAppended(b"%d" % i, 2 * i + 1, COMMIT), 0)
-    refusals = [half.refusal(b"%d" % i, COMMIT) for i in range(3)]
-    assert refusals == [HalfRefusal.UNKNOWN_ID, HalfRefusal.ALREADY_COMMITTED, HalfRefusal.ALREADY_COMMITTED]
+    refusals = [half.rejection(b"%d" % i, COMMIT) for i in range(3)]
+    assert refusals == [HalfRejection.UNKNOWN_ID, HalfRejection.ALREADY_COMMITTED, HalfRejection.ALREADY_COMMITTED]
 
 
 def test_a_decision_whose_message_was_deleted_is_still_remembered() -> None:
     half = h.HalfMessages()
     assert half.handle(h.DecisionAppended(b"a", 9, ROLLBACK), 0) == []
-    assert half.refusal(b"a", COMMIT) is HalfRefusal.ALREADY_ROLLED_BACK
+    assert half.rejection(b"a", COMMIT) is HalfRejection.ALREADY_ROLLED_BACK
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -175,7 +175,7 @@ def test_each_message_has_one_fate_and_a_new_leader_with_the_same_log_agrees(see
     for offset in range(300):
         half_id = b"%d" % rng.randrange(60)
         decision = rng.choice([None, COMMIT, ROLLBACK])
-        if half.refusal(half_id, decision) is None:
+        if half.rejection(half_id, decision) is None:
             run(h.HalfPending(half_id, offset, decision))
             if decision is None:
                 run(h.HalfAppended(half_id, offset, now_ms))

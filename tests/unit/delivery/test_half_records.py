@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from brokerd.delivery import half_records
-from brokerd.delivery.half_messages import HalfDecision, HalfRefusal
-from brokerd.delivery.half_records import ID_BYTES_MAX, REFUSALS, HalfProblem, HalfRecord, half_record
+from brokerd.delivery.half_messages import HalfDecision, HalfRejection
+from brokerd.delivery.half_records import ID_BYTES_MAX, REJECTIONS, HalfProblem, HalfRecord, half_record
 from brokerd.wire.records import Record
 
 ID = ("x-half-id", b"7")
@@ -43,7 +43,7 @@ def test_a_half_message_of_a_compacted_topic_needs_a_key_and_a_decision_does_not
 
 
 def test_every_rejection_has_a_message() -> None:
-    assert set(REFUSALS) == set(HalfRefusal)
+    assert set(REJECTIONS) == set(HalfRejection)
 
 
 def test_a_check_is_a_copy_with_its_number() -> None:

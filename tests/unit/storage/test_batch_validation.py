@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerd.cluster.configs import TopicConfig
-from brokerd.storage.batch_validation import RECORD_ERRORS_MAX, Refusal, Rules, Walk, rules_of, validate_batch
+from brokerd.storage.batch_validation import RECORD_ERRORS_MAX, Rejection, Rules, Walk, rules_of, validate_batch
 from brokerd.wire import records
 from brokerd.wire.compression import compress
 from brokerd.wire.errors import ErrorCode
@@ -74,7 +74,7 @@ def batch(*raw: RawRecord, **more: int) -> bytes:
     return sealed(b"".join(r.encode(i) for i, r in enumerate(raw)), len(raw), **more)
 
 
-def verdict(data: bytes, rules: Rules = ANY, budget: UnpackBudget | None = None) -> Refusal | int:
+def verdict(data: bytes, rules: Rules = ANY, budget: UnpackBudget | None = None) -> Rejection | int:
     ((pos, header),) = records.check(data)
     found = run_now(validate_batch(data, pos, header, rules, budget or UnpackBudget()))
     accepted = not header.compression and found == header.max_timestamp
@@ -82,9 +82,9 @@ def verdict(data: bytes, rules: Rules = ANY, budget: UnpackBudget | None = None)
     return found
 
 
-def refused(data: bytes, rules: Rules = ANY) -> Refusal:
+def refused(data: bytes, rules: Rules = ANY) -> Rejection:
     found = verdict(data, rules)
-    assert isinstance(found, Refusal), "accepted"
+    assert isinstance(found, Rejection), "accepted"
     return found
 
 
@@ -156,7 +156,7 @@ def test_a_batch_that_cannot_be_decompressed_is_invalid_or_too_large() -> None:
     budget = UnpackBudget()
     budget.records = 99
     found = verdict(bomb, budget=budget)
-    assert isinstance(found, Refusal) and found.error == ErrorCode.MESSAGE_TOO_LARGE
+    assert isinstance(found, Rejection) and found.error == ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", [0, 1])
@@ -233,7 +233,7 @@ def agrees(data: bytes, count: int) -> bool:
         return False
     assert walk.problem is None, f"sound, but {walk.problem}"
     if unkeyed:
-        assert isinstance(found, Refusal)
+        assert isinstance(found, Rejection)
         assert [e.batch_index for e in found.record_errors] == unkeyed[:RECORD_ERRORS_MAX]
     else:
         assert found == newest

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from controlplane.models import Alert, AlertSilence, Broker, ConnectCluster
 from controlplane.services import alerts, incidents
-from tests.unit.controlplane.services.test_refused_clients import refused
+from tests.unit.controlplane.services.test_rejected_clients import refused
 from tests.unit.controlplane.world import World
 
 

@@ -129,9 +129,9 @@ def test_wrong_settings_are_named(
     slapd: Directory, settings: Any, wrong: dict[str, str], rejection: LoginRejection
 ) -> None:
     use(settings, slapd.url, **wrong)
-    with pytest.raises(LoginRejected) as rejection:
+    with pytest.raises(LoginRejected) as raised:
         ldap.authenticate("alice", RIGHT)
-    assert rejection.value.rejection == rejection
+    assert raised.value.rejection == rejection
 
 
 def test_starttls_is_never_left_out(slapd: Directory, settings: Any) -> None:
