@@ -6,7 +6,9 @@ next to its input. Does not contain: the rules of bindings (`brokerd.cluster.rou
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -28,6 +30,12 @@ KINDS = (
 )
 HEADER_KINDS = (MatchKind.HEADERS_ALL, MatchKind.HEADERS_ANY)
 SAMPLES = ((SampleBy.KEY, gettext_lazy("by key")), (SampleBy.OFFSET, gettext_lazy("by offset")))
+
+TRANSFORMATIONS = (
+    ("set_headers", gettext_lazy("Set headers")),
+    ("remove_headers", gettext_lazy("Remove headers")),
+    ("key_from_header", gettext_lazy("Key from header")),
+)
 
 Row = dict[str, str]
 """The texts of the inputs of one binding, by the names in ROW."""
@@ -57,6 +65,34 @@ def rows_of(bindings: Sequence[Mapping[str, object]]) -> list[Row] | None:
     # A browser sends each line break as CR LF, so a CR would be lost.
     lossless = not any("\r" in text for row in rows for text in row.values())
     return rows if lossless and not problems and have_equal_meaning(found, bindings) else None
+
+
+@dataclass(frozen=True, slots=True)
+class BindingText:
+    """A binding for people. `conditions`: a key, a pattern, or the lines of headers. `options`: (label, value), without those that are not set. `definition`:
+    the binding as JSON if rows cannot have it; the other texts are empty then."""
+
+    target: str
+    match: str = ""
+    conditions: Sequence[str] = ()
+    options: Sequence[tuple[str, str]] = ()
+    definition: str = ""
+
+
+def text_of(binding: Mapping[str, object]) -> BindingText:
+    rows = rows_of([binding])
+    if rows is None:
+        return BindingText(str(binding.get("target", "")), definition=json.dumps(binding, ensure_ascii=False))
+    row = rows[0]
+    options: list[tuple[str, str]] = []
+    if percent := row["sample_percent"]:
+        options.append((_("Sample, %"), f"{percent} {dict(SAMPLES)[SampleBy(row['sample_by'])]}"))
+    for name, label in TRANSFORMATIONS:
+        if row[name]:
+            options.append((label, row[name]))
+    if row["drop_key"]:
+        options.append((_("Without key"), ""))
+    return BindingText(row["target"], dict(KINDS)[MatchKind(row["kind"])], row["match"].split("\n"), options)
 
 
 def bindings_of(rows: Sequence[Row]) -> tuple[list[dict[str, object]], dict[int, dict[str, str]]]:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 
 from console.history_charts import page_charts
 from console.panels import lazy
-from console.route_bindings import rows_of
+from console.route_bindings import rows_of, text_of
 from console.route_forms import RouteChangeForm, RouteForm, RouteTestForm
 from console.texts import gettext_lazy
 from console.views.actions import Deletion, confirm_deletion
@@ -63,7 +63,7 @@ def route(request: HttpRequest, name: str) -> HttpResponse:
         tested = routes.test_record(name, form.cleaned_data["key"] or None, form.cleaned_data["headers"])
     context = {
         "d": detail,
-        "bindings": [(i, b["target"], json.dumps(b, ensure_ascii=False)) for i, b in enumerate(detail.bindings)],
+        "bindings": [text_of(b) for b in detail.bindings],
         "h": lazy(page_charts, request, f"group:{detail.route.group}", "lag_records", "lag_s", "consumed_per_s"),
         "form": form,
         "tested": tested,

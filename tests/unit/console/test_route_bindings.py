@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from console.route_bindings import (
     ROWS_MAX,
     BindingRowsField,
     BindingRowsWidget,
+    BindingText,
     bindings_of,
     edited,
     input_of,
     rows_of,
+    text_of,
 )
 
 BINDINGS: list[dict[str, Any]] = [
@@ -114,3 +117,24 @@ def test_an_empty_form_is_not_valid() -> None:
     with pytest.raises(Exception, match="Correct the bindings"):
         field.clean([])
     assert [*field.widget.problems] == [0]
+
+
+def test_the_text_of_a_binding_has_its_match_its_conditions_and_the_options_that_are_set() -> None:
+    assert text_of(BINDINGS[0]) == BindingText("paid", "Key is equal", [""], [])
+    assert text_of(BINDINGS[1]) == BindingText(
+        "eu", "Key matches pattern", ["eu.*.#"], [("Sample, %", "12.5 by offset")]
+    )
+    assert text_of(BINDINGS[2]).conditions == ["kind=x=y", "any"]
+    assert text_of(BINDINGS[3]).options == [("Without key", "")]
+    assert text_of(BINDINGS[4]).options == [
+        ("Set headers", "from=orders"),
+        ("Remove headers", "secret\ntrace"),
+        ("Key from header", "id"),
+    ]
+
+
+def test_a_binding_that_rows_cannot_have_is_shown_as_json() -> None:
+    binding = {"target": "a", "match": {"kind": "headers_any", "headers": [{"name": "a=b", "value": "c"}]}}
+    assert rows_of([binding]) is None
+    found = text_of(binding)
+    assert found.target == "a" and json.loads(found.definition) == binding and not found.match
