@@ -230,7 +230,7 @@ bench-profile: setup  ## CPU profile of the brokers for a row of bench-peer, by 
 bench-validation: setup  ## cost of record validation for a broker, compared with the same broker without it (options: make bench-validation ARGS='--rounds 20')
 	$(BIN)/python -m bench.validation $(ARGS)
 
-bench-lookup: setup  ## cost and size of a key index, and the time of a look-up beside a full scan; some three minutes (options: make bench-lookup ARGS='--rounds 5')
+bench-lookup: setup  ## cost and size of a key index, and the time of a look-up beside a full scan; some seven minutes (options: make bench-lookup ARGS='--rounds 5')
 	$(BIN)/python -m bench.lookup $(ARGS)
 
 bench-lookup-active: setup  ## CPU of a look-up in an active segment, scanned and with its index, and of the build of the index in parts; a minute (options: make bench-lookup-active ARGS='--mib 512')

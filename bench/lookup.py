@@ -23,15 +23,17 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.client import percentile
-from bench.kernel import cpu_clock
+from bench.kernel import cpu_clock, take_memory
 from bench.peer.systems import Weir, wait_for
 from brokerd.maintenance.key_indexing import PART_BYTES
+from brokerd.maintenance.segment_indexing import INDEX_INTERVAL_MS, ROUND_MS_MIN
 from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.key_lookups import look_up
 
 RECORD_BYTES, SEGMENT_BYTES = 1_024, 16 * 1024 * 1024
-IDLE_SECONDS = 5.0
+SETTLE_SECONDS, IDLE_SECONDS = 10.0, 20.0
+"""Time after the warm-up in which the CPU of the idle broker is not counted, and in which it is."""
 LOOKUPS, SCANS = 200, 5
 """Number of look-ups with the index, and of scans without it."""
 INDEXED, PLAIN = "indexed", "plain"
@@ -67,12 +69,12 @@ def key_of(number: int) -> bytes:
     return b"order-%012d" % number
 
 
-def produce(bootstrap: str, topic: str, value: bytes, records: int) -> None:
-    """Record N has key N. Raises SystemExit if a record is not acknowledged."""
+def produce(bootstrap: str, topic: str, value: bytes, records: int, first: int = 0) -> None:
+    """Records `first` to `records - 1`. Record N has key N. Raises SystemExit if a record is not acknowledged."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "log_level": 0, "acks": "1", "batch.size": 16_384, "linger.ms": 5}
     )
-    for number in range(records):
+    for number in range(first, records):
         while True:
             try:
                 producer.produce(topic, value, key_of(number), partition=0)
@@ -94,16 +96,23 @@ def is_indexed(system: Weir, topic: str) -> bool:
 
 
 def cpu_of_pass(system: Weir, kind: str, topic: str, value: bytes, records: int, seconds: float) -> float:
-    """CPU seconds of the broker in `seconds` seconds, which include the appends and the build of the index."""
+    """CPU seconds of the broker in `seconds` seconds, which include the appends and the build of the index. The first records come before, so that the
+    build of the active segment has begun, as in each topic that is older than some seconds."""
     make_topic(system, kind, topic)
+    first = 2 * PART_BYTES // RECORD_BYTES
+    produce(system.bootstrap, topic, value, first)
+    time.sleep((ROUND_MS_MIN + 2 * INDEX_INTERVAL_MS) / 1000)
+    take_memory(system.folder, 2 * records * RECORD_BYTES // 1_000_000)
     pid = system.broker_pids()[1]
     began, before = time.monotonic(), cpu_clock([pid])
-    produce(system.bootstrap, topic, value, records)
+    produce(system.bootstrap, topic, value, records, first)
     while time.monotonic() < began + seconds:
         time.sleep(0.05)
     spent = cpu_clock([pid]) - before
-    if time.monotonic() > began + seconds * 1.1 or (kind == INDEXED and not is_indexed(system, topic)):
-        raise SystemExit(f"{seconds:.0f} s are too short for a pass; use --seconds")
+    if time.monotonic() > began + seconds * 1.1:
+        raise SystemExit(f"{records:,} records need more than {seconds:.0f} s: use a larger --seconds")
+    if kind == INDEXED and not is_indexed(system, topic):
+        raise SystemExit(f"the index was not complete after {seconds:.0f} s: use a larger --seconds")
     return spent
 
 
@@ -256,8 +265,8 @@ def against(tree: Path, value: bytes, records: int, rounds: int, seconds: float)
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.lookup", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--megabytes", type=int, default=96, help="bytes of record values per pass")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--megabytes", type=int, default=400, help="bytes of record values per pass")
     parser.add_argument("--seconds", type=float, default=20, help="duration of a pass")
     parser.add_argument(
         "--against", type=Path, help="a work tree: only the CPU of the passes with the index is compared"
@@ -265,6 +274,8 @@ def main() -> int:
     given = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
     records = given.megabytes * 1_000_000 // RECORD_BYTES
+    if records < 4 * PART_BYTES // RECORD_BYTES:
+        parser.error(f"--megabytes: at least {4 * PART_BYTES // 1_000_000 + 1}")
     value = os.urandom(RECORD_BYTES)
     if given.against is not None:
         against(given.against.resolve(), value, records, given.rounds, given.seconds)
@@ -276,9 +287,11 @@ def main() -> int:
             make_topic(system, PLAIN, "warm-up")
             produce(system.bootstrap, "warm-up", value, 10_000)
             pids = [system.broker_pids()[1]]
+            time.sleep(SETTLE_SECONDS)
             before = cpu_clock(pids)
             time.sleep(IDLE_SECONDS)
             idle: float = (cpu_clock(pids) - before) / IDLE_SECONDS * given.seconds
+            print(f"the idle broker uses {idle / given.seconds * 1000:.1f} ms of CPU per second")
             print(f"{records:,} records of {RECORD_BYTES} bytes per pass, load of the machine {os.getloadavg()[0]:.1f}")
 
             def spent(kind: str, number: int) -> float:

@@ -35,7 +35,7 @@ GROWING_MAX = 2_000
 COLLECTS_APPENDED = COMPILED
 """Collect entries when batches are appended. The walk in Python would delay the event loop."""
 APPENDED_MAX = 1024 * 1024
-"""Limit of the entries that are collected when batches are appended, of all growing segments: 8 MiB."""
+"""Limit of the entries that are collected when batches are appended, of all logs, at the start of a tick: 8 MiB."""
 ENTRIES_MAX = 2 * 1024 * 1024
 """Limit of the entries in memory of all builds: 16 MiB. Above the limit a build writes its entries early, so its index has more and smaller runs."""
 
@@ -62,11 +62,11 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
         super().tick(now)
 
     def _limit_appended(self) -> None:
-        """Discard collected entries if all segments have too many. The builds read their batches from the log."""
-        entries = sum(s.appended_keys.count for s in self._growing if s.appended_keys is not None)
-        for segment in self._growing if entries > APPENDED_MAX else ():
-            if segment.appended_keys is not None:
-                segment.appended_keys.take(segment.size)
+        """Discard collected entries if all logs have too many. The builds read their batches from the log."""
+        logs = [c.replica.log for c in self._growing.values()]
+        if sum(log_.collected_entries for log_ in logs) > APPENDED_MAX:
+            for log_ in logs:
+                log_.discard_collected_entries()
 
     @staticmethod
     def _can_continue(c: Current[KeyIndexBuild]) -> bool:
@@ -156,6 +156,8 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
 
     def _evaluate(self, c: Current[KeyIndexBuild]) -> None:
         super()._evaluate(c)
+        if c.build.finished:
+            self._continue_with(c.replica.tp)  # segments with collected entries do not wait for the next round
         if self._current is not c or not c.build.position:
             return
         c.segment.key_index_part = c.build.published = c.build.part

@@ -181,6 +181,11 @@ class SegmentIndexing(Generic[Build]):
             self._skips_left -= 1
         return None
 
+    def _continue_with(self, tp: TopicPartition) -> None:
+        """The partition is the next one of the round."""
+        if not self._round or self._round[0] != tp:
+            self._round.appendleft(tp)
+
     def _segment_of(self, replica: Replica) -> Current[Build] | None:
         if replica.offline_reason is not None or replica.moving:
             return None

@@ -15,8 +15,8 @@ from brokerd.wire import records
 
 ENTRIES_FIRST: Final = 1024
 """Number of entries for which there is space at first."""
-ENTRIES_MAX: Final = 128 * 1024
-"""Maximum number of entries: 1 MiB."""
+ENTRIES_MAX: Final = 256 * 1024
+"""Maximum number of entries: 2 MiB."""
 ENTRY_BYTES: Final = 8
 
 

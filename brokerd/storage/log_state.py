@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 SNAPSHOT_BYTES = 64 * 1024 * 1024
 """Bytes appended between two snapshots. Limits what recovery must check after a kill -9."""
+CLOSED_ENTRIES_MAX = 512 * 1024
+"""Maximum number of collected key index entries of the closed segments of a log: 4 MiB."""
 
 
 class LogState:
@@ -54,6 +56,8 @@ class LogState:
         self.cleaner = CleanerState(folder, disk)
         self.snapshot_due = SNAPSHOT_BYTES
         """Size of the active segment at which the next snapshot is written."""
+        self._closed_with_keys: list[Segment] = []
+        """Closed segments whose collected key index entries no build has used yet, oldest first."""
 
     # -- metrics -----------------------------------------------------------------------------------------------------------
     @property
@@ -89,13 +93,33 @@ class LogState:
             closed.release_idle()
         if active.appended_keys is not None:
             segment.appended_keys = AppendedKeys(active.appended_keys.hashed, 0)
-            for closed in self.segments[:-1]:
-                closed.appended_keys = None  # limits the memory, should the build not take the entries
+            self._closed_with_keys.append(active)
+            while self._closed_entries() > CLOSED_ENTRIES_MAX:
+                self._closed_with_keys.pop(0).appended_keys = None  # the build reads this segment
         self.segments.append(segment)
         self.reader.clear()
         self.set_snapshot_due()
         self.try_snapshot()
         return segment
+
+    # -- collected key index entries ---------------------------------------------------------------------------------------
+    def _closed_entries(self) -> int:
+        self._closed_with_keys = [s for s in self._closed_with_keys if s.appended_keys is not None]
+        return sum(s.appended_keys.count for s in self._closed_with_keys if s.appended_keys is not None)
+
+    @property
+    def collected_entries(self) -> int:
+        """Number of key index entries that appends have collected and no build has used yet."""
+        active = self.segments[-1].appended_keys if self.segments else None
+        return self._closed_entries() + (active.count if active is not None else 0)
+
+    def discard_collected_entries(self) -> None:
+        """The builds read the batches from the log. The active segment continues to collect."""
+        for closed in self._closed_with_keys:
+            closed.appended_keys = None
+        active = self.segments[-1] if self.segments else None
+        if active is not None and active.appended_keys is not None:
+            active.appended_keys.take(active.size)
 
     # -- optional files: snapshots and indexes ----------------------------------------------------------------------------------
     def try_write(self, what: str, write: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from brokerd.cluster.model import Now
 from brokerd.maintenance import key_indexing
 from brokerd.maintenance.key_indexing import KeyIndexing
 from brokerd.maintenance.segment_indexing import ROUND_MS_MIN
-from brokerd.storage import cleaner, key_index
+from brokerd.storage import cleaner, key_index, log_state
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index import key_hash
 from brokerd.storage.key_index_build import TEMPORARY, open_index
@@ -280,6 +280,66 @@ def test_collected_entries_are_limited_and_discarded_ones_are_read_from_the_log(
     w.log.roll(NOW)
     w.work()
     assert w.indexed() and w.indexing.bytes_read < active.size
+
+
+def collecting(monkeypatch: pytest.MonkeyPatch) -> World:
+    """Segments of 2,000 bytes. The first one is indexed as far as it is filled, and appends are collected."""
+    w = growing(monkeypatch, segment_bytes="2000")
+    monkeypatch.setattr(key_indexing, "COLLECTS_APPENDED", True)
+    for _ in range(5):
+        append(w.log)
+    w.work()
+    assert covered(w.log.segments[0]) == w.indexing.bytes_read == w.log.segments[0].size
+    return w
+
+
+def test_segments_that_are_filled_between_two_ticks_are_built_in_one_tick_from_collected_entries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    w = collecting(monkeypatch)
+    read = w.indexing.bytes_read
+    for _ in range(100):
+        append(w.log)
+    assert len(w.closed) > 4 and w.log.collected_entries == 100
+    w.indexing.tick(NOW)
+    w.harness.work()
+    assert w.indexing.bytes_read == read and w.log.collected_entries == 0
+    active = w.log.segments[-1]
+    assert [s.key_index for s in w.closed] == [IndexFileState.CURRENT] * len(w.closed) and covered(
+        active
+    ) == active.size
+    w.log.roll(NOW)
+    w.work()
+    assert w.indexed()
+
+
+def test_the_collected_entries_of_closed_segments_are_limited_and_the_oldest_are_discarded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    w = collecting(monkeypatch)
+    monkeypatch.setattr(log_state, "CLOSED_ENTRIES_MAX", 40)
+    read = w.indexing.bytes_read
+    for _ in range(100):
+        append(w.log)
+    with_keys = [s for s in w.closed if s.appended_keys is not None]
+    assert 0 < len(with_keys) < len(w.closed) and with_keys == w.closed[-len(with_keys) :]
+    assert sum(s.appended_keys.count for s in with_keys if s.appended_keys is not None) <= 40
+    w.log.roll(NOW)
+    w.work()
+    assert w.indexed() and read < w.indexing.bytes_read < w.log.size_bytes
+
+
+def test_closed_segments_whose_entries_are_discarded_by_the_limit_of_all_logs_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    w = collecting(monkeypatch)
+    monkeypatch.setattr(key_indexing, "APPENDED_MAX", 50)
+    for _ in range(100):
+        append(w.log)
+    w.work()
+    assert w.log.collected_entries == 0 and w.indexing.bytes_read == w.log.size_bytes
+    append(w.log)
+    assert w.log.collected_entries == 1, "the active segment continues to collect"
 
 
 def test_the_collection_ends_with_the_config_and_changes_with_the_header(monkeypatch: pytest.MonkeyPatch) -> None:
