@@ -33,20 +33,21 @@ STALE_MS = 60_000
 
 
 def values(f: MessageMetrics, now_ms: int) -> dict[str, int | float | None]:
-    """The metrics of a topic by the names of its history; empty if they are too old. Ages are at `now_ms` (Unix)."""
+    """The metrics of a topic by the names of its history; empty if they are too old at `now_ms` (Unix). Ages are those at the time of the sample: since then
+    a message may have been decided or delivered."""
     if f.sampled_at is None or now_ms - f.sampled_at.timestamp() * 1000 > STALE_MS:
         return {}
-    oldest, due = f.half_oldest_at, f.delayed_next_at
+    oldest, due, sampled_s = f.half_oldest_at, f.delayed_next_at, f.sampled_at.timestamp()
     return {
         "half_undecided": f.half_undecided,
-        "half_oldest_s": None if f.half_undecided is None else age_s(oldest, now_ms / 1000),
+        "half_oldest_s": None if f.half_undecided is None else age_s(oldest, sampled_s),
         "half_expired": f.half_expired,
         "delayed_pending": f.delayed_pending,
-        "delayed_overdue_s": None if f.delayed_pending is None else age_s(due, now_ms / 1000),
+        "delayed_overdue_s": None if f.delayed_pending is None else age_s(due, sampled_s),
         "dead_letters": f.dead_letters,
     }
 
 
-def age_s(at: datetime | None, now_s: float) -> float:
-    """Seconds since a time; 0 without a time, and for a time in the future."""
-    return 0.0 if at is None else max(0.0, now_s - at.timestamp())
+def age_s(at: datetime | None, sampled_s: float) -> float:
+    """Seconds from a time to the sample; 0 without a time, and for a later time."""
+    return 0.0 if at is None else max(0.0, sampled_s - at.timestamp())

@@ -325,7 +325,10 @@ def _of_messages() -> list[tuple[str, str, Series]]:
 
     def ages(at: str, metric: str) -> Series:
         return [
-            ({"topic": r.topic}, None if getattr(r, metric) is None else age_s(getattr(r, at), now.timestamp()))
+            (
+                {"topic": r.topic},
+                None if getattr(r, metric) is None else age_s(getattr(r, at), r.sampled_at.timestamp()),
+            )
             for r in rows
         ]
 

@@ -288,9 +288,10 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
         rows |= {r.topic: r for r in found.order_by(f"-{name}")[:MESSAGE_ALERTS_MAX]}
 
     def age_s(r: TopicMessages, name: str) -> float | None:
+        """The age at the time of the sample: since then a message may have been decided or delivered."""
         at: datetime | None = getattr(r, name)
-        beyond = at is not None and at <= before(thresholds.value_for(late[name], r.topic))
-        return (now - at).total_seconds() if at is not None and beyond else None
+        age = (r.sampled_at - at).total_seconds() if at is not None and r.sampled_at is not None else 0.0
+        return age if age and age >= thresholds.value_for(late[name], r.topic) else None
 
     def count(r: TopicMessages, name: str) -> int | None:
         value: int | None = getattr(r, name)

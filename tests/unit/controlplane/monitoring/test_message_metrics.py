@@ -126,6 +126,8 @@ def test_metrics_beyond_their_thresholds_are_alerts_with_a_next_step(world: Worl
     TopicMessages.objects.create(topic="dlq.tasks", dead_letters=100, dead_letters_grown=40, sampled_at=now)
     quiet = {"half_oldest_at": now, "half_expired": 0, "delayed_next_at": now, "dead_letters_grown": 9}
     TopicMessages.objects.create(topic="quiet", sampled_at=now, **quiet)
+    due_since = now - timedelta(minutes=2)
+    TopicMessages.objects.create(topic="on time", sampled_at=due_since, delayed_pending=1, delayed_next_at=due_since)
     ShareGroupLetters.objects.create(
         group_id="a: b",
         topic="tasks",
@@ -139,7 +141,7 @@ def test_metrics_beyond_their_thresholds_are_alerts_with_a_next_step(world: Worl
     alerts.evaluate()
     of_share_groups = next(a for a in open_alerts() if a.subject == "dlq.tasks")
     assert [(s.kind, s.target) for s in next_steps(of_share_groups)] == [("open_dead_letters", ["dlq.tasks"])]
-    found = {a.kind: a for a in open_alerts() if a.subject in ("orders", "quiet", "a: b: tasks")}
+    found = {a.kind: a for a in open_alerts() if a.subject in ("orders", "quiet", "on time", "a: b: tasks")}
     assert {kind: a.subject for kind, a in found.items()} == {
         "dead_letters_missing": "a: b: tasks",
         "half_undecided": "orders",
