@@ -14,6 +14,8 @@ from console import fragments as f
 from console.states import TONES
 from console.texts import counted
 from console.vocabulary import alert_title, translated
+from controlplane.domain.alert_types import AlertMetric
+from controlplane.domain.history import HistorySubject
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.selectors.overview import OverviewShape
@@ -67,7 +69,11 @@ def health_reason(data: OverviewShape) -> str:
     that is the cause, or a text with the first value that is out of its range."""
     reason = str(data["health"]["reason"])
     if data["health"]["alert_kind"]:
-        return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason)
+        found = data["health"]["alert_metric"]
+        metric = None
+        if found is not None:
+            metric = AlertMetric(found["name"], HistorySubject(found["object_kind"]), found["object_name"])
+        return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason, metric)
     age_s = data["age_s"]
     if data["health"]["word"] == "unknown" and age_s is not None:
         return _("The cluster monitor has read nothing from the cluster for {seconds} s.").format(seconds=int(age_s))

@@ -32,9 +32,9 @@ from controlplane.domain import (
     schema_encoding,
 )
 from controlplane.domain.acl_templates import TEMPLATES
-from controlplane.domain.alert_cases import anomaly_metric, anomaly_object, refused_client
+from controlplane.domain.alert_cases import refused_client
 from controlplane.domain.alert_thresholds import ThresholdName
-from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.alert_types import AlertKind, AlertMetric
 from controlplane.domain.balance_types import Goal
 from controlplane.domain.history import METRICS
 from controlplane.domain.login_advice import LOGIN_ADVICE
@@ -372,11 +372,11 @@ def _waiting(stored: str) -> str:
     return text.format(reason=translated(reason), count=f"{int(count):,}")
 
 
-def alert_text(kind: str, subject: str, text: str) -> str:
+def alert_text(kind: str, subject: str, text: str, metric: AlertMetric | None = None) -> str:
     """The text of an alert with its names and values. Without the phrase of which it was made, other languages show the short text of its kind."""
     if (get_language() or "en") == "en":
         return text
-    return _phrase_of(text) or alert_title(kind, subject, text)
+    return _phrase_of(text) or alert_title(kind, subject, text, metric)
 
 
 def _phrase_of(text: str) -> str:
@@ -394,27 +394,27 @@ def phrase_text(phrase: Phrase) -> str:
     return render(phrase, lambda one, many, count: ngettext(one, many, count) if many else gettext(one))
 
 
-def alert_title(kind: str, subject: str, text: str) -> str:
-    """The short text of an alert, as `controlplane.domain.alert.brief`, in the language of the request."""
+def alert_title(kind: str, subject: str, text: str, metric: AlertMetric | None = None) -> str:
+    """The short text of an alert, as `controlplane.domain.alert.brief`, in the language of the request. `metric`: of an anomaly."""
     english = (get_language() or "en") == "en"
     short = alert.BRIEFS.get(AlertKind(kind), text if english else word_text(kind))
     if "{}" not in short:
         return translated(short)
     if subject:
-        return translated(short).format(_subject_text(kind, subject))
+        return translated(short).format(_subject_text(kind, subject) if metric is None else _metric_text(metric))
     return text if english else translated(word_text(kind))
 
 
 def _subject_text(kind: str, subject: str) -> str:
-    """The object of an alert. The subject of some kinds has the name of a metric or the code of a reason."""
-    if kind == AlertKind.ANOMALY:
-        found, name = anomaly_object(subject), anomaly_metric(subject)
-        of = found.partition(":")[0]
-        label = next((m.label for s, metrics in METRICS.items() if s == of for m in metrics if m.name == name), name)
-        return f"{translated(label)} ({found.partition(':')[2] or translated('cluster')})"
+    """The object of an alert. The subject of a refused client has the code of a reason."""
     if kind == AlertKind.CLIENT_REFUSED and (who := refused_client(subject)):
         return f"{who} ({translated(subject.rpartition(' (')[2].rstrip(')'))})"
     return subject
+
+
+def _metric_text(metric: AlertMetric) -> str:
+    label = next((m.label for m in METRICS[metric.object_kind] if m.name == metric.name), metric.name)
+    return f"{translated(label)} ({metric.object_name or translated('cluster')})"
 
 
 def alert_do(kind: str, do: str) -> str:

@@ -29,6 +29,7 @@ from console.address_access import may_be_shown
 from console.fragments import code_spans
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
+from controlplane.domain.alert_types import AlertMetric
 from controlplane.domain.text import duration_text
 from controlplane.selectors.paging import Page
 from controlplane.selectors.quotas import entity_name
@@ -102,12 +103,13 @@ def spaced(word: str) -> str:
 
 
 class ShownAlert(Protocol):
-    """An alert or the event of a notification."""
+    """An alert. `metric`: of an anomaly."""
 
     kind: str
     subject: str
     text: str
     do: str
+    metric: AlertMetric | None
 
 
 class ShownChange(Protocol):
@@ -138,7 +140,7 @@ class PacedGroup(Protocol):
 
 @register.filter
 def alert_text(alert: ShownAlert) -> str:
-    return vocabulary.alert_text(alert.kind, alert.subject, alert.text)
+    return vocabulary.alert_text(alert.kind, alert.subject, alert.text, alert.metric)
 
 
 @register.filter
@@ -412,7 +414,7 @@ PAGES_OF_SUBJECT = (
 @register.simple_tag
 def alert_title(alert: ShownAlert) -> str:
     """The short text of an alert."""
-    return vocabulary.alert_title(alert.kind, alert.subject, alert.text)
+    return vocabulary.alert_title(alert.kind, alert.subject, alert.text, alert.metric)
 
 
 @register.simple_tag

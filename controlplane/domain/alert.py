@@ -41,7 +41,7 @@ def alerts(facts: Facts) -> list[ComputedAlert]:
             words = always | dict(case.words)
             severity = case.severity or rule.severity
             text, do = Phrase(rule.text, words), Phrase(rule.do, words)
-            found.append(ComputedAlert(rule.kind, case.subject, severity, str(text), str(do), words))
+            found.append(ComputedAlert(rule.kind, case.subject, severity, str(text), str(do), words, case.metric))
     return sorted(found, key=lambda a: a.severity is not Severity.AT_RISK)
 
 

@@ -12,6 +12,7 @@ from controlplane.domain.alert_phrases import NO_FORECASTS, REFUSED, P
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import (
     NAMES_MAX,
+    AlertMetric,
     Case,
     DiskForecastFacts,
     Facts,
@@ -29,20 +30,13 @@ from weir_common.phrases import Phrase, Value, number_of
 def anomalies(facts: Facts) -> list[Case]:
     """One case for each of the anomalies that are most distant, up to the threshold. The page of anomalies has all of them."""
     most = int(facts.thresholds[ThresholdName.ANOMALY_ALERTS_MAX])
-    return [Case(a.subject, {"text": a.text}) for a in facts.anomalies[:most]]
+    return [Case(anomaly_subject(a.metric), {"text": a.text}, metric=a.metric) for a in facts.anomalies[:most]]
 
 
-def anomaly_subject(metric: str, subject: str) -> str:
-    return f"{metric} of {subject}"
-
-
-def anomaly_metric(subject: str) -> str:
-    return subject.partition(" of ")[0]
-
-
-def anomaly_object(subject: str) -> str:
-    """The object in the subject of an alert, as in the history of metrics: `topic:orders`."""
-    return subject.partition(" of ")[2]
+def anomaly_subject(metric: AlertMetric) -> str:
+    """Identifies the alert in silences and for receivers of notifications. The row has the parts in columns."""
+    name = f":{metric.object_name}" if metric.object_name else ""
+    return f"{metric.name} of {metric.object_kind}{name}"
 
 
 def once(wrong: object, **words: Value) -> list[Case]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from brokerd.cluster.refusal_reasons import RefusalReason
+from controlplane.domain.history import HistorySubject
 
 Pair = tuple[str, str]
 
@@ -107,6 +108,15 @@ REFUSED = {
 }
 """Text of each reason for which a client is rejected. A throttled client is no alert: its quota demands it."""
 
+METRIC_OBJECTS = {
+    HistorySubject.CLUSTER: "cluster",
+    HistorySubject.TOPIC: "topic {name}",
+    HistorySubject.GROUP: "group {name}",
+    HistorySubject.SHARE_GROUP: "share group {name}",
+    HistorySubject.BROKER: "broker {name}",
+}
+"""Text of the object of each watched metric (`anomaly.WATCHED`)."""
+
 
 MONITOR_SILENT = (
     "The cluster monitor has read nothing from the cluster for {seconds} s: all shown data is at least as old."
@@ -121,4 +131,5 @@ def texts() -> Iterator[tuple[str, str]]:
     for name, value in vars(P).items():
         if name.isupper():
             yield value if isinstance(value, tuple) else (value, "")
-    yield from ((text, "") for text in (NO_FORECASTS, MONITOR_SILENT, MONITOR_SILENT_DO, *REFUSED.values()))
+    yield from ((text, "") for text in (NO_FORECASTS, MONITOR_SILENT, MONITOR_SILENT_DO))
+    yield from ((text, "") for table in (REFUSED, METRIC_OBJECTS) for text in table.values())

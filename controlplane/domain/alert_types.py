@@ -10,6 +10,7 @@ from enum import StrEnum
 from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.connect import ConnectorFailure
+from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 from controlplane.domain.share_lag import ShareStall
@@ -162,10 +163,19 @@ class ShareGroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertMetric:
+    """The metric that an alert is about, and its object, as in the history of metrics. `object_name`: "" for the cluster."""
+
+    name: str
+    object_kind: HistorySubject
+    object_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class AnomalyFacts:
     """A metric that is far from its usual value and has alerts enabled. `text` contains its value and the usual value."""
 
-    subject: str
+    metric: AlertMetric
     text: Value
 
 
@@ -278,17 +288,18 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One problem of a kind: the subject, the words of its text, and the severity if it differs from that of the kind."""
+    """One problem of a kind: the subject, the words of its text, the severity if it differs from that of the kind, and the metric of an anomaly."""
 
     subject: str = ""
     words: Mapping[str, Value] = field(default_factory=dict)
     severity: Severity | None = None
+    metric: AlertMetric | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedAlert:
     """`subject` is the id of a broker, move or job, or the name of a group. It is "" for a kind with one alert at most. `words`: the values in `text` and
-    `do`."""
+    `do`. `metric`: of an anomaly; its subject only identifies the alert."""
 
     kind: AlertKind
     subject: str
@@ -296,3 +307,4 @@ class ComputedAlert:
     text: str
     do: str
     words: Mapping[str, Value] = field(default_factory=dict)
+    metric: AlertMetric | None = None

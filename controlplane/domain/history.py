@@ -119,6 +119,12 @@ METRICS: dict[HistorySubject, tuple[HistoryMetric, ...]] = {
 }
 
 
+def object_of(subject: str) -> tuple[HistorySubject, str]:
+    """The kind of the object of a subject, and its name: "" for the cluster. Raises ValueError for a kind that is not recorded."""
+    kind, _, name = subject.partition(":")
+    return HistorySubject(kind), name
+
+
 def metric_of(subject: str, name: str) -> HistoryMetric:
     """Return the metric `name` of this subject. Raises Rejected for a subject or a metric that is not recorded."""
     kind, separator, rest = subject.partition(":")

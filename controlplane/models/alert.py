@@ -8,6 +8,7 @@ from django.db import models
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import EntryKind, Severity
+from controlplane.domain.history import HistorySubject
 from controlplane.models.choices import choices
 from controlplane.models.phrase_field import phrase_field
 
@@ -15,11 +16,16 @@ KINDS = [(r.kind.value, r.kind.replace("_", " ")) for r in RULES]
 
 
 class Alert(models.Model):
-    """`kind`, `subject`, `severity`, `text` and `do` are those of `alert_types.ComputedAlert`. `ended_at` null: open. `acknowledged_at` null: no
-    operator works on it."""
+    """`kind`, `subject`, `severity`, `text` and `do` are those of `alert_types.ComputedAlert`; `metric`, `object_kind` and `object_name` are its metric.
+    `ended_at` null: open. `acknowledged_at` null: no operator works on it."""
 
     kind = models.CharField(max_length=40, choices=KINDS)
     subject = models.CharField(max_length=300, default="", help_text="Id of a broker, move or job, or name of a group.")
+    metric = models.CharField(max_length=40, default="", blank=True, help_text="Of an anomaly; empty: of other alerts.")
+    object_kind = models.CharField(max_length=20, default="", blank=True, choices=choices(HistorySubject))
+    object_name = models.CharField(
+        max_length=300, default="", blank=True, help_text="Name of the object of the metric; empty: the cluster."
+    )
     severity = models.CharField(max_length=20, choices=choices(Severity))
     text = models.TextField()
     do = models.TextField(verbose_name="action")

@@ -12,7 +12,8 @@ from django_filters import rest_framework as filters
 
 from controlplane.domain.alert import KINDS_IN_ORDER, brief, stored_texts
 from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
-from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.alert_types import AlertKind, AlertMetric, Severity
+from controlplane.domain.history import HistorySubject
 from controlplane.domain.incident import BROKERS
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
@@ -26,7 +27,7 @@ SILENT_AGE_S = 15.0
 @dataclass(frozen=True, slots=True)
 class AlertRow:
     """`severity`: at_risk or degraded; `subject`: the number of a broker, move or job, a group's name, or empty. `do`: the next step. `ended_at`
-    null = open; `lasts_s`: duration until then. `acknowledged_at` null = no operator works on it. `silenced_until` null = not silenced."""
+    null = open; `lasts_s`: duration until then. `metric`: of an anomaly; its subject only identifies the alert. `acknowledged_at` null = no operator works on it. `silenced_until` null = not silenced."""
 
     id: int
     kind: str
@@ -40,6 +41,7 @@ class AlertRow:
     acknowledged_by: str = ""
     acknowledged_at: datetime | None = None
     silenced_until: datetime | None = None
+    metric: AlertMetric | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +192,14 @@ def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
             a.acknowledged_by,
             a.acknowledged_at,
             max((s.ends_at for s in silences if silences_alert(s, a)), default=None) if a.ended_at is None else None,
+            _metric_of(a),
         )
         for a in alerts
     ]
+
+
+def _metric_of(a: Alert) -> AlertMetric | None:
+    return AlertMetric(a.metric, HistorySubject(a.object_kind), a.object_name) if a.metric else None
 
 
 def shown_texts(a: Alert) -> tuple[str, str]:

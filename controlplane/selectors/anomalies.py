@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.domain.anomaly import CONFIRMED_S, WATCHED, WATCHED_OF
-from controlplane.domain.history import METRICS
+from controlplane.domain.history import METRICS, object_of
 from controlplane.models import Anomaly, AnomalySwitch
 
 
@@ -72,7 +72,7 @@ def anomaly_list() -> list[AnomalyRow]:
     for a in Anomaly.objects.all():
         if (a.checked_at - a.since).total_seconds() < CONFIRMED_S:
             continue
-        kind = a.subject.partition(":")[0]
+        kind, _ = object_of(a.subject)
         name = f"{kind}.{a.metric}"
         if name not in WATCHED_OF:
             continue

@@ -12,13 +12,7 @@ from django.db.models import F, Sum
 from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
-from controlplane.domain.alert_cases import (
-    anomaly_object,
-    connector_subject,
-    refused_client,
-    rejected_subject,
-    rejected_who,
-)
+from controlplane.domain.alert_cases import connector_subject, refused_client, rejected_subject, rejected_who
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
@@ -259,15 +253,18 @@ def _drift(a: AlertRow) -> list[NextStep]:
 
 def _anomaly(a: AlertRow) -> list[NextStep]:
     """The charts of the object, which have marks of changes and elections."""
-    kind, _, name = anomaly_object(a.subject).partition(":")
-    steps: dict[str, tuple[StepKind, str]] = {
+    page = NextStep(StepKind.OPEN_ANOMALIES, "Open anomalies", [])
+    if a.metric is None:
+        return [page]
+    kind, name = a.metric.object_kind, a.metric.object_name
+    steps = {
         HistorySubject.TOPIC: (StepKind.OPEN_CHARTS, f"Open charts of {name}"),
         HistorySubject.GROUP: (StepKind.OPEN_GROUP, f"Open group {name}"),
         HistorySubject.SHARE_GROUP: (StepKind.OPEN_SHARE_GROUP, f"Open share group {name}"),
         HistorySubject.BROKER: (StepKind.OPEN_BROKER, f"Open broker {name}"),
     }
     found = [NextStep(*steps[kind], [name])] if kind in steps else []
-    return [*found, NextStep(StepKind.OPEN_ANOMALIES, "Open anomalies", [])]
+    return [*found, page]
 
 
 def _document(a: AlertRow) -> list[NextStep]:

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Count, Max, Min, Q, Sum
 
 from controlplane.domain.alert import brief
-from controlplane.domain.alert_types import Severity
+from controlplane.domain.alert_types import AlertMetric, Severity
 from controlplane.domain.text import count_text
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
 from controlplane.models.change import Outcome
@@ -37,12 +37,13 @@ class HealthStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Health:
     """`word`: healthy, degraded (amber), at_risk (red) or unknown (grey); never better than the most severe open alert. `reason` is a sentence.
-    `alert_kind`, `alert_subject`: of the alert that is the reason; "" if the current state is."""
+    `alert_kind`, `alert_subject`: of the alert that is the reason; "" if the current state is. `alert_metric`: of an anomaly."""
 
     word: str
     reason: str
     alert_kind: str = ""
     alert_subject: str = ""
+    alert_metric: AlertMetric | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,18 @@ class Overview:
     alert_newest: int
 
 
+class MetricShape(TypedDict):
+    name: str
+    object_kind: str
+    object_name: str
+
+
 class HealthShape(TypedDict):
     word: str
     reason: str
     alert_kind: str
     alert_subject: str
+    alert_metric: MetricShape | None
 
 
 class OverviewShape(TypedDict):
@@ -302,4 +310,5 @@ def _health(
 
 
 def _health_of(status: HealthStatus, alert: AlertRow) -> Health:
-    return Health(status, brief(alert.kind, alert.subject, alert.text), alert.kind, alert.subject)
+    reason = brief(alert.kind, alert.subject, alert.text)
+    return Health(status, reason, alert.kind, alert.subject, alert.metric)

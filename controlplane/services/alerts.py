@@ -15,11 +15,12 @@ from django.utils import timezone
 from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
-from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX, anomaly_subject
-from controlplane.domain.alert_phrases import P
+from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX
+from controlplane.domain.alert_phrases import METRIC_OBJECTS, P
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.connect import ConnectorFailure
+from controlplane.domain.history import object_of
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.progress import StallCause
 from controlplane.domain.text import coarse_count
@@ -105,6 +106,7 @@ def evaluate(thresholds: AlertThresholds | None = None, monitored_since: datetim
                 since=now,
                 ended_at=None,
                 words=_json(a),
+                **_metric_columns(a.metric),
             )
             entries.append(_entry(row.pk, now, types.EntryKind.OPENED, alert.text_of(a)))
         for pk, a in changes.updated:
@@ -123,6 +125,12 @@ def evaluate(thresholds: AlertThresholds | None = None, monitored_since: datetim
 
 def _entry(alert_id: int, at: datetime, kind: types.EntryKind, text: str) -> AlertEntry:
     return AlertEntry(alert_id=alert_id, at=at, kind=kind, text=text, phrase=phrase_to_json(text))
+
+
+def _metric_columns(metric: types.AlertMetric | None) -> dict[str, str]:
+    if metric is None:
+        return {}
+    return {"metric": metric.name, "object_kind": metric.object_kind, "object_name": metric.object_name}
 
 
 def _json(a: types.ComputedAlert) -> JsonObject:
@@ -184,7 +192,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
         hanging=hanging,
         hanging_groups=hanging_groups,
         anomalies=tuple(
-            types.AnomalyFacts(anomaly_subject(a.metric, a.subject), anomaly_text(a))
+            types.AnomalyFacts(types.AlertMetric(a.metric, *object_of(a.subject)), anomaly_text(a))
             for a in anomaly_list()
             if a.alerts
         ),
@@ -323,9 +331,10 @@ def _rows_beyond(
 
 def anomaly_text(a: AnomalyRow) -> Phrase:
     """The unusual value with two digits. If the text changed with every reading, it would be written each time."""
+    kind, name = object_of(a.subject)
     values: dict[str, Value] = {
         "metric": Phrase(a.label),
-        "subject": a.subject.replace(":", " ", 1).replace("share_group ", "share group "),
+        "subject": Phrase(METRIC_OBJECTS[kind], {"name": name} if name else {}),
         "value": coarse_count(a.value),
         "usual": coarse_count(a.usual),
     }

@@ -26,7 +26,7 @@ from controlplane.domain.anomaly import (
     judge,
 )
 from controlplane.domain.errors import not_one_of
-from controlplane.domain.history import HistorySubject
+from controlplane.domain.history import HistorySubject, object_of
 from controlplane.models import Anomaly, AnomalySwitch, Broker, ConsumerGroup, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds, anomalies, history
@@ -97,7 +97,7 @@ def _watched_series() -> dict[SeriesKey, WatchedMetric]:
     }
     found = {(subject, w.metric): w for w in WATCHED for subject in subjects[w.subject]}
     for subject, metric in Anomaly.objects.values_list("subject", "metric"):
-        watched = WATCHED_OF.get(f"{subject.partition(':')[0]}.{metric}")
+        watched = WATCHED_OF.get(f"{object_of(subject)[0]}.{metric}")
         if watched is not None:
             found[subject, metric] = watched
     return found

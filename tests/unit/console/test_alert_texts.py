@@ -14,6 +14,7 @@ from brokerd.cluster.refusal_reasons import RefusalReason
 from console import vocabulary
 from controlplane.domain.alert import RULES, alerts, stored_texts
 from controlplane.domain.alert_types import (
+    AlertMetric,
     AnomalyFacts,
     ComputedAlert,
     ConnectFacts,
@@ -26,6 +27,7 @@ from controlplane.domain.alert_types import (
     TopicMessageFacts,
 )
 from controlplane.domain.connect import ConnectorFailure
+from controlplane.domain.history import object_of
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.share_lag import ShareStall
 from controlplane.selectors.anomalies import AnomalyRow
@@ -37,12 +39,12 @@ from weir_common.phrases import Phrase, Value, to_json
 VERBS = {"has", "have", "is", "are", "was", "were"}
 
 
-def anomaly(state: str, baseline: str) -> AnomalyFacts:
+def anomaly(state: str, baseline: str, subject: str = "cluster") -> AnomalyFacts:
     now = datetime(2026, 11, 27, tzinfo=UTC)
     row = AnomalyRow(
-        "cluster", "lag_records", "Lag, records", "", state, 5_000.0, 40.0, 9.0, baseline, 12, now, now, True
+        subject, "lag_records", "Lag, records", "", state, 5_000.0, 40.0, 9.0, baseline, 12, now, now, True
     )
-    return AnomalyFacts(f"lag of {state} {baseline}", anomaly_text(row))
+    return AnomalyFacts(AlertMetric("lag_records", *object_of(subject)), anomaly_text(row))
 
 
 MANY = tuple(GroupFacts(f"group-{n}", status) for n in range(30) for status in (LagStatus.STOPPED, LagStatus.DATA_LOST))
@@ -124,6 +126,25 @@ def test_a_chinese_alert_has_the_names_and_values_of_the_english_one(facts: Fact
             assert [n for n in names if n in english and n not in chinese] == [], (english, chinese)
             assert chinese != english and not VERBS & set(chinese.split()), chinese
             assert "{" not in chinese, chinese
+
+
+@pytest.mark.parametrize(
+    ("subject", "english", "chinese"),
+    [
+        ("cluster", "Lag, records of cluster:", "集群"),
+        ("topic:a of b", "Lag, records of topic a of b:", "Topic a of b"),
+        ("group:billing", "Lag, records of group billing:", "消费组 billing"),
+        ("share_group:share_group a", "Lag, records of share group share_group a:", "共享组 share_group a"),
+        ("broker:3", "Lag, records of broker 3:", "Broker 3"),
+    ],
+)
+def test_the_object_of_an_anomaly_is_in_the_language_of_its_text(subject: str, english: str, chinese: str) -> None:
+    """The kind of the object was a part of its name: "group billing" in a Chinese sentence."""
+    (a,) = alerts(Facts(anomalies=(anomaly("high", "days", subject),)))
+    assert a.text.startswith(english)
+    stored = {name: to_json(value) for name, value in a.words.items()}
+    with translation.override("zh-hans"):
+        assert chinese in vocabulary.alert_text(a.kind, a.subject, stored_texts(a.kind, a.text, a.do, stored)[0])
 
 
 def test_the_examples_have_every_kind_of_alert() -> None:

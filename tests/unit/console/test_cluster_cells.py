@@ -28,9 +28,20 @@ def test_unknown_disk_space_is_a_dash_with_a_reason(free: int | None, total: int
 
 
 def test_the_reason_of_the_health_is_the_title_of_its_alert_in_the_language_of_the_page() -> None:
-    health = {"word": "at_risk", "reason": "Broker 3 is down.", "alert_kind": "broker_down", "alert_subject": "3"}
+    health = {
+        "word": "at_risk",
+        "reason": "Broker 3 is down.",
+        "alert_kind": "broker_down",
+        "alert_subject": "3",
+        "alert_metric": None,
+    }
     data = {"health": health, "offline": 0, "under_min_isr": 0, "under_replicated": 4}
     assert cluster_cells.health_reason(data) == "Broker 3 is down."
     with translation.override("zh-hans"):
         assert "3" in cluster_cells.health_reason(data)
         assert "4" not in cluster_cells.health_reason(data)
+    metric = {"name": "records_per_s", "object_kind": "topic", "object_name": "flights"}
+    data["health"] = health | {"alert_kind": "anomaly", "alert_subject": "an id", "alert_metric": metric}
+    assert cluster_cells.health_reason(data) == "Unusual metric: Records in per second (flights)."
+    with translation.override("zh-hans"):
+        assert cluster_cells.health_reason(data) == "异常指标：每秒流入消息数 (flights)。"

@@ -78,14 +78,23 @@ def test_the_sample_of_a_night_has_an_open_alert_of_each_kind(operator: Client) 
 def test_titles_and_buttons_of_alerts_are_chinese(operator: Client) -> None:
     """Titles had the name of a metric and the code of a reason, and the button to start a process its name in the supervisor."""
     operator.cookies["weir_language"] = "zh-hans"
-    for kind, subject, title in (
-        ("anomaly", "records_per_s of topic:flights", "异常指标：每秒流入消息数 (flights)。"),
-        ("anomaly", "records_per_s of cluster", "异常指标：每秒流入消息数 (集群)。"),
-        ("client_refused", "10.0.0.77 (authentication failed)", "被拒绝的客户端：10.0.0.77 (认证失败)。"),
-        ("partitions_offline", "", "有分区没有 Leader。"),
-    ):
+    of_topic = {"metric": "records_per_s", "object_kind": "topic", "object_name": "flights"}
+    of_cluster = {"metric": "records_per_s", "object_kind": "cluster"}
+    examples: tuple[tuple[str, str, dict[str, str], str], ...] = (
+        ("anomaly", "records_per_s of topic:flights", of_topic, "异常指标：每秒流入消息数 (flights)。"),
+        ("anomaly", "records_per_s of cluster", of_cluster, "异常指标：每秒流入消息数 (集群)。"),
+        ("client_refused", "10.0.0.77 (authentication failed)", {}, "被拒绝的客户端：10.0.0.77 (认证失败)。"),
+        ("partitions_offline", "", {}, "有分区没有 Leader。"),
+    )
+    for kind, subject, metric, title in examples:
         row = Alert.objects.create(
-            kind=kind, subject=subject, severity="degraded", text="x", do="Run `weir help`.", since=timezone.now()
+            kind=kind,
+            subject=subject,
+            severity="degraded",
+            text="x",
+            do="Run `weir help`.",
+            since=timezone.now(),
+            **metric,
         )
         page = operator.get(f"/alerts/{row.pk}/").content.decode()
         assert title in page and "<code>weir help</code>" in page, page

@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from brokerd.cluster.cordons import LEADERSHIP
 from controlplane.clients import supervisor
+from controlplane.domain.alert_types import AlertMetric
+from controlplane.domain.history import HistorySubject
 from controlplane.models import (
     Broker,
     Change,
@@ -33,9 +35,11 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 
 
-def steps(kind: str, subject: str = "", *, ended: bool = False) -> list[tuple[str, list[str]]]:
+def steps(
+    kind: str, subject: str = "", *, ended: bool = False, metric: AlertMetric | None = None
+) -> list[tuple[str, list[str]]]:
     now = timezone.now()
-    row = AlertRow(1, kind, subject, "degraded", "text", "do", now, now if ended else None, 1.0)
+    row = AlertRow(1, kind, subject, "degraded", "text", "do", now, now if ended else None, 1.0, metric=metric)
     return [(s.kind, s.target) for s in next_steps(row)]
 
 
@@ -152,8 +156,13 @@ def test_the_damaged_replica_the_drifted_topic_and_the_unknown_change_are_named(
 def test_an_unusual_metric_leads_to_the_charts_of_its_object(world: World) -> None:
     """Its alert said what to look at and had no button."""
     list_of_anomalies = ("open_anomalies", [])
-    assert steps("anomaly", "records_per_s of topic:flights") == [("open_charts", ["flights"]), list_of_anomalies]
-    assert steps("anomaly", "lag_s of group:a of b") == [("open_group", ["a of b"]), list_of_anomalies]
-    assert steps("anomaly", "lag_records of share_group:a:b") == [("open_share_group", ["a:b"]), list_of_anomalies]
-    assert steps("anomaly", "disk_used_bytes of broker:3") == [("open_broker", ["3"]), list_of_anomalies]
-    assert steps("anomaly", "records_per_s of cluster") == [list_of_anomalies]
+    for kind, name, step in (
+        (HistorySubject.TOPIC, "flights", "open_charts"),
+        (HistorySubject.GROUP, "a of b", "open_group"),
+        (HistorySubject.SHARE_GROUP, "a:b", "open_share_group"),
+        (HistorySubject.BROKER, "3", "open_broker"),
+    ):
+        metric = AlertMetric("lag_s", kind, name)
+        assert steps("anomaly", "a text", metric=metric) == [(step, [name]), list_of_anomalies]
+    cluster = AlertMetric("records_per_s", HistorySubject.CLUSTER, "")
+    assert steps("anomaly", "a text", metric=cluster) == steps("anomaly", "a text") == [list_of_anomalies]

@@ -8,10 +8,12 @@ import pytest
 from django.utils import timezone
 
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
-from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.alert_types import AlertKind, AlertMetric
 from controlplane.domain.anomaly import CONFIRMED_S, AnomalyState
+from controlplane.domain.history import HistorySubject
 from controlplane.models import Alert, Anomaly, ObservedTopic
 from controlplane.monitoring.history import HistoryRecorder
+from controlplane.selectors.alerts import open_alerts
 from controlplane.selectors.anomalies import anomaly_list, watched_metrics
 from controlplane.services import Rejected, alerts, anomalies
 from tests.unit.controlplane.history_rows import record
@@ -87,6 +89,11 @@ def test_alerts_are_switched_by_metric_and_limited(world: World) -> None:
     assert "higher than usual, about 9,000 instead of 1,000 in the last hours" in text
     anomalies.switch_alerts("topic.records_per_s", True, actor="alice")
     assert subjects() == {"records_per_s of cluster", "records_per_s of topic:flights"}
+    objects = set(Alert.objects.values_list("subject", "metric", "object_kind", "object_name"))
+    assert objects == {
+        ("records_per_s of cluster", "records_per_s", "cluster", ""),
+        ("records_per_s of topic:flights", "records_per_s", "topic", "flights"),
+    }
     assert len(subjects(AlertThresholds({ThresholdName.ANOMALY_ALERTS_MAX: 1}))) == 1
     assert subjects(AlertThresholds({ThresholdName.ANOMALY_ALERTS_MAX: 0})) == set()
     anomalies.switch_alerts("topic.records_per_s", False, actor="alice")
@@ -106,3 +113,5 @@ def test_an_unusual_lag_of_a_share_group_has_an_alert(world: World) -> None:
     alerts.evaluate()
     (alert,) = Alert.objects.filter(kind=AlertKind.ANOMALY)
     assert alert.subject == "lag_records of share_group:workers"
+    metric = AlertMetric("lag_records", HistorySubject.SHARE_GROUP, "workers")
+    assert [a.metric for a in open_alerts()] == [metric]
