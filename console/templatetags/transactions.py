@@ -1,13 +1,17 @@
-"""Template tags of transactions: why one hangs in a partition."""
+"""Template tags of transactions: the state of one, and why one hangs in a partition."""
 
 from __future__ import annotations
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
+from console.fragments import state, state_label
+from console.states import TONES
 from console.texts import gettext_lazy
 from controlplane.domain.transactions import TransactionVerdict
+from controlplane.selectors.transactions import TransactionRow
 
 register = template.Library()
 
@@ -35,6 +39,16 @@ LABELS: dict[TransactionVerdict, tuple[str, str, str]] = {
     ),
 }
 """Verdict -> label, tone, explanation."""
+
+
+@register.simple_tag
+def transaction_state(row: TransactionRow) -> SafeString:
+    """The state, as a warning if the transaction is open for longer than its timeout."""
+    if not row.is_overdue:
+        return state(row.state)
+    explanation = gettext("Open for longer than its timeout: the coordinator has not aborted it.")
+    label = gettext("{state}, overdue").format(state=state_label(row.state))
+    return format_html('<span class="st st-{}" title="{}">{}</span>', TONES["overdue"], explanation, label)
 
 
 @register.simple_tag

@@ -68,6 +68,11 @@ class TransactionRow:
     open_s: float | None
     partitions: list[str]
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the transaction is open for longer than its timeout."""
+        return self.open_s is not None and self.timeout_ms is not None and self.open_s * 1000 > self.timeout_ms
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionPage(Page[TransactionRow], BrokerCoverage):
