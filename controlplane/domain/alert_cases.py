@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from brokerd.cluster.refusal_reasons import RefusalReason
-from controlplane.domain.alert_phrases import NO_FORECASTS, REFUSED, P
+from controlplane.domain.alert_phrases import NO_FORECASTS, REFUSED, UNWRITABLE, P
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import (
     NAMES_MAX,
@@ -299,7 +299,12 @@ def dead_letters_missing(facts: Facts) -> list[Case]:
     return [
         Case(
             f"{x.group_id}: {x.topic}",
-            {"group": x.group_id, "topic": x.topic, "records": coarse_count(x.records), "reason": x.reason},
+            {
+                "group": x.group_id,
+                "topic": x.topic,
+                "records": coarse_count(x.records),
+                "reason": Phrase(UNWRITABLE[x.reason]) if x.reason in UNWRITABLE else x.reason,
+            },
         )
         for x in facts.letters_missing
     ]

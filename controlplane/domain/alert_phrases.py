@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.sharing.dead_letters import Unwritable
 from controlplane.domain.history import HistorySubject
 
 Pair = tuple[str, str]
@@ -117,6 +118,16 @@ METRIC_OBJECTS = {
 }
 """Text of the object of each watched metric (`anomaly.WATCHED`)."""
 
+UNWRITABLE: dict[str, str] = {
+    Unwritable.DISABLED: "the group has no topic of dead letters",
+    Unwritable.NAME: "the name of its topic of dead letters is not permitted",
+    Unwritable.MISSING: "its topic of dead letters does not exist",
+    Unwritable.NOT_ENABLED: "its topic of dead letters does not have errors.deadletterqueue.group.enable=true",
+    Unwritable.SOURCE: "its topic of dead letters is this topic",
+    Unwritable.REFUSED: "its topic of dead letters rejects the records",
+}
+"""Text of each reason for which a share group writes no dead letters. An unknown reason, of a newer broker, is shown as its code."""
+
 
 MONITOR_SILENT = (
     "The cluster monitor has read nothing from the cluster for {seconds} s: all shown data is at least as old."
@@ -132,4 +143,4 @@ def texts() -> Iterator[tuple[str, str]]:
         if name.isupper():
             yield value if isinstance(value, tuple) else (value, "")
     yield from ((text, "") for text in (NO_FORECASTS, MONITOR_SILENT, MONITOR_SILENT_DO))
-    yield from ((text, "") for table in (REFUSED, METRIC_OBJECTS) for text in table.values())
+    yield from ((text, "") for table in (REFUSED, METRIC_OBJECTS, UNWRITABLE) for text in table.values())

@@ -11,6 +11,7 @@ import pytest
 from django.utils import translation
 
 from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.sharing.dead_letters import Unwritable
 from console import vocabulary
 from controlplane.domain.alert import RULES, alerts, stored_texts
 from controlplane.domain.alert_types import (
@@ -71,7 +72,9 @@ EXAMPLES = (
             TopicMessageFacts("orders", 1, 400.0, 1, 90.0, 500),
             TopicMessageFacts("payments", 7, 4_000.0, 12, None, None),
         ),
-        letters_missing=(MissingLetterFacts("workers", "orders", 20, "no such topic"),),
+        letters_missing=tuple(
+            MissingLetterFacts(f"workers-{n}", "orders", 20, why) for n, why in enumerate(Unwritable)
+        ),
         refused=(
             REFUSED,
             replace(REFUSED, reason=RefusalReason.AUTHENTICATION_FAILED, logins=LOGINS),

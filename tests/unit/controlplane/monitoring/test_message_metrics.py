@@ -149,7 +149,8 @@ def test_metrics_beyond_their_thresholds_are_alerts_with_a_next_step(world: Worl
         "delayed_overdue": "orders",
         "dead_letters_growing": "orders",
     }
-    assert found["dead_letters_missing"].severity == "at_risk" and "topic-missing" in found["dead_letters_missing"].text
+    missing = found["dead_letters_missing"]
+    assert missing.severity == "at_risk" and "its topic of dead letters does not exist" in missing.text
     steps = {kind: [(s.kind, s.target) for s in next_steps(a)] for kind, a in found.items()}
     assert steps["dead_letters_missing"] == [("open_share_group", ["a: b"])]
     assert [k for k, _ in steps["half_expired"]] == ["read_topic", "open_half_messages"]
