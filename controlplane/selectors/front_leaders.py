@@ -11,6 +11,7 @@ from typing import TypeVar
 from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
 from controlplane.clients.connection import Declined, KafkaConnection
 from controlplane.models import Broker, ObservedPartition, Topic
+from weir_common.phrases import sentence
 
 T = TypeVar("T")
 K = TypeVar("K", int, tuple[str, int])
@@ -70,7 +71,7 @@ def leader_answers(leaders: Mapping[K, int | None], ask: Callable[[KafkaConnecti
             try:
                 found[index] = ask(connection, index)
             except Declined as e:
-                found[index] = Unanswered(f"Its leader rejected the request: {e}.")
+                found[index] = Unanswered(sentence("Its leader rejected the request: {error}.", error=e))
         return found
 
     for address, answer in zip(addresses, ask_brokers(addresses, ask_each), strict=True):
