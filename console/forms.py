@@ -26,6 +26,8 @@ from controlplane.services.topic_problems import creation_problems
 from weir_common.json_values import JsonObject
 
 WHY_CHARS_MAX = 500
+RACK = "rack:"
+"""Prefix of a rack name in a field that also accepts a broker id."""
 INPUT_FORMATS = [
     (f.value, label)
     for f, label in zip(

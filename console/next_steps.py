@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from django.http import QueryDict
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import get_language
 
 from console.address_access import User, may_be_shown, missing_role
+from console.forms import RACK
 from console.record_links import record_url
 from console.texts import gettext_lazy
 from controlplane.selectors.next_steps import NextStep, StepKind
@@ -45,6 +47,15 @@ def _move(topic: str, placements: Sequence[str]) -> str:
     return _page("move-new", [], kind="partitions", topic=topic, step="review", p=list(replicas), **rows)
 
 
+def _move_again(kind: str, values: Sequence[str]) -> str:
+    """The review of a move with these values of its scope, "name=value" each."""
+    found = QueryDict(mutable=True)
+    for value in values:
+        name, _, text = value.partition("=")
+        found.appendlist(*(("broker", f"{RACK}{text}") if name == "rack" else (name, text)))
+    return _page("move-new", [], kind=kind, step="review", **dict(found.lists()))
+
+
 RETENTION = ("retention.bytes", "retention.ms")
 PERMISSION = ("principal", "host", "resource_type", "resource_name", "operation")
 
@@ -59,6 +70,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.MOVE_OFF_BROKER: lambda t: _move(t[1], t[2:]),
     StepKind.OPEN_MOVE: lambda t: _page("move", t),
     StepKind.ROLL_BACK_MOVE: lambda t: _page("move-act", [*t, "roll_back"]),
+    StepKind.PLAN_AGAIN: lambda t: _move_again(t[1], t[2:]),
     StepKind.THROTTLE_MOVE: lambda t: _page("move-act", [*t, "throttle"]),
     StepKind.READ_RECORD: lambda t: record_url(t[0], t[1], t[2]),
     StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t, config=RETENTION),
@@ -83,7 +95,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.OPEN_CONNECTOR: lambda t: _page("connector", [], cluster=t[0], name=t[1]),
     StepKind.OPEN_CONNECT: lambda t: _page("connect", [], cluster=t[0]),
 }
-ALL_TOPICS = {StepKind.DRAIN_BROKER, StepKind.MOVE_OFF_BROKER}
+ALL_TOPICS = {StepKind.DRAIN_BROKER, StepKind.MOVE_OFF_BROKER, StepKind.PLAN_AGAIN}
 """Steps that move replicas of every topic: their views reject users who see only some."""
 READING = {StepKind.READ_RECORD, StepKind.READ_TOPIC}
 """Steps that show records of a topic, the first of their target."""
@@ -91,7 +103,6 @@ POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKE
 
 
 LABELS: dict[str, str] = {
-    StepKind.START_PROCESS: gettext_lazy("Start {0}"),
     StepKind.DRAIN_BROKER: gettext_lazy("Drain broker {0}"),
     StepKind.DEMOTE_BROKER: gettext_lazy("Move leadership off broker {0}"),
     StepKind.OPEN_BROKER: gettext_lazy("Open broker {0}"),
@@ -101,6 +112,7 @@ LABELS: dict[str, str] = {
     StepKind.MOVE_OFF_BROKER: gettext_lazy("Move replicas of {1} to brokers with more space"),
     StepKind.OPEN_MOVE: gettext_lazy("Open move {0}"),
     StepKind.ROLL_BACK_MOVE: gettext_lazy("Roll back move {0}"),
+    StepKind.PLAN_AGAIN: gettext_lazy("Plan move {0} again"),
     StepKind.THROTTLE_MOVE: gettext_lazy("Edit the throttle of move {0}"),
     StepKind.READ_RECORD: gettext_lazy("Read {0}-{1} at offset {2}"),
     StepKind.RAISE_RETENTION: gettext_lazy("Edit retention of {0}"),
@@ -125,16 +137,24 @@ LABELS: dict[str, str] = {
     StepKind.OPEN_CONNECTOR: gettext_lazy("Open connector {1}"),
     StepKind.OPEN_CONNECT: gettext_lazy("Open Connect cluster {0}"),
 }
-"""Labels in other languages than English; {0} and the like are the target."""
+"""Labels in other languages than English; {0} and the like are the target. The start of a process has START_LABELS."""
+
+START_LABELS: dict[str, str] = {
+    "zookeeper": gettext_lazy("Start ZooKeeper"),
+    "worker": gettext_lazy("Start the worker"),
+    "broker": gettext_lazy("Start broker {0}"),
+    "controller": gettext_lazy("Start controller {0}"),
+}
+"""As `selectors.next_steps.START_LABELS`, in other languages than English."""
 
 
 def _label(step: NextStep) -> str:
     if (get_language() or "en") == "en":
         return step.label
-    target = step.target
     if step.kind == StepKind.START_PROCESS:  # broker-3, zookeeper
-        target = [target[0].replace("-", " ").capitalize().replace("Zookeeper", "ZooKeeper")]
-    return LABELS[step.kind].format(*target)
+        kind, _, number = step.target[0].partition("-")
+        return START_LABELS[kind].format(number)
+    return LABELS[step.kind].format(*step.target)
 
 
 def buttons(steps: Iterable[NextStep], user: User) -> Iterator[StepButton]:

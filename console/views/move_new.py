@@ -11,7 +11,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext as _
 
-from console.forms import MoveForm
+from console.forms import RACK, MoveForm
 from console.panels import lazy
 from console.texts import counted, gettext_lazy
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
@@ -53,9 +53,6 @@ REVIEWED_MAX = 2_000
 
 PARTS_SHOWN_MAX = 200
 """Maximum number of rows of the review. The totals include all partitions."""
-
-RACK = "rack:"
-"""Prefix of a rack name in a field that also accepts a broker id."""
 
 PLAN_BODY = {
     "scope": {"version": 1, "partitions": [{"topic": "TOPIC", "partition": 0, "replicas": [1, 2, 3]}]},

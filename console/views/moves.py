@@ -180,8 +180,8 @@ def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
             False,
         ),
     }
-    # A cancelled move with all partitions reverted has nothing to roll back.
-    without_effect = {"roll_back"} if row.state == "cancelled" and not active + done else set()
+    # A cancelled move with all partitions reverted, or a failed one with all rejected, has nothing to roll back.
+    without_effect = {"roll_back"} if row.state in ("cancelled", "failed") and not active + done else set()
     return [labels[verb] for verb in row.can if verb not in without_effect]
 
 

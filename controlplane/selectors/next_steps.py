@@ -16,7 +16,16 @@ from controlplane.domain.alert_cases import connector_subject, refused_client, r
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.move_types import MoveState
+from controlplane.domain.move_types import UNDER_WAY, MoveState, PartState
+from controlplane.domain.scope import (
+    DrainScope,
+    FillScope,
+    PartitionsScope,
+    RebalanceScope,
+    ReplicationFactorScope,
+    Scope,
+    TopicScope,
+)
 from controlplane.models import (
     Broker,
     Change,
@@ -58,6 +67,8 @@ class StepKind(StrEnum):
     MOVE_OFF_BROKER = "move_off_broker"
     OPEN_MOVE = "open_move"
     ROLL_BACK_MOVE = "roll_back_move"
+    PLAN_AGAIN = "plan_again"
+    """The review of a new move with the scope of a failed one."""
     THROTTLE_MOVE = "throttle_move"
     READ_RECORD = "read_record"
     RAISE_RETENTION = "raise_retention"
@@ -88,7 +99,7 @@ class StepKind(StrEnum):
 class NextStep:
     """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
     offset], [broker, topic, partition=replicas, ...], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation],
-    [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task]."""
+    [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task], [move, kind of its scope, name=value, ...]."""
 
     kind: str
     label: str
@@ -102,20 +113,31 @@ def next_steps(a: AlertRow) -> list[NextStep]:
     return _STEPS[AlertKind(a.kind)](a)
 
 
-def _process(name: str, label: str) -> list[NextStep]:
-    if not supervisor.is_kept_stopped(settings.WEIR.data_dir, name):
-        return []
-    return [NextStep(StepKind.START_PROCESS, f"Start {label}", [name])]
+START_LABELS = {
+    "zookeeper": "Start ZooKeeper",
+    "worker": "Start the worker",
+    "broker": "Start broker {0}",
+    "controller": "Start controller {0}",
+}
+"""Label of the start of a process, by its name without its number."""
+
+
+def _start(name: str) -> NextStep:
+    kind, _, number = name.partition("-")
+    return NextStep(StepKind.START_PROCESS, START_LABELS[kind].format(number), [name])
+
+
+def _process(name: str) -> list[NextStep]:
+    return [_start(name)] if supervisor.is_kept_stopped(settings.WEIR.data_dir, name) else []
 
 
 def start_broker(broker_id: int) -> list[NextStep]:
     """The start of the broker's process; empty if it runs, or if another service manager than `weir up` starts it."""
-    return _process(f"broker-{broker_id}", f"broker {broker_id}")
+    return _process(f"broker-{broker_id}")
 
 
 def _no_controller(_: AlertRow) -> list[NextStep]:
-    names = supervisor.stopped_names(settings.WEIR.data_dir, "controller-")
-    return [NextStep(StepKind.START_PROCESS, f"Start {name.replace('-', ' ')}", [name]) for name in names]
+    return [_start(name) for name in supervisor.stopped_names(settings.WEIR.data_dir, "controller-")]
 
 
 def _broker_down(a: AlertRow) -> list[NextStep]:
@@ -200,7 +222,35 @@ def _hanging(a: AlertRow) -> list[NextStep]:
 
 
 def _move_failed(a: AlertRow) -> list[NextStep]:
-    return [NextStep(StepKind.ROLL_BACK_MOVE, f"Roll back move {a.subject}", [a.subject])]
+    """The roll back of a move of which the controller rejected all partitions would change none."""
+    move = visible(Move.objects.filter(pk=a.subject)).first()
+    if move is None:
+        return []
+    if move.parts.filter(state__in=(PartState.DONE, *UNDER_WAY)).exists():
+        return [NextStep(StepKind.ROLL_BACK_MOVE, f"Roll back move {move.pk}", [a.subject]), *_move_stuck(a)]
+    scope = _scope_values(move.scope)
+    again = [NextStep(StepKind.PLAN_AGAIN, f"Plan move {move.pk} again", [a.subject, *scope])] if scope else []
+    return [*again, *_move_stuck(a)]
+
+
+def _scope_values(scope: Scope) -> list[str]:
+    """The kind of the scope, and its values as name=value. Empty if the form of a new move cannot have them."""
+    kind = scope.KIND.value
+    match scope:
+        case DrainScope(broker, rack) | FillScope(broker, rack):
+            return [kind, f"rack={rack}" if rack is not None else f"broker={broker}"]
+        case TopicScope(topic, brokers):
+            return [kind, f"topic={topic}", *(f"over={b}" for b in brokers)]
+        case ReplicationFactorScope(topic, factor):
+            return [kind, f"topic={topic}", f"factor={factor}"]
+        case RebalanceScope(goals, tolerance):
+            return [kind, *(f"goal={g}" for g in goals), f"tolerance={tolerance:g}"]
+        case PartitionsScope(placements, count):
+            topics = {p.topic for p in placements}
+            if len(topics) != 1 or count not in (None, len(placements)):
+                return []
+            chosen = ((f"p={p.partition}", f"r{p.partition}={','.join(map(str, p.replicas))}") for p in placements)
+            return [kind, f"topic={topics.pop()}", *(value for pair in chosen for value in pair)]
 
 
 def _move_stuck(a: AlertRow) -> list[NextStep]:
@@ -351,8 +401,8 @@ _STEPS = {
     AlertKind.PARTITIONS_UNDER_MIN_ISR: _partition,
     AlertKind.PARTITIONS_UNDER_REPLICATED: _partition,
     AlertKind.NO_CONTROLLER: _no_controller,
-    AlertKind.ZOOKEEPER_AWAY: lambda a: _process("zookeeper", "ZooKeeper"),
-    AlertKind.WORKER_SILENT: lambda a: _process("worker", "the worker"),
+    AlertKind.ZOOKEEPER_AWAY: lambda a: _process("zookeeper"),
+    AlertKind.WORKER_SILENT: lambda a: _process("worker"),
     AlertKind.BROKER_DOWN: _broker_down,
     AlertKind.BROKER_SILENT: _broker,
     AlertKind.DISK_FAILED: _disk_failed,

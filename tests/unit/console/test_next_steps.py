@@ -10,7 +10,8 @@ from django.contrib.auth.models import User
 from django.urls import resolve
 from django.utils.translation import override
 
-from console.next_steps import POSTED, buttons
+from console.next_steps import POSTED, START_LABELS, buttons
+from controlplane.selectors import next_steps as selectors
 from controlplane.selectors.next_steps import NextStep, StepKind
 
 ADMINISTRATOR = User(username="administrator", is_staff=True, is_superuser=True)
@@ -19,6 +20,7 @@ TARGETS = {
     StepKind.PROPOSE_ELECTION: ["orders", "0"],
     StepKind.OPEN_PARTITION: ["orders", "0"],
     StepKind.RECOVER_REPLICA: ["orders", "0", "2"],
+    StepKind.PLAN_AGAIN: ["7", "topic", "topic=orders", "over=2", "over=3"],
     StepKind.READ_RECORD: ["orders", "0", "77"],
     StepKind.RAISE_RETENTION: ["orders"],
     StepKind.MOVE_OFF_BROKER: ["2", "orders", "0=1,3", "7=4,1"],
@@ -66,10 +68,29 @@ def test_a_full_disk_leads_to_the_review_of_a_move_and_to_the_fields_of_retentio
 
 
 def test_a_process_to_start_has_the_name_of_the_glossary() -> None:
-    steps = [NextStep(StepKind.START_PROCESS, "x", [name]) for name in ("broker-3", "zookeeper", "controller-1")]
+    names = ("broker-3", "zookeeper", "controller-1", "worker")
+    steps = [NextStep(StepKind.START_PROCESS, "x", [name]) for name in names]
     with override("zh-hans"):
         assert [b.label for b in buttons(steps, ADMINISTRATOR)] == [
             "启动 Broker 3",
             "启动 ZooKeeper",
             "启动 Controller 1",
+            "启动 Worker",
         ]
+
+
+def test_the_label_of_a_start_is_one_text_in_the_selector_and_in_the_console() -> None:
+    assert {kind: str(label) for kind, label in START_LABELS.items()} == selectors.START_LABELS
+
+
+def test_a_rejected_move_leads_to_the_review_of_the_same_move() -> None:
+    """The roll back of a move without a moved partition was offered, and changed nothing."""
+    topic, rack = buttons(
+        [
+            NextStep(StepKind.PLAN_AGAIN, "x", ["7", "topic", "topic=orders", "over=2", "over=3"]),
+            NextStep(StepKind.PLAN_AGAIN, "x", ["7", "drain", "rack=b1"]),
+        ],
+        ADMINISTRATOR,
+    )
+    assert topic.url == "/moves/new/?kind=topic&step=review&topic=orders&over=2&over=3"
+    assert rack.url == "/moves/new/?kind=drain&step=review&broker=rack%3Ab1"

@@ -15,6 +15,16 @@ from brokerd.cluster.cordons import LEADERSHIP
 from controlplane.clients import supervisor
 from controlplane.domain.alert_types import AlertMetric
 from controlplane.domain.history import HistorySubject
+from controlplane.domain.scope import (
+    DrainScope,
+    FillScope,
+    PartitionsScope,
+    Placement,
+    RebalanceScope,
+    ReplicationFactorScope,
+    Scope,
+    TopicScope,
+)
 from controlplane.models import (
     Broker,
     Change,
@@ -52,7 +62,6 @@ def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
     assert steps("disk_slow", "2") == [("demote_broker", ["2"]), ("open_broker", ["2"])]
     Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
     assert steps("disk_slow", "2") == [("open_broker", ["2"])], "its page restores leadership"
-    assert steps("move_failed", "7") == [("roll_back_move", ["7"])]
     assert steps("move_stuck", "7") == [("open_move", ["7"])]
     assert steps("move_will_not_finish", "7") == [("throttle_move", ["7"])]
     assert steps("archive_failed", "3") == [("resume_archive", ["3"])]
@@ -84,6 +93,41 @@ def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> No
     Move.objects.filter(pk=move).update(state="running")
     assert steps("disk_low", str(target))[0] == ("open_move", [str(move)])
     assert steps("disk_low", "1") == [], "the move copies nothing to this broker"
+
+
+def test_a_failed_move_is_rolled_back_if_a_partition_has_moved(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    move = Move.objects.get(pk=plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk)
+    move.parts.update(state="rejected")
+    page, again = ("open_move", [str(move.pk)]), ("plan_again", [str(move.pk), "drain", "broker=1"])
+    assert steps("move_failed", str(move.pk)) == [again, page], "a roll back would change no partition"
+    MovePartition.objects.filter(pk=min(move.parts.values_list("pk", flat=True))).update(state="done")
+    assert steps("move_failed", str(move.pk)) == [("roll_back_move", [str(move.pk)]), page]
+    assert steps("move_failed", "777") == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "values"),
+    [
+        (DrainScope(rack="b1"), ["drain", "rack=b1"]),
+        (FillScope(broker=3), ["fill", "broker=3"]),
+        (TopicScope("orders", (2, 3)), ["topic", "topic=orders", "over=2", "over=3"]),
+        (ReplicationFactorScope("orders", 3), ["replication_factor", "topic=orders", "factor=3"]),
+        (RebalanceScope(("disk",), 0.2), ["rebalance", "goal=disk", "tolerance=0.2"]),
+        (
+            PartitionsScope((Placement("orders", 0, (1, 2)), Placement("orders", 4, (3, 1)))),
+            ["partitions", "topic=orders", "p=0", "r0=1,2", "p=4", "r4=3,1"],
+        ),
+        (PartitionsScope((Placement("orders", 0, (1,)), Placement("bills", 0, (1,)))), None),
+        (PartitionsScope((Placement("orders", 0, (1,)),), count=9_000), None),
+    ],
+)
+def test_the_form_of_a_new_move_gets_the_scope_of_the_failed_one(
+    world: World, scope: Scope, values: list[str] | None
+) -> None:
+    move = str(Move.objects.create(scope=scope, state="failed").pk)
+    again = [] if values is None else [("plan_again", [move, *values])]
+    assert steps("move_failed", move) == [*again, ("open_move", [move])]
 
 
 def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
