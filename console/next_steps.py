@@ -16,6 +16,7 @@ from console.address_access import User, may_be_shown, missing_role
 from console.forms import RACK
 from console.record_links import record_url
 from console.texts import gettext_lazy
+from console.vocabulary import translated
 from controlplane.selectors.next_steps import NextStep, StepKind
 from controlplane.selectors.visibility import current
 from controlplane.services.records import read_denial
@@ -165,4 +166,4 @@ def buttons(steps: Iterable[NextStep], user: User) -> Iterator[StepButton]:
         reads = read_denial(user, step.target[0]) if step.kind in READING else ""
         denied = reads or missing_role(user, url, posts=posts)
         if not (denied and current().limited):
-            yield StepButton(_label(step), url, posts, denied)
+            yield StepButton(_label(step), url, posts, translated(denied))

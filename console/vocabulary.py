@@ -51,6 +51,7 @@ from controlplane.selectors.moves import WAIT_REASONS, WAIT_SEPARATOR
 from controlplane.selectors.topics import CONFIG_DOCS
 from controlplane.services import alert_thresholds as alert_thresholds_service
 from controlplane.services import (
+    authorization,
     common,
     connect,
     dead_letters,
@@ -189,12 +190,18 @@ OTHER = (
     "resolved",
     "silenced",
     "notified",
+    "leaders off",
+    "replicas off",
 )
 """Themes, kinds of marks and entries, and the constant sentences of the health of the cluster."""
 
 
 REFUSALS = (
     alert_thresholds_service.NEEDS_ADMINISTRATOR,
+    authorization.HIDDEN_OBJECT,
+    authorization.HOW_TO_GET,
+    authorization.NEEDS_CLUSTER_VIEWER,
+    authorization.NEEDS_OPERATOR,
     common.READ_ONLY,
     connect.CHANGED_MEANWHILE,
     connect_selectors.NO_CLUSTER,

@@ -28,7 +28,7 @@ from console.access_rules import may_be_seen
 from console.address_access import DENIED
 from console.panels import RequestedPanels, known_position, lazy
 from console.texts import gettext_lazy
-from console.vocabulary import rejection_text
+from console.vocabulary import rejection_text, translated
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_selectors
@@ -207,7 +207,7 @@ def render_page(
         "themes": THEMES,
         "may_act": not reason,
         "read_only": settings.WEIR.read_only,
-        "denied": reason or DENIED,
+        "denied": translated(reason) or DENIED,
         "proposals_open": lazy(open_count),
         "colour": settings.WEIR.cluster_colour,
         "cluster_links": cluster_links(),

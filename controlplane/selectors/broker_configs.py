@@ -15,6 +15,7 @@ from controlplane.domain.broker_config import BrokerConfigRow, BrokerConfigSourc
 from controlplane.models import AccessEntry, Broker
 from controlplane.selectors.paging import ListOrder, Page, PageStart, computed_page
 from controlplane.selectors.visibility import visible
+from weir_common.phrases import sentence
 
 
 class BrokerConfigChoice(StrEnum):
@@ -61,7 +62,7 @@ def broker_configs(
     )
     other_problem = "" if other_answer is None else other_answer.problem
     if other_id is not None and other_answer is None:
-        other_problem = f"There is no broker {other_id}."
+        other_problem = sentence("There is no broker {broker_id}.", broker_id=other_id)
     return BrokerConfigs(
         broker_id=broker_id,
         other_id=other_id,

@@ -17,7 +17,6 @@ from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.page_phrases import MORE_BLOCKERS, OLD_STATE
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
-from controlplane.domain.text import count_text
 from controlplane.models import Broker, Move, ObservedReplica
 from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
@@ -353,26 +352,38 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
     sampled_age_s = age_s(b.sampled_at)
     fresh = sampled_age_s is not None and sampled_age_s < TOLD_SECONDS
     if b.replicas_on_disk is None or not fresh:
-        own = DrainStep("empty", False, "The broker has not reported its log directories recently.")
+        own = DrainStep("empty", False, sentence("The broker has not reported its log directories recently."))
     else:
         own = DrainStep(
             "empty",
             not b.replicas_on_disk,
-            f"Reports {count_text(b.replicas_on_disk, 'replica') if b.replicas_on_disk else 'no replica'} on disk.",
+            counted(b.replicas_on_disk, "Reports {count} replica on disk.", "Reports {count} replicas on disk.")
+            if b.replicas_on_disk
+            else sentence("Reports no replica on disk."),
         )
     steps = [
         DrainStep(
             "cordoned",
             aside,
-            "No new replicas are assigned to it." if aside else "New replicas may still be assigned to it.",
+            sentence("No new replicas are assigned to it.")
+            if aside
+            else sentence("New replicas may still be assigned to it."),
         ),
         DrainStep(
             "leaders off",
             off and not b.leaders,
-            f"Leads {count_text(b.leaders, 'partition')}" + ("." if off else "; leadership is not off."),
+            counted(b.leaders, "Leads {count} partition.", "Leads {count} partitions.")
+            if off
+            else counted(
+                b.leaders,
+                "Leads {count} partition; leadership is not off.",
+                "Leads {count} partitions; leadership is not off.",
+            ),
         ),
         DrainStep(
-            "replicas off", not b.replicas, f"{count_text(b.replicas, 'replica is', 'replicas are')} assigned to it."
+            "replicas off",
+            not b.replicas,
+            counted(b.replicas, "{count} replica is assigned to it.", "{count} replicas are assigned to it."),
         ),
         own,
     ]

@@ -18,6 +18,7 @@ from controlplane.models import Alert, ConsumerGroup, Move, ObservedTopic
 from controlplane.selectors import alerts, groups, moves, quotas, topics, users
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import PER_PAGE_MAX, Page
+from weir_common.phrases import sentence
 
 
 class BulkList(StrEnum):
@@ -34,7 +35,12 @@ class TooManyRows(Rejected):
 
     def __init__(self, total: int, most: int) -> None:
         super().__init__(
-            f"The filter has {total:,} rows. This bulk operation has at most {most:,}: narrow the filter.", "filter"
+            sentence(
+                "The filter has {total} rows. This bulk operation has at most {most}: narrow the filter.",
+                total=f"{total:,}",
+                most=f"{most:,}",
+            ),
+            "filter",
         )
         self.total, self.most = total, most
 

@@ -265,7 +265,10 @@ def difference(
     if each:
         end = _span_of(min(until, timezone.now()))
         if end.first_seq > before.seq:
-            reason = f"The changes between these times are not all kept: some before {_text(_time(end.begins_ms))} are missing."
+            reason = sentence(
+                "The changes between these times are not all kept: some before {time} are missing.",
+                time=_text(_time(end.begins_ms)),
+            )
             raise Rejected(sentence("{reason} Compare the two states instead.", reason=reason), "since")
         changes: list[tuple[int, StateDifference]] = []
         for _ in _apply_entries(before, _ms(until), changes):

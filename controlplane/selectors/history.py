@@ -177,7 +177,11 @@ def _from_lake(
     if until <= first or not keys:
         return {}, LakePart.NOT_NEEDED, ""
     if not _free.acquire(blocking=False):
-        return {}, LakePart.FAILED, f"{LAKE_READS_MAX} reads of the lake are running, which is the maximum."
+        return (
+            {},
+            LakePart.FAILED,
+            sentence("{max} reads of the lake are running, which is the maximum.", max=LAKE_READS_MAX),
+        )
     try:
         answer: HistoryAnswer = lake.history(keys, first, until, step_s)
     finally:

@@ -17,6 +17,7 @@ from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import GROUP, named, visible
+from weir_common.phrases import sentence
 
 CONFIG_DOCS = tuple(d.doc for d in TOPIC_CONFIGS.values())
 """Descriptions of the topic configs."""
@@ -259,14 +260,18 @@ def drift_list() -> list[DriftRow]:
             "no_row",
             None,
             t.generation,
-            "The cluster has this topic, the database has no row for it. It is not changed; adopt the topic to manage it.",
+            sentence(
+                "The cluster has this topic, the database has no row for it. It is not changed; adopt the topic to manage it."
+            ),
         )
         for t in no_row
     ]
     for topic_id, name, generation, row_generation in behind.values_list("id", "name", "generation", "row_generation"):
-        text = (
-            f"The database is older (generation {row_generation}) than the cluster ({generation}), for example after a restore. "
-            "It is not changed; adopt the cluster's state."
+        text = sentence(
+            "The database is older (generation {row_generation}) than the cluster ({generation}), for example after a restore. It is not changed; "
+            "adopt the cluster's state.",
+            row_generation=row_generation,
+            generation=generation,
         )
         out.append(DriftRow(topic_id, name, "behind", row_generation, generation, text))
     out += [
@@ -276,8 +281,10 @@ def drift_list() -> list[DriftRow]:
             "missing",
             t.generation,
             0,
-            "The database says this topic was applied, but the cluster does not have it. Nothing is created for it again; delete the "
-            "row if the topic is not needed any more.",
+            sentence(
+                "The database says this topic was applied, but the cluster does not have it. Nothing is created for it again; delete the row if the "
+                "topic is not needed any more."
+            ),
         )
         for t in missing
     ]

@@ -70,7 +70,7 @@ class TransactionRow:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the transaction is open for longer than its timeout."""
+        """Return whether the transaction is open for longer than its timeout."""
         return self.open_s is not None and self.timeout_ms is not None and self.open_s * 1000 > self.timeout_ms
 
 

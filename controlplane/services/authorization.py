@@ -17,6 +17,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, PermissionsMixin
 
 from controlplane.domain.access import AclPattern
+from controlplane.domain.alert_phrases import P
 from controlplane.domain.roles import (
     CLUSTER_NAME,
     FILTERED,
@@ -41,7 +42,7 @@ from controlplane.services.request_resources import (
     group_of_reset,
     topics_of_move,
 )
-from weir_common.phrases import sentence
+from weir_common.phrases import Phrase, Value, sentence
 
 User = AbstractBaseUser | AnonymousUser
 TOKEN_SCOPE = "token_scope"
@@ -168,7 +169,12 @@ def view_rejection(visibility: Visibility, rule: AccessRule | None, request_name
         return ""
     if rule.names in BY_NUMBER:
         return HIDDEN_OBJECT
-    return f"You need the role {ROLE_FOR[Access.VIEW]} on {_resource_names(rule.resource, hidden)}. {HOW_TO_GET}"
+    return sentence(
+        "You need the role {role} on {resources}. {how}",
+        role=Phrase(ROLE_FOR[Access.VIEW]),
+        resources=_resource_names(rule.resource, hidden),
+        how=sentence(HOW_TO_GET),
+    )
 
 
 def permits(user: User, access: Access, resource: RoleResource, name: str) -> bool:
@@ -219,13 +225,20 @@ def rejection_of(user: User, access: Access, resource: RoleResource, names: Coll
     lacking = sorted(set(missing(grants_of(user), access, resource, names)))
     if not lacking:
         return ""
-    return f"You need the role {ROLE_FOR[access]} on {_resource_names(resource, lacking)}. Nothing was changed. {HOW_TO_GET}"
+    return sentence(
+        "You need the role {role} on {resources}. Nothing was changed. {how}",
+        role=Phrase(ROLE_FOR[access]),
+        resources=_resource_names(resource, lacking),
+        how=sentence(HOW_TO_GET),
+    )
 
 
 def _resource_names(resource: RoleResource, names: list[str]) -> str:
-    shown = ", ".join(names[:NAMES_SHOWN_MAX])
-    more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
-    return f"{resource.value if len(names) == 1 else f'{resource.value}s'} {shown}{more}"
+    shown: Value = names[:NAMES_SHOWN_MAX]
+    if len(names) > NAMES_SHOWN_MAX:
+        shown = Phrase(P.AND_MORE, {"names": shown, "rest": str(len(names) - NAMES_SHOWN_MAX)})
+    noun = Phrase(resource.value, plural=f"{resource.value}s", count=len(names))
+    return sentence("{resource} {names}", resource=noun, names=shown)
 
 
 def check_access(*, user: str, access: str, resource_type: str, resource_name: str) -> AccessCheck:

@@ -52,7 +52,9 @@ def preview(keys: Sequence[str]) -> list[BulkAlertRow]:
 def _problem(alert: Alert) -> str:
     if alert.ended_at is not None:
         return "The alert has ended."
-    return f"{alert.acknowledged_by} acknowledged it before." if alert.acknowledged_at is not None else ""
+    if alert.acknowledged_at is None:
+        return ""
+    return sentence("{user} acknowledged it before.", user=alert.acknowledged_by)
 
 
 def acknowledge(keys: Sequence[str], *, actor: str, comment: str = "") -> list[BulkAlertResult]:

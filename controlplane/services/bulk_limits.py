@@ -21,7 +21,7 @@ from controlplane.selectors.visibility import visible
 from controlplane.services import quotas, throttles
 from controlplane.services.common import Rejected, needs_reason
 from controlplane.services.moves import throttle_move
-from weir_common.phrases import sentence
+from weir_common.phrases import Phrase, sentence
 
 ROWS_MAX = 500
 """Maximum number of quotas of one change: each is a transaction, and all of them run in one request of the console."""
@@ -113,7 +113,11 @@ def preview_throttles(keys: Sequence[str], bytes_per_s: int | None) -> list[Bulk
 def _move_row(move: Move, bytes_per_s: int | None) -> BulkLimitRow:
     now = move.throttle_bytes_per_s
     same = now == bytes_per_s and move.adaptive is None
-    problem = f"The move is {move.state}." if move.state in FINISHED_STATES else ""
+    problem = (
+        sentence("The move is {state}.", state=Phrase(move.state.replace("_", " ")))
+        if move.state in FINISHED_STATES
+        else ""
+    )
     return BulkLimitRow(str(move.pk), f"move {move.pk}", [] if same else [(THROTTLE, now, bytes_per_s)], problem)
 
 

@@ -71,7 +71,11 @@ def problems_of(change: BulkChange) -> list[str]:
     found = list(config_problems(change.set_configs).values())
     if not change.set_configs and not change.delete_configs:
         found.append("The change has no config. Enter at least one.")
-    return found + [f"{name} is both set and removed." for name in change.delete_configs if name in change.set_configs]
+    return found + [
+        sentence("{name} is both set and removed.", name=name)
+        for name in change.delete_configs
+        if name in change.set_configs
+    ]
 
 
 def preview(names: Sequence[str], change: BulkChange) -> list[BulkRow]:
@@ -119,7 +123,9 @@ def _problem(row: Topic, change: BulkChange, move: int | None, *, drifted: bool)
     if change.operation is BulkOperation.DELETE:
         if row.internal or row.name in INTERNAL_TOPICS:
             return "An internal topic cannot be deleted."
-        return f"Part of move {move}. Cancel the move, or wait until it ends." if move is not None else ""
+        if move is None:
+            return ""
+        return sentence("Part of move {move_id}. Cancel the move, or wait until it ends.", move_id=move)
     configs = {**row.configs, **change.set_configs}
     for key in change.delete_configs:
         configs.pop(key, None)

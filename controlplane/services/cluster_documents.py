@@ -174,7 +174,12 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
         needs_reason(comment)
         if digest != row.digest:
             raise Rejected(
-                f"Document plan {row.pk} has digest {row.digest}; {digest or 'none'} was given. Read the plan again.",
+                sentence(
+                    "Document plan {plan_id} has digest {digest}; {given} was given. Read the plan again.",
+                    plan_id=row.pk,
+                    digest=row.digest,
+                    given=digest or sentence("none"),
+                ),
                 "digest",
             )
         if row.applied_at is not None:

@@ -117,7 +117,7 @@ def record_to_resend(user: User, topic: str, partition: int, offset: int) -> Let
     _check_reader(user, of)
     found = _read_letters(of, {partition: {offset}})
     if not found:
-        raise Rejected(_missing(of, partition, offset), "offset")
+        raise Rejected(failed_records.missing_letter(of.dead_topic, partition, offset), "offset")
     if not of.of_share_groups:
         return replace(found[0], to_partition=partition)
     made = failed_records.restore(user, found, edited=True)
@@ -240,10 +240,6 @@ def _prepare(
             replace(x, record=with_headers(edited, x.needed), to_partition=edited.partition) for x in made.letters
         ]
     return made
-
-
-def _missing(letter_topic: DeadLetterTopic, partition: int, offset: int) -> str:
-    return f"{letter_topic.dead_topic}-{partition} has no record at offset {offset}. Retention may have removed it."
 
 
 def _read_letters(letter_topic: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:

@@ -89,7 +89,11 @@ def restore(
         failed = failed_record(letter.record.headers)
         if failed is None:
             made.reject(
-                f"The record at {letter.partition}@{letter.offset} does not name a failed record in its headers."
+                sentence(
+                    "The record at {partition}@{offset} does not name a failed record in its headers.",
+                    partition=letter.partition,
+                    offset=letter.offset,
+                )
             )
         else:
             by_topic.setdefault(failed.topic, []).append((letter, failed))
@@ -112,7 +116,9 @@ def _restore_topic(
     row = Topic.objects.filter(name=topic, deleted_at__isnull=True).first()
     to = topic if target is ResendTarget.TOPIC or row is None else retry_topic_of(topic)
     if to is None:
-        restored.reject(f"{topic} has no retry topic; weir.retry.enable=true creates it.", len(named))
+        restored.reject(
+            sentence("{topic} has no retry topic; weir.retry.enable=true creates it.", topic=topic), len(named)
+        )
         return
     try:
         partitions = check_target(topic, None)
@@ -125,7 +131,13 @@ def _restore_topic(
     for letter, failed in named:
         place = (failed.partition, failed.offset)
         if place in records_read.unread:
-            restored.reject(f"{topic}-{failed.partition} could not be read. Send the dead letters of {topic} again.")
+            restored.reject(
+                sentence(
+                    "{topic}-{partition} could not be read. Send the dead letters of {topic} again.",
+                    topic=topic,
+                    partition=failed.partition,
+                )
+            )
             continue
         original = records_read.records.get(place)
         if original is not None and (row is None or _earlier(letter.record, row.created_at)):
@@ -133,14 +145,21 @@ def _restore_topic(
         record = restore_failed_record(letter.record, original) or (NewRecord() if edited else None)
         if record is None:
             restored.reject(
-                f"{place_text(topic, *place)} has no record any more, and its dead letter has no copy "
-                "(errors.deadletterqueue.copy.record.enable of the group). Edit it to send a record."
+                sentence(
+                    "{place} has no record any more, and its dead letter has no copy (errors.deadletterqueue.copy.record.enable of the group). Edit it to "
+                    "send a record.",
+                    place=place_text(topic, *place),
+                )
             )
             continue
         needed = retry_headers(letter.record.headers) if target is ResendTarget.RETRY else ()
         if target is ResendTarget.RETRY and not needed:
             restored.reject(
-                f"The record at {letter.partition}@{letter.offset} does not name a share group in its headers."
+                sentence(
+                    "The record at {partition}@{offset} does not name a share group in its headers.",
+                    partition=letter.partition,
+                    offset=letter.offset,
+                )
             )
             continue
         restored.letters.append(
@@ -179,3 +198,13 @@ def check_groups(letters: Sequence[Letter], target: ResendTarget) -> None:
             ),
             "target",
         )
+
+
+def missing_letter(dead_topic: str, partition: int, offset: int) -> str:
+    """The problem of an offset without a dead letter."""
+    return sentence(
+        "{topic}-{partition} has no record at offset {offset}. Retention may have removed it.",
+        topic=dead_topic,
+        partition=partition,
+        offset=offset,
+    )

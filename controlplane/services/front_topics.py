@@ -117,4 +117,8 @@ def check_alteration(
 
 
 def _read_only(marker: str) -> str:
-    return f"{marker} is read-only: set {ENABLED_BY[marker]}=true on the topic, and its front topic is created."
+    return sentence(
+        "{marker} is read-only: set {config}=true on the topic, and its front topic is created.",
+        marker=marker,
+        config=ENABLED_BY[marker],
+    )

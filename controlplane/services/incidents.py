@@ -55,7 +55,13 @@ def acknowledge(alert_id: int, *, actor: str, comment: str = "") -> Alert:
         free = Alert.objects.filter(pk=alert_id, ended_at__isnull=True, acknowledged_at__isnull=True)
         if not free.update(acknowledged_by=actor, acknowledged_at=timezone.now()):
             alert.refresh_from_db()
-            raise Rejected(f"{alert.acknowledged_by or 'Another operator'} acknowledged alert {alert_id} before.")
+            raise Rejected(
+                sentence(
+                    "{user} acknowledged alert {alert_id} before.",
+                    user=alert.acknowledged_by or sentence("Another operator"),
+                    alert_id=alert_id,
+                )
+            )
         _enter(alert, EntryKind.ACKNOWLEDGED, actor, comment)
         record(actor, "alert.acknowledge", "alert", str(alert_id), comment=comment, outcome=Outcome.CONFIRMED)
     return Alert.objects.get(pk=alert_id)

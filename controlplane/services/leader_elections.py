@@ -19,7 +19,7 @@ from controlplane.domain.text import count_text
 from controlplane.models.change import Outcome
 from controlplane.selectors.leader_elections import ElectionPreview, ElectionRow, election_preview, live_brokers
 from controlplane.services.common import Arguments, Rejected, audited, record
-from weir_common.phrases import sentence
+from weir_common.phrases import counted, joined, sentence
 
 RECORDED_MAX = 200
 """Maximum number of partitions that a change row lists; it counts the others."""
@@ -83,8 +83,10 @@ def elect_preferred_leaders(
     if not electable and preview.blocked:
         first = next(r for r in preview.rows if r.verdict != ElectionVerdict.PREFERRED_LEADS)
         more = preview.blocked_total - 1
-        text = f"No preferred leader can be elected. {first.topic}-{first.index}: {first.reason}"
-        raise Rejected(text + (f" {count_text(more, 'more partition', 'more partitions')}." if more else ""))
+        where = {"partition": f"{first.topic}-{first.index}", "reason": first.reason}
+        text = sentence("No preferred leader can be elected. {partition}: {reason}", **where)
+        others = [counted(more, "{count} more partition.", "{count} more partitions.")] if more else []
+        raise Rejected(joined([text, *others]))
     brokers = live_brokers()
     results = [
         r
@@ -130,9 +132,12 @@ def _elect(brokers: Sequence[BrokerAddress], rows: Sequence[ElectionRow]) -> lis
     try:
         codes = client.elect_preferred(brokers, list(spots))
     except Declined as e:
-        return [_row(r, Outcome.REFUSED, r.leader, f"The controller rejected the election: {e}") for r in rows]
+        return [
+            _row(r, Outcome.REFUSED, r.leader, sentence("The controller rejected the election: {reason}", reason=e))
+            for r in rows
+        ]
     except NoAnswer as e:
-        return [_row(r, Outcome.UNKNOWN, None, f"No response: {e}") for r in rows]
+        return [_row(r, Outcome.UNKNOWN, None, sentence("No response: {reason}", reason=e)) for r in rows]
     results = {spot: _election_result(row, codes.get(spot)) for spot, row in spots.items()}
     expected = {s: spots[s].preferred for s, r in results.items() if r.outcome == Outcome.CONFIRMED}
     if not expected:
@@ -140,13 +145,21 @@ def _elect(brokers: Sequence[BrokerAddress], rows: Sequence[ElectionRow]) -> lis
     try:
         leaders = client.read_back(brokers, expected)
     except NoAnswer as e:
-        text = f"The controller confirmed the election, and the leader could not be read back: {e}"
+        text = sentence(
+            "The controller confirmed the election, and the leader could not be read back: {reason}", reason=e
+        )
         unread = {s: replace(results[s], outcome=Outcome.UNKNOWN.value, leader=None, reason=text) for s in expected}
         return list({**results, **unread}.values())
     for spot, preferred in expected.items():
         if leaders[spot] != preferred:
-            now = "no broker" if leaders[spot] is None else f"broker {leaders[spot]}"
-            text = f"The controller confirmed the election, and {now} was read back as the leader."
+            text = (
+                sentence("The controller confirmed the election, and no broker was read back as the leader.")
+                if leaders[spot] is None
+                else sentence(
+                    "The controller confirmed the election, and broker {broker_id} was read back as the leader.",
+                    broker_id=leaders[spot],
+                )
+            )
             results[spot] = replace(results[spot], outcome=Outcome.UNKNOWN.value, leader=leaders[spot], reason=text)
     return list(results.values())
 
@@ -159,14 +172,26 @@ def _election_result(row: ElectionRow, code: ErrorCode | None) -> ElectedPartiti
         case ErrorCode.NONE:
             return _row(row, Outcome.CONFIRMED, row.preferred)
         case ErrorCode.ELECTION_NOT_NEEDED:
-            return _row(row, Outcome.UNCHANGED, row.preferred, f"Broker {row.preferred} is the leader already.")
+            return _row(
+                row,
+                Outcome.UNCHANGED,
+                row.preferred,
+                sentence("Broker {broker_id} is the leader already.", broker_id=row.preferred),
+            )
         case ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE:
-            text = f"The replica on broker {row.preferred} is not alive and in sync any more."
+            text = sentence(
+                "The replica on broker {broker_id} is not alive and in sync any more.", broker_id=row.preferred
+            )
             return _row(row, Outcome.REFUSED, row.leader, text)
         case ErrorCode.REQUEST_TIMED_OUT:
             return _row(row, Outcome.UNKNOWN, None, "The controller did not respond in time.")
         case _:
-            return _row(row, Outcome.REFUSED, row.leader, f"The controller rejected the election: {code.text}")
+            return _row(
+                row,
+                Outcome.REFUSED,
+                row.leader,
+                sentence("The controller rejected the election: {reason}", reason=code.text),
+            )
 
 
 def _blocked_outcome(row: ElectionRow) -> Outcome:

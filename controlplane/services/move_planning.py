@@ -163,7 +163,7 @@ def plan_move(
     then the move requests the deletion of the old records from the operator. `handover` "early": in mode tail the move does not wait for retention,
     and the old replicas keep the older records."""
     if mode not in MODES:
-        raise Rejected(f"Unknown mode {mode!r}; use {' or '.join(MODES)}.", "mode")
+        raise Rejected(sentence("Unknown mode {mode}; use {modes}.", mode=repr(mode), modes=" or ".join(MODES)), "mode")
     if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
         raise Rejected(
             sentence(

@@ -177,7 +177,13 @@ def _part(p: planning.PlannedPart) -> Part:
 def _require_same_digest(row: Plan, digest: str) -> None:
     if digest != row.digest:
         raise Rejected(
-            f"Plan {row.pk} has digest {row.digest}; {digest or 'none'} was given. Reload the plan.", "digest"
+            sentence(
+                "Plan {plan_id} has digest {digest}; {given} was given. Reload the plan.",
+                plan_id=row.pk,
+                digest=row.digest,
+                given=digest or sentence("none"),
+            ),
+            "digest",
         )
 
 

@@ -25,7 +25,7 @@ from controlplane.models.move import MoveState, PartState
 from controlplane.selectors.broker_configs import desired_configs
 from controlplane.services.common import Rejected, audited, record
 from controlplane.services.move_worker import apply_steps, views_of
-from weir_common.phrases import sentence
+from weir_common.phrases import Phrase, sentence
 
 NOT_READ = "Group {group} has not read {records} records of {partition}: it has no committed offset."
 NOT_READ_FROM = "Group {group} has not read {records} records of {partition}: its committed offset is {offset}."
@@ -268,9 +268,13 @@ def _summary(preview: DeletionPreview) -> dict[str, object]:
 
 def _state_problem(move: Move) -> str | None:
     if move.mode != MoveMode.TAIL:
-        return f"Move {move.pk} copies the old records; there are none to delete."
+        return sentence("Move {move_id} copies the old records; there are none to delete.", move_id=move.pk)
     if move.state not in (MoveState.RUNNING, MoveState.PAUSED):
-        return f"Move {move.pk} is {move.state}; old records can be deleted only while it runs."
+        return sentence(
+            "Move {move_id} is {state}; old records can be deleted only while it runs.",
+            move_id=move.pk,
+            state=Phrase(move.state.replace("_", " ")),
+        )
     return None
 
 

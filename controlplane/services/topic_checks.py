@@ -13,7 +13,7 @@ from brokerd.cluster.model import topic_name_problem, topic_names_collide
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
 from controlplane.models import Broker, ObservedTopic, Topic
 from controlplane.services.common import AlreadyExists, Rejected
-from weir_common.phrases import sentence
+from weir_common.phrases import counted, sentence
 
 
 def check_topic(
@@ -99,8 +99,16 @@ def check_counts(partitions: int, replication_factor: int, *, against_brokers: b
     aside = sorted(b.broker_id for b in Broker.objects.all() if is_cordoned(b.configs)) if against_brokers else []
     if aside and replication_factor > known - len(aside):
         raise Rejected(
-            f"Replication factor {replication_factor} is larger than the number of brokers that can take replicas "
-            f"({known - len(aside)}): {', '.join(map(str, aside))} {'is' if len(aside) == 1 else 'are'} cordoned; uncordon a broker, or lower the replication factor.",
+            counted(
+                len(aside),
+                "Replication factor {factor} is larger than the number of brokers that can take replicas ({known}): {brokers} is cordoned; uncordon a "
+                "broker, or lower the replication factor.",
+                "Replication factor {factor} is larger than the number of brokers that can take replicas ({known}): {brokers} are cordoned; uncordon a "
+                "broker, or lower the replication factor.",
+                factor=replication_factor,
+                known=known - len(aside),
+                brokers=[str(b) for b in aside],
+            ),
             "replication_factor",
         )
 

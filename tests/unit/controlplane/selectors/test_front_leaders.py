@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import translation
 
+from console import vocabulary
 from controlplane.clients.all_brokers import BrokerAnswer
 from controlplane.clients.connection import Declined
 from controlplane.selectors import front_leaders
@@ -33,7 +35,11 @@ def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pyte
             raise Declined("NOT_LEADER_OR_FOLLOWER")
         return f"{connection.port}/{partition}"
 
-    assert leader_answers({**leaders_of("t"), 4: None}, ask) == {
+    found = leader_answers({**leaders_of("t"), 4: None}, ask)
+    with translation.override("zh-hans"):
+        problems = [vocabulary.translated(a.problem) for a in found.values() if isinstance(a, Unanswered)]
+    assert problems == ["it is frozen", "其 Leader 拒绝了该请求：NOT_LEADER_OR_FOLLOWER。", "该分区没有 Leader。"]
+    assert found == {
         0: "9001/0",
         1: Unanswered("it is frozen"),
         2: Unanswered("Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."),

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group, Permission
+from django.utils import translation
 
+from console import vocabulary
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import Change, Move, MovePartition
@@ -50,6 +52,9 @@ def test_an_operation_on_several_resources_names_all_that_are_not_permitted(bob:
     names = ["team.a", "x", *(f"y{n:02}" for n in range(30))]
     rejected = authorization.rejection_of(bob, Access.OPERATE, TOPIC, names)
     assert "role operator on topics x, y00" in rejected and "and 11 more" in rejected and "team.a" not in rejected
+    with translation.override("zh-hans"):
+        shown = vocabulary.translated(rejected)
+    assert "Topic x, y00" in shown and "操作员" in shown and "role" not in shown.replace("role-bindings", ""), shown
 
 
 def test_members_of_a_group_have_its_roles(bob: Any) -> None:
