@@ -217,7 +217,7 @@ class Stage:
             "socket.request.max.bytes": str(8 << 20),
             "super.users": "User:ANONYMOUS",
         }
-        self.isr_member = BrokerNode(self.world, self.loop)
+        self.node = BrokerNode(self.world, self.loop)
         self.broker = BrokerServer(
             BrokerConfig.parse(given, BROKER_SYNONYMS.__contains__),
             self._store,
@@ -240,7 +240,7 @@ class Stage:
         gc.collect()
 
     def _store(self) -> StageStore:
-        store = StageStore(self.ensemble, self.isr_member, 6_000)
+        store = StageStore(self.ensemble, self.node, 6_000)
         store.quiet = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         return store
 

@@ -332,11 +332,11 @@ def an_old_duplicate_is_acknowledged_before_it_is_replicated(patch: pytest.Monke
 def a_fetch_starts_after_the_requested_offset(patch: pytest.MonkeyPatch) -> None:
     read = FetchReader.read
 
-    def late(self: FetchReader, body: Any, commit_request: Any, follower: Any, *more: Any) -> Any:
-        for send_request in commit_request.values() if follower is None else ():
-            if send_request.requested.fetch_offset % 20 == 19:
-                send_request.requested.fetch_offset += 1
-        return read(self, body, commit_request, follower, *more)
+    def late(self: FetchReader, body: Any, partition_requests: Any, follower: Any, *more: Any) -> Any:
+        for partition_request in partition_requests.values() if follower is None else ():
+            if partition_request.requested.fetch_offset % 20 == 19:
+                partition_request.requested.fetch_offset += 1
+        return read(self, body, partition_requests, follower, *more)
 
     patch.setattr(FetchReader, "read", late)
 

@@ -33,16 +33,16 @@ LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.repl
     st.integers(1_000, 10**8), st.lists(st.tuples(st.integers(0, 900), st.integers(1, 2**20)), min_size=1, max_size=80)
 )
 def test_the_bytes_in_any_interval_are_limited_by_rate_burst_and_one_batch(
-    rate: int, commit_request: list[tuple[int, int]]
+    rate: int, batches: list[tuple[int, int]]
 ) -> None:
     now, spent = 0, 0
     bucket = Bucket(rate, now)
-    for wait, batch in commit_request:
+    for wait, batch in batches:
         now += wait
         if bucket.available(now):
             bucket.spend(batch, now)
             spent += batch
-    assert spent <= rate * (now + BURST_MS) / 1_000 + max(b for _, b in commit_request)
+    assert spent <= rate * (now + BURST_MS) / 1_000 + max(b for _, b in batches)
 
 
 def test_an_empty_bucket_returns_the_time_of_its_next_capacity() -> None:
