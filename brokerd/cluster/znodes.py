@@ -167,7 +167,7 @@ class ResetProposal:
     topic_id: UUID
     partition: int
     leader_epoch: int
-    isr_member: ReplicaIncarnation
+    replica: ReplicaIncarnation
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def encode_proposals(broker_epoch: int, desired: Proposals) -> bytes:
             body[key] = [[str(s.topic_id), s.partition, s.leader_epoch, s.offset] for s in offsets[:PROPOSALS_MAX]]
     if desired.resets:
         body["resets"] = [
-            [str(r.topic_id), r.partition, r.leader_epoch, list(r.isr_member)] for r in desired.resets[:PROPOSALS_MAX]
+            [str(r.topic_id), r.partition, r.leader_epoch, list(r.replica)] for r in desired.resets[:PROPOSALS_MAX]
         ]
     return to_json(body)
 

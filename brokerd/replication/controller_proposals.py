@@ -61,7 +61,7 @@ class ControllerProposals:
 
     def resets(self) -> list[ResetProposal]:
         return [
-            ResetProposal(*tp, replica.core.leader_epoch, isr_member)
+            ResetProposal(*tp, replica.core.leader_epoch, follower)
             for tp, (replica, _) in self._resets.items()
-            for isr_member in replica.core.followers_to_reset
+            for follower in replica.core.followers_to_reset
         ]

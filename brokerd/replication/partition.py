@@ -2,9 +2,8 @@
 
 Invariants (safety.md section 3):
   - The high watermark is the smallest log end offset of the *maximal* ISR. A new member counts as soon as it is proposed. A removed member counts until the
-  controller has accepted the removal. The high watermark never falls.
-    It does not rise while the accepted ISR is smaller than the effective min.insync.replicas, or while a replica outside
-    the ISR may be elected (ELR).
+    controller has accepted the removal. The high watermark never falls. It does not rise while the accepted ISR is smaller than the effective
+    min.insync.replicas, or while a replica outside the ISR may be elected (ELR).
   - Every event and effect belongs to an epoch. An event of an older epoch is dropped.
   - Effects have a fixed order: FailWaiters before leadership is given up, ProposeIsr before RaiseHighWatermark.
 Does not contain: files, sockets, clocks.
@@ -144,7 +143,7 @@ class Partition:
             for isr_member in self.state.isr
             if isr_member.broker_id != self.broker_id
         )
-        return [s.broker_id for s, f in followers if f is None or now.mono_ms - f.last_fetch_ms > longest_ms]
+        return [m.broker_id for m, f in followers if f is None or now.mono_ms - f.last_fetch_ms > longest_ms]
 
     # -- handling --------------------------------------------------------------------------------------------------
     def handle(self, event: Event, now: Now) -> list[Effect]:
@@ -163,8 +162,8 @@ class Partition:
             case FollowerFetched():
                 return self._follower_fetched(event, now)
             case FetchSessionDropped():
-                follower = self.followers.get(event.isr_member.broker_id)
-                if follower is not None and follower.broker_epoch == event.isr_member.broker_epoch:
+                follower = self.followers.get(event.replica.broker_id)
+                if follower is not None and follower.broker_epoch == event.replica.broker_epoch:
                     follower.apply_session_liveness(self.log_end)
                     follower.session_liveness = None
                 return []
@@ -251,11 +250,11 @@ class Partition:
         if self.role is not Role.LEADER:
             return []
         assert self.state is not None
-        if event.isr_member.broker_id not in self.state.replicas:
+        if event.replica.broker_id not in self.state.replicas:
             return []  # an observer has no state here: when it becomes a replica, a new epoch starts and it reports everything again
-        follower = self.followers.get(event.isr_member.broker_id)
-        if follower is None or follower.broker_epoch != event.isr_member.broker_epoch:
-            follower = self.followers[event.isr_member.broker_id] = Follower(event.isr_member.broker_epoch)
+        follower = self.followers.get(event.replica.broker_id)
+        if follower is None or follower.broker_epoch != event.replica.broker_epoch:
+            follower = self.followers[event.replica.broker_id] = Follower(event.replica.broker_epoch)
         follower.apply_session_liveness(self.log_end)
         if event.fetch_offset >= self.log_end:
             follower.caught_up_ms = now.mono_ms

@@ -46,11 +46,11 @@ class SessionLiveness:
 
 @dataclass(frozen=True, slots=True)
 class FollowerFetched:
-    """Follower `isr_member` fetches from `fetch_offset`, so it has all records below. The shell has checked that its incarnation is current. `session_liveness`
+    """Follower `replica` fetches from `fetch_offset`, so it has all records below. The shell has checked that its incarnation is current. `session_liveness`
     is the fetch session that repeats this fetch, until the session contains the partition again, forgets the partition (`FetchSessionDropped`) or ends.
     """
 
-    isr_member: ReplicaIncarnation
+    replica: ReplicaIncarnation
     fetch_offset: int
     log_start: int
     session_liveness: SessionLiveness | None = None
@@ -62,7 +62,7 @@ class FollowerFetched:
 class FetchSessionDropped:
     """Later fetches of the session do not cover this partition. Sent before the next fetch of the session is applied."""
 
-    isr_member: ReplicaIncarnation
+    replica: ReplicaIncarnation
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def _raise_log_start(plan: ReconcilePass, broker_id: int, broker_epoch: int, sta
 
 def _reset_late_replica(plan: ReconcilePass, broker_id: int, broker_epoch: int, proposal: ResetProposal) -> None:
     """Reset a replica whose log start is too high for the ISR (decision 037). The leader has all of its records."""
-    tp, late = TopicPartition(proposal.topic_id, proposal.partition), proposal.isr_member
+    tp, late = TopicPartition(proposal.topic_id, proposal.partition), proposal.replica
     state, topic = plan.state(tp), plan.image.topics.get(proposal.topic_id)
     if state is None or topic is None or late.broker_id in state.isr_ids:
         return

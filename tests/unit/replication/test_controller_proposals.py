@@ -31,7 +31,7 @@ def test_each_late_replica_is_proposed_for_a_reset() -> None:
         outbox.changed.clear()
         replica.core.followers_to_reset = late
         proposals.update_resets(replica)
-        return [r.isr_member for r in proposals.resets()] if OutboxEntry.REPLICA_RESETS in outbox.changed else None
+        return [r.replica for r in proposals.resets()] if OutboxEntry.REPLICA_RESETS in outbox.changed else None
 
     assert reported() is None
     assert reported(A) == [A]
