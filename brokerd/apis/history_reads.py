@@ -48,7 +48,7 @@ class HistoryReadClient:
     def read(
         self, broker_id: int, request: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
     ) -> None:
-        q, isr_member = request, self._partitions.isr_member
+        q, broker_epoch = request, self._partitions.registered_epoch
         part = FetchRequest.FetchPartition(
             partition=q.tp.partition,
             fetch_offset=q.target if q.operation is HistoryOperation.READ else 0,
@@ -58,7 +58,7 @@ class HistoryReadClient:
         put_request(part, q)
         body = FetchRequest(
             replica_state=FetchRequest.ReplicaState(
-                replica_id=self._partitions.broker_id, replica_epoch=-1 if isr_member is None else isr_member
+                replica_id=self._partitions.broker_id, replica_epoch=-1 if broker_epoch is None else broker_epoch
             ),
             max_wait_ms=0,
             min_bytes=0,

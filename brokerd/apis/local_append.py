@@ -87,7 +87,7 @@ class LocalAppender:
         partitions, now = self._partitions, self._loop.now
         if replica.offline_reason is not None:
             return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, replica.offline_reason)
-        if not replica.leads or partitions.frozen:
+        if not replica.leads or partitions.produce_suspended:
             return NOT_LEADER
         machine = replica.core
         if acks == ACKS_ALL and machine.isr_size < machine.min_insync:

@@ -151,7 +151,7 @@ class FetcherManager:
         address = self._address_of(leader)
         # Wait until the metadata log contains this broker's registration. The registration also records the losses of the previous run. Before that, this
         # broker must not join an ISR.
-        broker_epoch = self.partitions.isr_member
+        broker_epoch = self.partitions.registered_epoch
         if address is None or broker_epoch is None:
             self._run_effects(leader, fetcher, fetcher.client.handle(Failed(), self.loop.now))
             return

@@ -64,7 +64,7 @@ class ReplicaManager:
         self.topic_config = topic_config
         self.image = Image()
         self.broker_epoch: int | None = None
-        self.frozen = False
+        self.produce_suspended = False
         """True after the event loop was stalled for longer than a session: no produce until the metadata log was read past a sync."""
         self.hosted: dict[TopicPartition, Replica] = {}
         self.controller_proposals = ControllerProposals(outbox)
@@ -89,11 +89,11 @@ class ReplicaManager:
     def suspend_produce(self) -> None:
         """Reject produce requests from now on. Another broker may be the leader, because the event loop was stalled or the metadata log cannot be
         read."""
-        self.frozen = True
+        self.produce_suspended = True
 
     def resume_produce(self) -> None:
         """Accept produce requests again, because the metadata log was read after a ZooKeeper sync."""
-        self.frozen = False
+        self.produce_suspended = False
 
     # -- lookup ------------------------------------------------------------------------------------------------------
     def find(self, topic: TopicState, partition: int) -> Replica | None:
@@ -156,7 +156,7 @@ class ReplicaManager:
         self.replica_opening.delete_pending()
 
     @property
-    def isr_member(self) -> int | None:
+    def registered_epoch(self) -> int | None:
         """The broker epoch of this broker. None until the metadata log contains its registration."""
         return self.broker_epoch if self.image.broker_epoch(self.broker_id) == self.broker_epoch else None
 
@@ -218,8 +218,8 @@ class ReplicaManager:
     def _state_changed_event(self, replica: Replica, state: PartitionState) -> core.PartitionStateChanged:
         leads = (
             state.leader == self.broker_id
-            and self.isr_member is not None
-            and state.leader_broker_epoch == self.isr_member
+            and self.registered_epoch is not None
+            and state.leader_broker_epoch == self.registered_epoch
         )
         return core.PartitionStateChanged(
             state,

@@ -106,7 +106,7 @@ class ImageTopics:
 def leadership_confirmed(partitions: ReplicaManager, replica: Replica | None, now: Now) -> bool:
     """Return whether this broker is certainly still the leader. After a stall, or without both ZooKeeper and followers, another broker may be the leader.
     In that case state in memory may be outdated: committed offsets, transaction states, delivery states of share groups."""
-    if partitions.frozen:
+    if partitions.produce_suspended:
         return False
     return partitions.hooks.image_is_current() or (
         replica is not None and not replica.core.unresponsive_followers(now, FOLLOWER_SILENCE_MS_MAX)

@@ -68,7 +68,7 @@ class ReplicaFrontLog:
             replica.leads
             and replica.core.leader_epoch == self._epoch
             and partitions.hosted.get(replica.tp) is replica
-            and not partitions.frozen
+            and not partitions.produce_suspended
         )
 
     @property

@@ -118,7 +118,7 @@ def test_a_record_without_a_key_is_rejected_in_a_batch_of_any_size(codec: int, v
 def test_a_former_leader_appends_nothing_after_the_inspection() -> None:
     scene = Scene(cleanup_policy="compact")
     scene.send("late", value=LARGE)
-    scene.harness.partitions.frozen = True
+    scene.harness.partitions.produce_suspended = True
     scene.jobs.end()
     scene.turns.run()
     assert scene.answers == [("late", ErrorCode.NOT_LEADER_OR_FOLLOWER)]

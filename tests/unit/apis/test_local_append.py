@@ -65,7 +65,7 @@ def test_a_rejected_batch_is_not_appended() -> None:
     assert scene.refused(end_transaction_marker.marker(1, 0, Marker(True, 0), 1_000)) == ErrorCode.INVALID_RECORD
     idempotent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     assert scene.refused(batch(**idempotent) + batch(**idempotent)) == ErrorCode.INVALID_RECORD
-    scene.harness.partitions.frozen = True
+    scene.harness.partitions.produce_suspended = True
     assert scene.append(batch()) is NOT_LEADER
 
 

@@ -94,7 +94,7 @@ class Scene:
         self.checked: list[Any] = []
         self.partitions: Any = SimpleNamespace(
             hosted={TP: self.replica},
-            frozen=False,
+            produce_suspended=False,
             image=SimpleNamespace(topics={T: "t"}),
             purgatory=SimpleNamespace(check=self.checked.append),
         )

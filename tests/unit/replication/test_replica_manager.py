@@ -62,6 +62,6 @@ def test_a_failed_log_directory_takes_its_replicas_offline() -> None:
 def test_produce_is_suspended_until_the_metadata_log_is_read() -> None:
     harness = SingleLeader(SimDisk())
     harness.partitions.suspend_produce()
-    assert harness.partitions.frozen
+    assert harness.partitions.produce_suspended
     harness.partitions.resume_produce()
-    assert not harness.partitions.frozen
+    assert not harness.partitions.produce_suspended

@@ -62,7 +62,7 @@ def test_leadership_is_confirmed_by_the_image_or_by_the_followers() -> None:
     assert scene.log.leadership_confirmed(0)
     scene.harness.hooks.image_is_current = lambda: False  # type: ignore[method-assign]
     assert scene.log.leadership_confirmed(0), "there are no other followers that could have elected another leader"
-    scene.harness.partitions.frozen = True
+    scene.harness.partitions.produce_suspended = True
     assert not scene.log.leadership_confirmed(0)
 
 

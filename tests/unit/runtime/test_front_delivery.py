@@ -64,7 +64,7 @@ def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontD
         named=lambda topic, partition: replicas.get((topic, partition)),
         image=image,
         hosted={r.tp: r for r in replicas.values() if r.config.half_topic},
-        frozen=False,
+        produce_suspended=False,
         purgatory=Purgatory(),
     )
     unused: Any = SimpleNamespace(appender=SimpleNamespace(half_fronts=LedFronts()))
