@@ -116,7 +116,7 @@ def be(kind: str, arguments: list[str]) -> None:
 
     if kind in (UNVALIDATED, CONTROL):
         local_append.inspect_now = lambda data, headers, *_: (None, data, headers)  # type: ignore[attr-defined]
-        produce.ProduceApi._long = lambda *_: []  # type: ignore[method-assign]
+        produce.ProduceApi._long_batches = lambda *_: []  # type: ignore[method-assign]
     assert (kind != PYTHON and COMPILED in KINDS) == record_walks.COMPILED
     sys.argv = ["brokerd", *arguments]
     runpy.run_module("brokerd", run_name="__main__")

@@ -85,7 +85,7 @@ class FetchApi:
             by_rack=by_rack,
             warming=warming,
         )
-        self._holder = HistoryReadServer(partitions, lambda: loop.now.wall_ms, find_divergence)
+        self._history_read_server = HistoryReadServer(partitions, lambda: loop.now.wall_ms, find_divergence)
         self._key_lookups = KeyLookupServer(partitions, lambda: loop.now.mono_ms)
         self._half_messages = HalfMessagesServer(half_fronts or LedFronts())
         self._delayed_messages = DelayedMessagesServer(delayed_fronts or LedFronts(), lambda: loop.now.mono_ms)
@@ -116,7 +116,7 @@ class FetchApi:
             self._incremental(request, session, topics, unauthorized)
             return
         if follower is not None and any(p.history_read or p.history_json for t in body.topics for p in t.partitions):
-            self._background_work.start(request, self._holder.answer(body), request.reply)
+            self._background_work.start(request, self._history_read_server.answer(body), request.reply)
             return
         if body.session_id != NO_SESSION:
             self.sessions.end(body.session_id)
@@ -129,7 +129,7 @@ class FetchApi:
         body: FetchRequest = request.body
         version = request.header.api_version
         partition_requests = look_up(self._partitions, topics, body, version)
-        if follower is None and self._answer_question(request, partition_requests.values(), unauthorized):
+        if follower is None and self._answer_private_request(request, partition_requests.values(), unauthorized):
             return
         session_liveness = (
             SessionLiveness(self._loop.now.mono_ms)
@@ -158,7 +158,7 @@ class FetchApi:
     def _now_ms(self) -> int:
         return self._loop.now.mono_ms
 
-    def _answer_question(
+    def _answer_private_request(
         self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics
     ) -> bool:
         """Answer a private request of the control plane. Returns False if the request fetches records."""

@@ -118,7 +118,7 @@ class FetchReader:
 
     @staticmethod
     def count_sent(read: Iterable[FetchRead], follower: ReplicaIncarnation | None) -> None:
-        """Take the bytes of a response that is sent now from the throttle bucket."""
+        """Count the bytes of a response that is sent now, for the metrics of the partitions."""
         to = TO_CONSUMERS if follower is None else TO_FOLLOWERS
         for r in read:
             if r.served and r.partition_request.replica is not None:
@@ -159,6 +159,8 @@ class FetchReader:
         return [FetchResponse.AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset) for e in found]
 
     def reading(self, lookups: int) -> AbstractContextManager[None]:
+        """The context of a read. Data that is not in the page cache raises NotInPageCache, unless it was looked up LOOKUPS_MAX times already: then the event
+        loop waits for the disk."""
         warming = self._warming
         return blocking_reads() if warming is None or warming.blind or lookups >= LOOKUPS_MAX else nonblocking_reads()
 
@@ -317,7 +319,7 @@ class FetchReader:
         with blocking_reads():
             return self._history.read(replica, read, limit, left, nothing_yet)
 
-    def _remote_seed(self, replica: Replica, data: FetchResponse.PartitionData) -> None:
+    def _add_remote_snapshot(self, replica: Replica, data: FetchResponse.PartitionData) -> None:
         """Add the bootstrap snapshot for a follower whose next records are only in the remote store, as soon as it was read."""
         if replica.remote is not None and replica.remote.loaded and not replica.reads_remote:
             data.error_code = (
@@ -334,7 +336,7 @@ class FetchReader:
         """Add the bootstrap snapshot for an observer, as soon as the snapshot exists."""
         state = replica.core.state
         if follower is not None and state is not None and replica.remote and follower.broker_id in state.replicas:
-            self._remote_seed(replica, data)
+            self._add_remote_snapshot(replica, data)
             return
         if follower is None or state is None or follower.broker_id not in state.observers:
             data.error_code = (

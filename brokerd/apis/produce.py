@@ -60,6 +60,7 @@ RETRIABLE_VERIFICATION_ERRORS = frozenset(
 )
 
 Topic = ProduceRequest.TopicProduceData
+PartitionBatches = ProduceRequest.PartitionProduceData
 Unauthorized = Mapping[int, PartitionResult]
 """The errors of unauthorized topics, by position in the request."""
 NOTHING: Unauthorized = MappingProxyType({})
@@ -107,10 +108,11 @@ class ProduceApi:
         if body.acks not in (ACKS_ALL, 0, 1):
             request.reply(produce_response(body, repeat(PartitionResult(ErrorCode.INVALID_REQUIRED_ACKS))))
             return
-        long = self._long(body, request.header.api_version, unauthorized)
+        long = self._long_batches(body, request.header.api_version, unauthorized)
         if not long:
             self._append_all(request, None, unauthorized)
             return
+        self._copy_batches(body)
         inspections = Inspections(self._loop.now.wall_ms)
         appended = False
 
@@ -119,7 +121,9 @@ class ProduceApi:
             appended = True
             self._append_all(request, inspections, unauthorized)
 
-        self._background_work.start(request, inspections.steps(long), on_inspected)
+        self._background_work.start(
+            request, inspections.steps([(part.records, config) for part, config in long]), on_inspected
+        )
         if not appended:
             # Meanwhile no further requests of the connection are read, so that the batches of a producer are written in the order in which it sent them.
             request.block(needs_client=False)
@@ -145,9 +149,10 @@ class ProduceApi:
             refused += own  # only brokers may write this topic: a wrong record could delete remote segments
         return dict.fromkeys(refused, TOPIC_AUTHORIZATION_FAILED)
 
-    def _long(self, body: ProduceRequest, version: int, unauthorized: Unauthorized) -> list[tuple[Data, TopicConfig]]:
-        """The batches whose inspection may take long, with their topic settings. If the result is not empty, all batches of the request are copied,
-        because the connection reuses its receive buffer."""
+    def _long_batches(
+        self, body: ProduceRequest, version: int, unauthorized: Unauthorized
+    ) -> list[tuple[PartitionBatches, TopicConfig]]:
+        """The partitions whose batches may take long to inspect, with their topic settings."""
         count = 0
         for topic in body.topic_data:
             for part in topic.partition_data:
@@ -157,22 +162,25 @@ class ProduceApi:
                     count += plain if plain >= 0 else records_of(data)
         if count <= SHORT_RECORDS:
             return []
-        found = []
+        found: list[tuple[PartitionBatches, TopicConfig]] = []
         count = 0
         for position, topic in enumerate(body.topic_data):
             state = unauthorized.get(position) or self._state(topic, version)
-            for i, part in enumerate(topic.partition_data):
+            for part in topic.partition_data:
                 replica = self._replica(state, part.index)
                 if isinstance(replica, PartitionResult) or not part.records:
                     continue
                 count += records_of(part.records)
                 if count > SHORT_RECORDS:
-                    found.append((topic, i, replica.config))
-        if found:
-            for topic in body.topic_data:
-                for part in topic.partition_data:
-                    part.records = bytearray(part.records) if part.records is not None else None
-        return [(topic.partition_data[i].records, config) for topic, i, config in found]
+                    found.append((part, replica.config))
+        return found
+
+    @staticmethod
+    def _copy_batches(body: ProduceRequest) -> None:
+        """Copy the batches of a request that is answered later, because the connection reuses its receive buffer."""
+        for topic in body.topic_data:
+            for part in topic.partition_data:
+                part.records = bytearray(part.records) if part.records is not None else None
 
     def _append_all(self, request: Request, inspections: Inspections | None, unauthorized: Unauthorized) -> None:
         body: ProduceRequest = request.body

@@ -1,6 +1,6 @@
 """Messages for records: produce, fetch, offsets. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3).
 
-Exceptions are tagged fields that only Weir uses: `unseeded` and `seed` for bootstrap, `history_read` for history reads (`history`), `held` for
+Exceptions are tagged fields that only Weir uses: `unseeded` and `seed` for bootstrap, `history_read` for history reads (`history`), `history_json` for
 history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`), `half_messages` and `delayed_messages`
 for the lists of undecided half messages and of pending delayed messages, `route` for records of routes (`routes`), and `remote_start` of followers that serve
 remote records. Other programs skip these fields.
