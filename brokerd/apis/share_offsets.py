@@ -17,7 +17,7 @@ from brokerd.coordinator.classic.events import Answered
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.coordinator.share_group.events import OffsetsAltered, StateDeleted
 from brokerd.coordinator.share_group.group import ShareGroup
-from brokerd.coordinator.share_state.persister import SendRequest, SharePersister, every
+from brokerd.coordinator.share_state.persister import SendRequest, SharePersister, request_all
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import NO_START, ShareState
 from brokerd.net.request import Handler, Request
@@ -230,7 +230,7 @@ class ShareOffsetsApi:
             if answer.error:
                 request.reply(r(error_code=answer.error))
             else:
-                every(starts, partial(start, group.epoch), on_initialized)
+                request_all(starts, partial(start, group.epoch), on_initialized)
 
         # The new group epoch is written first. It is used as the state epoch, which must not repeat.
         error = self._groups.handle(body.group_id, OffsetsAltered(on_recorded, altered))
@@ -276,13 +276,13 @@ class ShareOffsetsApi:
             if error:
                 answer(error)
 
-        every(places, self._persister.delete, on_deleted)
+        request_all(places, self._persister.delete, on_deleted)
 
     def delete_all(self, group: ShareGroup, done: Callable[[int], None]) -> None:
         """Delete the state of all partitions of the group, and call `done(error)`."""
         topics = group.state_partitions.initialized
         places = [SharePartitionKey(group.group_id, t, p) for t, (_, ps) in topics.items() for p in sorted(ps)]
-        every(places, self._persister.delete, lambda errors: done(next((e for e in errors.values() if e), 0)))
+        request_all(places, self._persister.delete, lambda errors: done(next((e for e in errors.values() if e), 0)))
 
     def _find_empty_group(self, request: Request, operation: Operation) -> tuple[ShareGroup | None, int]:
         """(share group without members, or None; error code)."""

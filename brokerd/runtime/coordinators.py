@@ -22,7 +22,7 @@ from brokerd.config.share_groups import DEAD_LETTER_PREFIX, ShareGroupConfig, sh
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.coordinator.share_group.events import InitializeState, StateInitialized
 from brokerd.coordinator.share_state.coordinator import ShareCoordinator
-from brokerd.coordinator.share_state.persister import SharePersister, every
+from brokerd.coordinator.share_state.persister import SharePersister, request_all
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import NO_START
 from brokerd.coordinator.transactions.manager import TransactionCoordinator
@@ -159,10 +159,9 @@ class Coordinators:
 
     def find(self, topic: str, key: str, listener: str) -> tuple[int, str, int] | None:
         """Broker id, host and port of the coordinator of `key` at `listener`. None if no coordinator is available."""
-        image = self._partitions.image
-        broker = image.brokers.get(coordinator_of(image, topic, key))
-        address = broker.address(listener) if broker is not None and broker.alive else None
-        return (broker.broker_id, *address) if broker is not None and address is not None else None
+        broker_id = coordinator_of(self._partitions.image, topic, key)
+        endpoint = self.endpoint(broker_id, listener)
+        return (broker_id, *endpoint[:2]) if endpoint is not None else None
 
     def endpoint(self, broker_id: int, listener: str) -> tuple[str, int, str | None] | None:
         """Host, port and rack of a live broker at `listener`."""
@@ -196,14 +195,14 @@ class Coordinators:
             self.persister.initialize(place, request.state_epoch, NO_START, on_result)
 
         def on_result(errors: dict[SharePartitionKey, int]) -> None:
-            made: dict[UUID, tuple[str, frozenset[int]]] = {}
+            initialized: dict[UUID, tuple[str, frozenset[int]]] = {}
             for topic_id, (name, partitions) in request.partitions.items():
                 good = frozenset(p for p in partitions if not errors[SharePartitionKey(group_id, topic_id, p)])
                 if good:
-                    made[topic_id] = (name, good)
-            done(StateInitialized(made))
+                    initialized[topic_id] = (name, good)
+            done(StateInitialized(initialized))
 
-        every(
+        request_all(
             [
                 SharePartitionKey(group_id, t, p)
                 for t, (_, partitions) in request.partitions.items()

@@ -183,7 +183,7 @@ class SharePersister:
         attempt()
 
 
-def every(
+def request_all(
     places: Iterable[SharePartitionKey],
     start: Callable[[SharePartitionKey, Done], None],
     done: Callable[[dict[SharePartitionKey, int]], None],
@@ -195,7 +195,7 @@ def every(
         done(errors)
         return
 
-    def one(place: SharePartitionKey) -> Done:
+    def collect(place: SharePartitionKey) -> Done:
         def on_response(error: int) -> None:
             errors[place] = error
             if len(errors) == len(requested):
@@ -204,4 +204,4 @@ def every(
         return on_response
 
     for place in requested:
-        start(place, one(place))
+        start(place, collect(place))

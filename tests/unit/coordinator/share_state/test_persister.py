@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from brokerd.coordinator.share_state.persister import RETRIES_MAX, SharePersister, every
+from brokerd.coordinator.share_state.persister import RETRIES_MAX, SharePersister, request_all
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import StateBatch, StateUpdate
 from brokerd.wire import messages as m
@@ -76,6 +76,6 @@ def test_a_write_is_repeated_while_it_is_needed() -> None:
 def test_all_errors_are_reported_together() -> None:
     answers: list[Any] = []
     other = SharePartitionKey("g", UUID(int=1), 1)
-    every([KEY, other], lambda place, done: done(place.partition), answers.append)
-    every([], lambda place, done: done(0), answers.append)
+    request_all([KEY, other], lambda place, done: done(place.partition), answers.append)
+    request_all([], lambda place, done: done(0), answers.append)
     assert answers == [{KEY: 0, other: 1}, {}]
