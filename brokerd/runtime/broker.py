@@ -128,9 +128,10 @@ class BrokerServer:
         )
         # Separate connections: the responses to markers and to deliveries may wait for replication, and a producer's first batch must not wait for it.
         # History reads have a short time-out: clients wait for them, and another history replica may answer.
-        patience: int = config["replica.socket.timeout.ms"]
-        clients = (
-            InterBrokerClient(
+        timeout_ms: int = config["replica.socket.timeout.ms"]
+
+        def client(timeout_ms: int = timeout_ms) -> InterBrokerClient:
+            return InterBrokerClient(
                 self.loop,
                 config.broker_id,
                 self.dispatch.handle_loopback,
@@ -139,9 +140,12 @@ class BrokerServer:
                 timeout_ms=timeout_ms,
                 frame_bytes_max=config["socket.request.max.bytes"],
             )
-            for timeout_ms in (*(patience,) * 7, min(patience, HISTORY_READ_TIMEOUT_MS))
-        )
-        (
+
+        self.coordinator_client, self.leader_client, self.delivery_client = client(), client(), client()
+        self.route_client, self.share_client = client(), client()
+        self.remote_reads_client, self.remote_appends_client = client(), client()
+        self.history_client = client(min(timeout_ms, HISTORY_READ_TIMEOUT_MS))
+        self._clients = (
             self.coordinator_client,
             self.leader_client,
             self.delivery_client,
@@ -150,7 +154,7 @@ class BrokerServer:
             self.remote_reads_client,
             self.remote_appends_client,
             self.history_client,
-        ) = self._clients = tuple(clients)
+        )
         self.remote_logs = build_remote_logs(
             config,
             environment,
@@ -261,12 +265,9 @@ class BrokerServer:
             relocations=self.relocations,
             produce=self.produce,
             delayed_fronts=self.front_delivery.delayed_fronts,
-            groups=self.coordinators.groups,
             coordinators=self.coordinators,
-            coordinator=self.coordinators.find,
             authorizer=self.authorizer,
             auth=auth,
-            transactions=self.coordinators.transactions,
             send_to_controller=self.membership.request,
             draw_producer_id=environment.draw_producer_id,
         )
@@ -293,7 +294,7 @@ class BrokerServer:
             SCRUB_INTERVAL_MS,
             lambda now: self.partitions.damage_reports.remove_repaired(self.partitions.image, config.broker_id),
         )
-        self.loop.every(METADATA_POSITION_INTERVAL_MS, lambda now: self._note_in_directories())
+        self.loop.every(METADATA_POSITION_INTERVAL_MS, lambda now: self._update_directories())
         self.loop.every(disk_probes.TICK_MS, self.disk_probes.tick)
         self.loop.every(request_metrics.WINDOW_MS, lambda now: self.dispatch.metrics.rotate())
         self.loop.every(REOPEN_INTERVAL_MS, self.partitions.retry_opening)
@@ -315,13 +316,13 @@ class BrokerServer:
         return broker.address(self.listeners.inter_broker.listener) if broker is not None and broker.alive else None
 
     def _build_authenticator(self) -> Authenticator | None:
-        guarded = [d for d in self.config.listeners if d.sasl]
-        if not guarded:
+        sasl_listeners = [d for d in self.config.listeners if d.sasl]
+        if not sasl_listeners:
             return None
         assert self.config.inter_broker is not None
         return Authenticator(
             self.config.values,
-            frozenset(m for d in guarded for m in self.config.for_listener(d, "sasl.enabled.mechanisms")),
+            frozenset(m for d in sasl_listeners for m in self.config.for_listener(d, "sasl.enabled.mechanisms")),
             self._credential,
             self.jobs.lane,
             lambda: self.loop.now,
@@ -364,13 +365,13 @@ class BrokerServer:
             self.log_maintenance.commit_starts()
         self.controller_outbox.send(self._outbox_contents, self.membership)
 
-    def _note_metadata(self) -> None:
+    def _store_metadata_position(self) -> None:
         image = self.partitions.image
         if self.metadata_publisher.failed is None and image.seq:
             self.identity.applied(image.cluster_id, image.seq, image.chain_hash)
 
-    def _note_in_directories(self) -> None:
-        self._note_metadata()
+    def _update_directories(self) -> None:
+        self._store_metadata_position()
         self._mark_running()
 
     def _mark_running(self) -> None:
@@ -434,7 +435,7 @@ class BrokerServer:
     def _close(self) -> None:
         self._close_connections()
         broker_epoch = self.membership.broker_epoch
-        self._note_metadata()
+        self._store_metadata_position()
         for jobs in (self.jobs, self.decompression_jobs):
             self.loop.unregister(jobs.fileno())
             jobs.close()

@@ -37,8 +37,6 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.groups import CONSUMER
-from brokerd.coordinator.groups import GroupCoordinator
-from brokerd.coordinator.transactions.manager import TransactionCoordinator
 from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.loop import Loop
@@ -77,12 +75,9 @@ class Parts:
     relocations: Relocations
     produce: ProduceApi
     delayed_fronts: LedFronts[DelayedFront]
-    groups: GroupCoordinator
     coordinators: Coordinators
-    coordinator: Callable[[str, str, str], tuple[int, str, int] | None]
     authorizer: Authorizer
     auth: AuthHelper
-    transactions: TransactionCoordinator
     send_to_controller: SendToController
     draw_producer_id: Callable[[], int]
 
@@ -135,34 +130,36 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         b.coordinators.share_dead_letters.counts,
         refusals=b.dispatch.refusals,
     )
-    share_offsets = ShareOffsetsApi(b.groups, b.coordinators.persister, b.coordinators.share_send, image, b.auth)
+    share_offsets = ShareOffsetsApi(
+        b.coordinators.groups, b.coordinators.persister, b.coordinators.share_send, image, b.auth
+    )
     groups = GroupsApi(
-        b.groups,
-        b.coordinator,
+        b.coordinators.groups,
+        b.coordinators.find,
         session_ms_min=b.config["group.min.session.timeout.ms"],
         session_ms_max=b.config["group.max.session.timeout.ms"],
         auth=b.auth,
         delete_share_state=share_offsets.delete_all,
     )
     consumer_groups = ConsumerGroupsApi(
-        b.groups,
+        b.coordinators.groups,
         image,
         b.auth,
         enabled=CONSUMER in b.config["group.coordinator.rebalance.protocols"],
     )
-    group_offsets = GroupOffsetsApi(b.groups, now, b.auth)
+    group_offsets = GroupOffsetsApi(b.coordinators.groups, now, b.auth)
     security = SecurityApi(image, send_to_controller, b.authorizer, b.auth)
     quotas = QuotasApi(b.dispatch.quotas, send_to_controller, b.auth)
-    moving = ReassignmentsApi(image, send_to_controller, b.auth)
+    reassignments = ReassignmentsApi(image, send_to_controller, b.auth)
     transactions = TransactionsApi(
-        b.transactions,
+        b.coordinators.transactions,
         image,
         now,
         b.draw_producer_id,
         b.auth,
         timeout_ms_max=b.config["transaction.max.timeout.ms"],
     )
-    participants = ParticipantsApi(b.partitions, b.produce, b.groups, now, b.auth)
+    participants = ParticipantsApi(b.partitions, b.produce, b.coordinators.groups, now, b.auth)
     share_fetch = ShareFetchApi(
         b.loop,
         b.partitions,
@@ -176,7 +173,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         observer=b.coordinators.share_observer,
     )
     return {
-        **ShareGroupsApi(b.groups, image, b.auth).handlers(),
+        **ShareGroupsApi(b.coordinators.groups, image, b.auth).handlers(),
         **ShareStateApi(b.coordinators.share_states, b.auth).handlers(),
         **share_fetch.handlers(),
         **share_offsets.handlers(),
@@ -192,7 +189,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         **quotas.handlers(),
         **transactions.handlers(),
         **participants.handlers(),
-        **moving.handlers(),
+        **reassignments.handlers(),
         ApiKey.PRODUCE: b.produce.handle,
         ApiKey.FETCH: fetch.handle,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,

@@ -269,7 +269,7 @@ def test_an_io_error_is_recorded_at_its_first_occurrence(seed: int) -> None:
     scene.cluster.want_topic("another", 1, 1)  # causes a new write
     scene.pass_ms(500)
     failing.disk_fails(2, DiskFailed("Input/output error"))
-    failing.enter(failing.broker._note_metadata)
+    failing.enter(failing.broker._store_metadata_position)
     scene.cluster.until(lambda: failing.broker.identity.losses == 1, 1, "the error")
     failing.kill()
     failing.start()

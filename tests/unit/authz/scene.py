@@ -110,8 +110,10 @@ class Broker:
             "relocations": UnusedComponent("relocations"),
             "produce": ProduceApi(loop, partitions, verification, work, self.auth),  # type: ignore[arg-type]
             "delayed_fronts": UnusedComponent("delayed_fronts"),
-            "groups": groups or UnusedComponent("groups"),
             "coordinators": SimpleNamespace(
+                find=lambda topic, key, listener: (1, "here", 9092),
+                groups=groups or UnusedComponent("groups"),
+                transactions=transactions or UnusedComponent("transactions"),
                 share_dead_letters=SimpleNamespace(counts={}),
                 share_observer=None,
                 **{
@@ -126,10 +128,8 @@ class Broker:
                     )
                 },
             ),
-            "coordinator": lambda topic, key, listener: (1, "here", 9092),
             "authorizer": self.authorizer,
             "auth": self.auth,
-            "transactions": transactions or UnusedComponent("transactions"),
             "send_to_controller": self.controller,
             "draw_producer_id": lambda: 7,
         }
