@@ -154,7 +154,7 @@ def seed_moves() -> None:
     from controlplane.domain.progress import Sample
     from controlplane.domain.scope import DrainScope
     from controlplane.models import Move, MovePartition, ObservedPartition
-    from controlplane.services.move_totals import keep
+    from controlplane.services.move_totals import store_totals
 
     rows = ObservedPartition.objects.order_by("pk").values_list(
         "topic_id", "topic__name", "index", "replicas", "size_bytes"
@@ -189,4 +189,4 @@ def seed_moves() -> None:
         taken = rows[n * PARTS_OVER : (n + 1) * PARTS_OVER] if over else [r for r in rows if DEAD in r[3]]
         MovePartition.objects.bulk_create((part(move, i, r, over) for i, r in enumerate(taken)), batch_size=2000)
         if over:
-            keep(move.pk)
+            store_totals(move.pk)

@@ -94,11 +94,11 @@ def parse_scope(value: Any) -> Scope:
 def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Preview:
     """Return the plan that `plan_move` would write, without writing."""
     plan = compute_plan(scope)
-    came, went = plan.incoming(), plan.outgoing()
-    free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=came.keys() | went.keys())}
+    incoming, outgoing = plan.incoming(), plan.outgoing()
+    free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=incoming.keys() | outgoing.keys())}
     lasts = None
     if throttle_bytes_per_s and plan.bytes_to_copy is not None:
-        busiest = max([*came.values(), 0]) / throttle_bytes_per_s
+        busiest = max([*incoming.values(), 0]) / throttle_bytes_per_s
         lasts = (busiest, busiest * 2 + progress.OVERHEAD_SECONDS * (1 + len(plan.parts)))
     return Preview(
         parts=[
@@ -114,7 +114,10 @@ def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Previ
             for p in plan.parts
         ],
         bytes_to_copy=plan.bytes_to_copy,
-        brokers=[BrokerLoad(b, came.get(b, 0), went.get(b, 0), free.get(b)) for b in sorted(came.keys() | went.keys())],
+        brokers=[
+            BrokerLoad(b, incoming.get(b, 0), outgoing.get(b, 0), free.get(b))
+            for b in sorted(incoming.keys() | outgoing.keys())
+        ],
         lasts_s=lasts,
         problems=list(plan.problems),
         warnings=list(plan.warnings),
@@ -302,7 +305,7 @@ def _write(
                 v.generation,
                 p.bytes_to_copy if mode == MoveMode.COPY else 0,
             )
-            for p in (plan.parts if isinstance(scope, PartitionsScope) else in_turn(plan.parts))
+            for p in (plan.parts if isinstance(scope, PartitionsScope) else copy_order(plan.parts))
             for v in (p.view,)
         ),
     )
@@ -327,7 +330,7 @@ def _write(
     return move
 
 
-def in_turn(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]:
+def copy_order(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]:
     """The order of copying: large and small partitions alternately. With the largest last, the speed would be known only near the end.
     Partitions that an operator lists by name keep the operator's order."""
     by_size = sorted(parts, key=lambda p: -(p.bytes_to_copy or 0))
@@ -336,11 +339,11 @@ def in_turn(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]
     return [p for pair in zip_longest(large, small) for p in pair if p is not None]
 
 
-def sentences(all_of_them: Sequence[str]) -> str:
+def sentences(texts: Sequence[str]) -> str:
     """Return the first SENTENCES_MAX sentences and the number of the others, because a list of thousands cannot be read."""
-    more = len(all_of_them) - SENTENCES_MAX
+    more = len(texts) - SENTENCES_MAX
     rest = [sentence(AND_MORE_SENTENCES, count=more)] if more > 0 else []
-    return joined([*all_of_them[:SENTENCES_MAX], *rest])
+    return joined([*texts[:SENTENCES_MAX], *rest])
 
 
 def compute_plan(scope: Scope, views: Sequence[planning.PlannerPartition] | None = None) -> planning.ComputedPlan:

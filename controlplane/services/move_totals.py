@@ -7,6 +7,6 @@ from controlplane.models import Move
 from controlplane.selectors.move_totals import added_up
 
 
-def keep(move_id: int) -> None:
+def store_totals(move_id: int) -> None:
     """Store the totals of a finished move. Runs in the caller's transaction."""
     Move.objects.filter(pk=move_id).update(sums=added_up([move_id]).get(move_id, MoveTotals()))

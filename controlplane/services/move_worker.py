@@ -28,7 +28,7 @@ from controlplane.models.phrase_field import note_columns
 from controlplane.selectors.move_totals import kinds_of
 from controlplane.services import throttles
 from controlplane.services.common import record
-from controlplane.services.move_totals import keep
+from controlplane.services.move_totals import store_totals
 from weir_common.phrases import phrase_to_json, sentence, with_phrase
 
 AHEAD = 4
@@ -75,7 +75,7 @@ def advance_move(move_id: int) -> str | None:
             return None
         apply_steps(move, steps.parts)
         if steps.state in FINISHED_STATES:
-            keep(move.pk)
+            store_totals(move.pk)
         if move.throttled:
             throttles.refresh()
         if steps.state is not None:
@@ -240,7 +240,7 @@ def _local_start(row: ObservedPartition) -> int | None:
     return None if remote is None else remote.local_start_offset
 
 
-def alive() -> frozenset[int]:
+def live_broker_ids() -> frozenset[int]:
     return frozenset(Broker.objects.filter(alive=True).values_list("broker_id", flat=True))
 
 

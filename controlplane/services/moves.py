@@ -28,8 +28,8 @@ from controlplane.services.common import Rejected, record, recorded_rejections
 from controlplane.services.move_planning import parse_scope as parse_scope
 from controlplane.services.move_planning import plan_move as plan_move
 from controlplane.services.move_planning import preview_move as preview_move
-from controlplane.services.move_totals import keep
-from controlplane.services.move_worker import alive, apply_steps, transition, views_of
+from controlplane.services.move_totals import store_totals
+from controlplane.services.move_worker import apply_steps, live_broker_ids, transition, views_of
 from weir_common.phrases import sentence
 
 PLACED_COLUMNS = ("topic_id", "topic_name", "partition", "replicas_from", "replicas_to", "read_generation")
@@ -62,7 +62,7 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
             )
         parts = list(read_many(move.parts.all(), PLACED_COLUMNS))
         _require_unchanged(parts)
-        _open(parts)
+        _require_uncordoned(parts)
         if move.throttle_bytes_per_s is not None:
             _require_throttleable(move)
         topics, placements = {p[0] for p in parts}, {p[3:5] for p in parts}
@@ -110,11 +110,11 @@ def _require_unchanged(parts: Sequence[Placed]) -> None:
             )
 
 
-def _open(parts: Sequence[Placed]) -> None:
+def _require_uncordoned(parts: Sequence[Placed]) -> None:
     """Raises Rejected when a broker that would get a replica was cordoned since the move was planned."""
-    aside = {b.broker_id for b in Broker.objects.all() if is_cordoned(b.configs)}
-    for _, name, index, old, new, _ in parts if aside else ():
-        if closed := sorted(aside & set(new) - set(old)):
+    cordoned = {b.broker_id for b in Broker.objects.all() if is_cordoned(b.configs)}
+    for _, name, index, old, new, _ in parts if cordoned else ():
+        if closed := sorted(cordoned & set(new) - set(old)):
             raise Rejected(
                 sentence(
                     "{name}-{index} would copy to broker {closed}, which has been cordoned since; uncordon it, or plan the move again.",
@@ -146,7 +146,7 @@ def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         if move.state in (MoveState.PLANNED, MoveState.APPROVED):
             move = _set_state(move, MoveState.CANCELLED, actor, comment, finished=True)
             move.parts.update(active=False, state=PartState.SKIPPED, version=F("version") + 1)
-            keep(move.pk)
+            store_totals(move.pk)
             _record(move, "move.cancel", actor, comment, outcome=Outcome.CONFIRMED)
             return move
         if move.state not in (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING):
@@ -158,7 +158,7 @@ def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
                 )
             )
         views = views_of(_submitted_parts(move))
-        if (problem := move_revert.cancel_problem(views, alive())) is not None:
+        if (problem := move_revert.cancel_problem(views, live_broker_ids())) is not None:
             raise Rejected(problem)
         move = _set_state(move, MoveState.CANCELLING, actor, comment)
         _skip_not_started(move)
@@ -177,9 +177,9 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
                 sentence("Move {move_id} is {state}; it cannot be rolled back.", move_id=move_id, state=move.state)
             )
         views = views_of(_submitted_parts(move))
-        if (problem := move_revert.cancel_problem(views, alive())) is not None:
+        if (problem := move_revert.cancel_problem(views, live_broker_ids())) is not None:
             raise Rejected(problem)
-        dead = sorted({b for v in views for b in v.replicas_from} - alive())
+        dead = sorted({b for v in views for b in v.replicas_from} - live_broker_ids())
         if dead and any(v.state == PartState.DONE for v in views):
             raise Rejected(
                 sentence("Broker {dead} of the previous assignment is not alive; start it first.", dead=dead[0])
