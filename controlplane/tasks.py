@@ -20,6 +20,7 @@ QUIET_SECONDS = 60.0
 
 _swept = 0.0
 _polled = -POLLED_SECONDS
+_spark_polled = -POLLED_SECONDS
 
 
 def _step(kind: str, advance: Callable[[int], str | None], row_id: int) -> None:
@@ -161,6 +162,8 @@ def advance_all() -> None:
 @shared_task(name="controlplane.advance_spark")
 def advance_spark() -> None:
     """The poll of each second for Spark jobs, in the worker whose machine runs the drivers (`weir.celery`)."""
+    global _spark_polled
+    from controlplane.models import Cluster
     from controlplane.services import archives, spark_runs
 
     try:
@@ -169,6 +172,10 @@ def advance_spark() -> None:
             advance_archive.apply_async((job_id,), expires=5)
         for run_id in spark_runs.working_runs():
             advance_spark_run.apply_async((run_id,), expires=5)
+        now = time.monotonic()
+        if now - _spark_polled >= POLLED_SECONDS:
+            _spark_polled = now
+            Cluster.objects.filter(pk=1).update(spark_worker_polled_at=timezone.now())
     except DatabaseError as e:
         log.warning("database unavailable, poll of Spark jobs is retried: error=%s", e)
         close_old_connections()

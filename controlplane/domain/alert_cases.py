@@ -399,8 +399,17 @@ WORKER_SILENT_S = 60.0
 """A worker without a poll for this time has an alert. It polls each second; a step that waits for a broker, or a restart, takes less time."""
 
 
+SPARK_WORKER_SILENT_S = 120.0
+"""Unfinished Spark jobs without a poll for this time have an alert. A worker that takes over the lease of another machine needs half a minute, and then
+starts."""
+
+
 def worker_silent(facts: Facts) -> list[Case]:
     return once(facts.worker_silent_s is not None and facts.worker_silent_s >= WORKER_SILENT_S)
+
+
+def spark_worker_silent(facts: Facts) -> list[Case]:
+    return once(facts.spark_worker_silent_s is not None and facts.spark_worker_silent_s >= SPARK_WORKER_SILENT_S)
 
 
 def connector_subject(cluster: str, connector: str) -> str:

@@ -53,6 +53,7 @@ class AlertKind(StrEnum):
     NO_CONTROLLER = "no_controller"
     ZOOKEEPER_AWAY = "zookeeper_away"
     WORKER_SILENT = "worker_silent"
+    SPARK_WORKER_SILENT = "spark_worker_silent"
     BROKER_DOWN = "broker_down"
     BROKER_SILENT = "broker_silent"
     DISK_FAILED = "disk_failed"
@@ -252,11 +253,12 @@ class DocumentFacts:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Counts, each with the first names of the counted objects. `under_replicated` excludes offline partitions. `zookeeper` None = unknown. `worker_silent_s`: seconds
-    since the last poll of a worker, None = no worker has polled yet. `archives`: jobs that failed recently, with their notes."""
+    since the last poll of a worker, None = no worker has polled yet. `spark_worker_silent_s`: seconds for which unfinished Spark jobs have had no poll, None = no job needs one. `archives`: jobs that failed recently, with their notes."""
 
     zookeeper: bool | None = None
     controller: int | None = None
     worker_silent_s: float | None = None
+    spark_worker_silent_s: float | None = None
     brokers: tuple[BrokerFacts, ...] = ()
     offline: tuple[int, tuple[str, ...]] = (0, ())
     under_min_isr: tuple[int, tuple[str, ...]] = (0, ())

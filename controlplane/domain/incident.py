@@ -88,7 +88,11 @@ RULES: tuple[CauseRule, ...] = (
         frozenset({AlertKind.PARTITIONS_OFFLINE, AlertKind.CHANGES_UNKNOWN, *MOVES}),
         shared=False,
     ),
-    CauseRule(AlertKind.WORKER_SILENT, frozenset({AlertKind.CHANGES_UNKNOWN, *MOVES}), shared=False),
+    CauseRule(
+        AlertKind.WORKER_SILENT,
+        frozenset({AlertKind.SPARK_WORKER_SILENT, AlertKind.CHANGES_UNKNOWN, *MOVES}),
+        shared=False,
+    ),
     CauseRule(AlertKind.BROKER_DOWN, PARTITIONS | GROUPS | RETENTION | MOVES),
     CauseRule(
         AlertKind.DISK_FAILED,

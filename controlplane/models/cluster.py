@@ -21,7 +21,8 @@ from controlplane.models.phrase_field import phrase_field
 class Cluster(models.Model):
     """One row (pk 1). `observed_at`: when the monitor last had read the metadata log to its end. `drift`: number of topics that differ between
     database and cluster, counted by the monitor every few seconds instead of by each page; null = not counted yet. `heartbeat_at`: when the monitor
-    last wrote this row, also without ZooKeeper. `worker_polled_at`: when a worker last finished a poll of all rows, with a precision of some seconds."""
+    last wrote this row, also without ZooKeeper. `worker_polled_at`: when a worker last finished a poll of all rows, with a precision of some seconds.
+    `spark_worker_polled_at`: the same for Spark jobs, which may have a worker of their own."""
 
     cluster_id = models.CharField(max_length=100, default="")
     name = models.CharField(max_length=100, default="weir")
@@ -39,6 +40,9 @@ class Cluster(models.Model):
         null=True, help_text="When the monitor last wrote this row, also without ZooKeeper."
     )
     worker_polled_at = models.DateTimeField(null=True, help_text="When a worker last finished a poll of all rows.")
+    spark_worker_polled_at = models.DateTimeField(
+        null=True, help_text="When a worker last finished a poll of Spark jobs."
+    )
     sample_note = models.TextField(default="")
     drift = models.PositiveIntegerField(
         null=True, help_text="Number of topics that differ between database and cluster; null: not counted yet."

@@ -403,6 +403,7 @@ _STEPS = {
     AlertKind.NO_CONTROLLER: _no_controller,
     AlertKind.ZOOKEEPER_AWAY: lambda a: _process("zookeeper"),
     AlertKind.WORKER_SILENT: lambda a: _process("worker"),
+    AlertKind.SPARK_WORKER_SILENT: lambda a: _process("worker"),
     AlertKind.BROKER_DOWN: _broker_down,
     AlertKind.BROKER_SILENT: _broker,
     AlertKind.DISK_FAILED: _disk_failed,

@@ -54,6 +54,7 @@ from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.services.rejected_clients import rejected_clients
 from controlplane.services.share_group_alerts import stopped_share_groups
+from controlplane.services.spark_alerts import spark_worker_silent_s
 from weir_common.json_values import JsonObject
 from weir_common.phrases import Phrase, Value, phrase_to_json, to_json
 
@@ -158,6 +159,9 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
         zookeeper=cluster.zookeeper_connected if cluster is not None else None,
         controller=cluster.controller_id if cluster is not None else None,
         worker_silent_s=_worker_silent_s(cluster, monitored_since),
+        spark_worker_silent_s=spark_worker_silent_s(
+            cluster.spark_worker_polled_at if cluster is not None else None, monitored_since
+        ),
         brokers=tuple(
             types.BrokerFacts(
                 b.broker_id,

@@ -140,7 +140,9 @@ def _brokers(world: World) -> None:
     from tests.unit.controlplane.forecast_runs import DISK, finished_run
 
     now = timezone.now()
-    Cluster.objects.update(worker_polled_at=now - timedelta(minutes=4))
+    Cluster.objects.update(
+        worker_polled_at=now - timedelta(minutes=4), spark_worker_polled_at=now - timedelta(minutes=5)
+    )
     world.topic("inventory", (DOWN,), (4, 1), size=3_200_000)
     world.topic("stock", (1, DOWN), (1, 2), configs={"min.insync.replicas": "2"}, size=9_100_000)
     for topic in world.image.topics.values():
@@ -257,6 +259,8 @@ def _jobs_and_changes(world: World) -> None:
     from controlplane.services import anomalies, document_drift
 
     now = timezone.now()
+    waiting = ArchiveJob.objects.create(topics=["flights"], actor="alice", folder="/lake/3")
+    ArchiveJob.objects.filter(pk=waiting.pk).update(created_at=now - timedelta(minutes=5))
     ArchiveJob.objects.create(
         topics=["orders"],
         state="failed",

@@ -59,7 +59,13 @@ LOGINS = (
 )
 EXAMPLES = (
     replace(ILL, archives=((3, "no space left"),)),
-    Facts(zookeeper=False, worker_silent_s=90.0, groups=MANY, under_replicated=(9, ("orders-1", "orders-2"))),
+    Facts(
+        zookeeper=False,
+        worker_silent_s=90.0,
+        spark_worker_silent_s=150.0,
+        groups=MANY,
+        under_replicated=(9, ("orders-1", "orders-2")),
+    ),
     Facts(
         share_groups=tuple(ShareGroupFacts(f"workers-{n}", s, "orders-1", 4, 90_000) for n, s in enumerate(ShareStall))
     ),

@@ -47,6 +47,11 @@ def test_a_worker_that_does_not_run_explains_stuck_moves() -> None:
     assert [(i.cause, i.effects) for i in incidents([stuck, silent])] == [(1, (2,))]
 
 
+def test_one_worker_that_reads_all_queues_is_one_incident() -> None:
+    silent, spark = alert(1, K.WORKER_SILENT), alert(2, K.SPARK_WORKER_SILENT, since=60)
+    assert [(i.cause, i.effects) for i in incidents([spark, silent])] == [(1, (2,))]
+
+
 def test_a_chain_of_causes_is_one_incident_of_the_first_cause() -> None:
     down = alert(1, K.BROKER_DOWN, "broker:2")
     stalled = alert(2, K.GROUP_STALLED, "group:billing", "broker:2", since=30)

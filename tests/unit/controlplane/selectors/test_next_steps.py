@@ -133,7 +133,7 @@ def test_the_form_of_a_new_move_gets_the_scope_of_the_failed_one(
 def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
     assert steps("broker_down", "2", ended=True) == steps("monitor_silent") == []
     assert steps("zookeeper_away") == [], "no supervisor keeps it stopped"
-    assert steps("worker_silent") == []
+    assert steps("worker_silent") == steps("spark_worker_silent") == []
 
 
 def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp_path: Path) -> None:
