@@ -68,6 +68,13 @@ WAITS_FOR_RETENTION = (
     "after that. Or delete the old records."
 )
 
+DELETION_RUNS = (
+    "{name}: records below offset {offset} are being deleted, which cannot be undone; cancel after the deletion."
+)
+NO_OLD_REPLICA = (
+    "{name}: none of its old replicas ({replicas}) is alive and in sync; a revert would leave it without a leader. Start one of their brokers, "
+    "or let the move finish."
+)
 REJECTED_PARTS = (
     "{count} of {all} partitions was rejected; its note has the reason. Roll back, or plan the rest again.",
     "{count} of {all} partitions were rejected; their notes have the reasons. Roll back, or plan the rest again.",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controlplane.domain import move_phrases as texts
 from controlplane.domain.move_types import (
     IN_FLIGHT,
     UNDER_WAY,
@@ -14,6 +15,7 @@ from controlplane.domain.move_types import (
     PartStep,
     PartView,
 )
+from weir_common.phrases import sentence
 
 
 def cancel_problem(parts: Sequence[PartView], alive: frozenset[int]) -> str | None:
@@ -21,16 +23,13 @@ def cancel_problem(parts: Sequence[PartView], alive: frozenset[int]) -> str | No
     would leave the partition without a leader (Kafka's own cancel does: KAFKA-14424)."""
     for part in parts:
         if part.state == PartState.TRUNCATING:
-            return f"{part.name}: records below offset {part.delete_below} are being deleted, which cannot be undone; cancel after the deletion."
+            return sentence(texts.DELETION_RUNS, name=part.name, offset=part.delete_below)
         if part.state not in IN_FLIGHT:
             continue  # The new replicas of a tail are deleted; the old replicas are unchanged.
         if part.observed is None:
             continue
         if not any(b in alive and b in part.observed.isr for b in part.replicas_from):
-            return (
-                f"{part.name}: none of its old replicas {list(part.replicas_from)} is alive and in sync; a revert would "
-                f"leave it without a leader. Start one of their brokers, or let the move finish."
-            )
+            return sentence(texts.NO_OLD_REPLICA, name=part.name, replicas=", ".join(map(str, part.replicas_from)))
     return None
 
 

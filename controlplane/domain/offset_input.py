@@ -73,7 +73,8 @@ def _json_entries(text: str) -> list[tuple[str, Json, Json, Json]]:
     out = []
     for number, entry in enumerate(data, 1):
         if not isinstance(entry, dict) or not {"topic", "partition", "offset"} <= entry.keys():
-            raise Rejected(f'Entry {number}: enter {{"topic", "partition", "offset"}}.', "offsets")
+            fields = '{"topic", "partition", "offset"}'
+            raise Rejected(sentence("Entry {number}: enter {fields}.", number=number, fields=fields), "offsets")
         out.append((f"Entry {number}", entry["topic"], entry["partition"], entry["offset"]))
     return out
 

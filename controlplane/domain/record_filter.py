@@ -75,8 +75,11 @@ class JsonCondition:
         condition = _CONDITION.fullmatch(text, at)
         if not path or condition is None:
             raise Rejected(
-                f'{text[at : at + 40]!r} is not understood. Write a path, an operator and a value: $.flight.carrier == "UA". '
-                f"Operators: {', '.join(JsonOperator)}.",
+                sentence(
+                    '{text} is not understood. Write a path, an operator and a value: $.flight.carrier == "UA". Operators: {operators}.',
+                    text=repr(text[at : at + 40]),
+                    operators=", ".join(JsonOperator),
+                ),
                 "json",
             )
         if len(path) > PATH_STEPS_MAX:
@@ -124,7 +127,7 @@ def _unquote(text: str) -> str:
     try:
         return str(json.loads(f'"{text}"'))
     except ValueError:
-        raise Rejected(f'"{text}" is not a JSON string.', "json") from None
+        raise Rejected(sentence('"{text}" is not a JSON string.', text=text), "json") from None
 
 
 def _literal(text: str) -> Json:

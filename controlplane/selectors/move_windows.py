@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from controlplane.domain import window as windows
 from controlplane.models import Move
+from weir_common.phrases import sentence
 
 
 def window_closed_reason(move: Move) -> str | None:
@@ -16,5 +17,10 @@ def window_closed_reason(move: Move) -> str | None:
     open_, until = windows.window_state(window, timezone.now())
     if open_:
         return None
-    again = f"until {until:%Y-%m-%d %H:%M} UTC" if until is not None else "permanently"
-    return f"The window of the move ({windows.text(window)}) is closed {again}."
+    if until is None:
+        return sentence("The window of the move ({window}) is closed permanently.", window=windows.text(window))
+    return sentence(
+        "The window of the move ({window}) is closed until {time} UTC.",
+        window=windows.text(window),
+        time=f"{until:%Y-%m-%d %H:%M}",
+    )

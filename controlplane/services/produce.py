@@ -190,8 +190,10 @@ def check_target(topic: str, partition: int | None) -> int:
         raise Rejected(sentence("There is no topic {topic}.", topic=repr(topic)), "topic")
     offline = sorted(index for index, leader in leaders.items() if leader is None or leader < 0)
     if partition in offline or len(offline) == len(leaders):
-        which = f"Partition {topic}-{partition}" if partition in offline else f"Topic {topic}"
-        raise Rejected(sentence("{which} has no leader. Start the brokers of its replicas.", which=which))
+        if partition in offline:
+            name = f"{topic}-{partition}"
+            raise Rejected(sentence("Partition {name} has no leader. Start the brokers of its replicas.", name=name))
+        raise Rejected(sentence("Topic {name} has no leader. Start the brokers of its replicas.", name=topic))
     return len(leaders)
 
 

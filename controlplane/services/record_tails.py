@@ -33,7 +33,7 @@ from controlplane.services.records import (
     read_denial,
     renderers,
 )
-from weir_common.phrases import sentence
+from weir_common.phrases import Phrase, sentence
 
 RECHECK_SECONDS = 5.0
 """Time between two reads of the user, the permission and the masking rules of a tail."""
@@ -126,7 +126,10 @@ class LiveTail:
             tail.resume()
         self._reader.poll()
         rows = self._reader.take(self._renderer)
-        problems = [f"Partition {p}: {PROBLEM_TEXTS[problem]}" for p, problem in sorted(tail.problems.items())]
+        problems: list[str] = [
+            sentence("Partition {partition}: {problem}", partition=p, problem=Phrase(PROBLEM_TEXTS[problem]))
+            for p, problem in sorted(tail.problems.items())
+        ]
         return TailUpdate(rows, tail.counts, problems, self._records_per_s(), tail.evaluation_errors.rows())
 
     def drop(self, count: int) -> None:

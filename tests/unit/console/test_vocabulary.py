@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+import pytest
 from django.utils import translation
 
 from console import vocabulary
 from controlplane.domain import wait_reason
+from controlplane.domain import window as windows
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
+from controlplane.domain.errors import Rejected
 from controlplane.domain.leader_election import ElectionVerdict, verdict_text
+from controlplane.domain.move_revert import cancel_problem
+from controlplane.domain.offset_input import offsets_of_text
+from controlplane.domain.record_filter import JsonCondition
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import TopicScope
+from controlplane.models import Move
 from controlplane.selectors.cluster_history import UnknownTime
+from controlplane.selectors.move_windows import window_closed_reason
 from controlplane.selectors.moves import title_of
+from tests.unit.controlplane.domain.test_move import ALIVE, part, seen
 
 
 def test_an_alert_is_translated_by_its_kind() -> None:
@@ -55,6 +65,37 @@ def test_sentences_with_values_are_translated_as_a_whole() -> None:
         assert vocabulary.translated(few) == "t-0：没有该 Broker 时有 1 个同步副本，但 min.insync.replicas 为 2。"
         assert vocabulary.translated(title) == "将 Topic t 迁移到 Broker 1, 2"
         assert vocabulary.translated(verdict_text(ElectionVerdict.BROKER_OFFLINE, 7)) == "Broker 7 已宕机。"
+
+
+def rejection(parse: Callable[[str], object], text: str) -> str:
+    with pytest.raises(Rejected) as error:
+        parse(text)
+    return error.value.reason
+
+
+TAIL = part(state="truncating", delete_below=40)
+RISKY = part(state="copying", observed=seen((2, 3, 1), isr=(3,), generation=8, adding=(), removing=(1,)))
+
+
+@pytest.mark.parametrize(
+    ("reason", "english", "chinese"),
+    [
+        (rejection(JsonCondition.parse, "$.a ~ 1"), "' ~ 1' is not understood. Write", "无法理解 ' ~ 1'。请填写"),
+        (rejection(offsets_of_text, "[1]"), "Entry 1: enter {", "第 1 项：请输入 {"),
+        (cancel_problem([TAIL], ALIVE), f"{TAIL.name}: records below", f"{TAIL.name}：正在删除 Offset 40 之前的消息"),
+        (cancel_problem([RISKY], ALIVE), f"{RISKY.name}: none of its", f"{RISKY.name}：其旧副本"),
+        (
+            window_closed_reason(Move(window=windows.read({"stop_by": "2026-03-03T00:00:00Z"}))),
+            "The window of the move (",
+            "该迁移的维护窗口 (",
+        ),
+    ],
+)
+def test_a_reason_with_values_is_in_the_language_of_the_page(reason: str | None, english: str, chinese: str) -> None:
+    """These reasons were f-strings, which have no key in the catalogues."""
+    assert vocabulary.translated(reason).startswith(english)
+    with translation.override("zh-hans"):
+        assert vocabulary.translated(reason).startswith(chinese)
 
 
 def test_a_sentence_has_translated_parts() -> None:
