@@ -120,6 +120,7 @@ def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
     active = sum(counts.get(s, 0) for s in moves.UNDER_WAY)
     ready = counts.get("ready", 0)
     waiting, done = counts.get("waiting", 0), counts.get("done", 0)
+    back = moves.parts_to_roll_back(row.id) if row.state == "failed" else active + done
     now = _("none") if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
     labels = {
         "approve": ActionButton("approve", _("Approve"), _("The move does not start yet."), True),
@@ -175,13 +176,13 @@ def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
         ),
         "roll_back": ActionButton(
             "roll_back",
-            _("Roll back ({active})").format(active=active + done),
+            _("Roll back ({active})").format(active=back),
             _("To the previous assignment, in its replica order."),
             False,
         ),
     }
     # A cancelled move with all partitions reverted, or a failed one with all rejected, has nothing to roll back.
-    without_effect = {"roll_back"} if row.state in ("cancelled", "failed") and not active + done else set()
+    without_effect = {"roll_back"} if row.state in ("cancelled", "failed") and not back else set()
     return [labels[verb] for verb in row.can if verb not in without_effect]
 
 

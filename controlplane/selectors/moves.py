@@ -160,6 +160,8 @@ MOVE_COLUMNS = {
 }
 NOT_IN_A_ROW = ("samples", "throttles_before")
 """Columns that no row of the list shows and that may be long: hundreds of samples, the throttles of thousands of topics."""
+ROLLED_BACK_PARTS = Q(state__in=(PartState.DONE, *move_types.UNDER_WAY)) | Q(state=PartState.REJECTED, active=True)
+"""The partitions that a roll back changes. A rejected one that is still active has its old and its new replicas: their comparison found a difference."""
 UNDER_WAY = move_types.UNDER_WAY
 ENDED = move_types.ENDED
 WAIT_REASONS, WAIT_SEPARATOR = wait_reason.REASONS, wait_reason.SEPARATOR
@@ -194,6 +196,10 @@ def move_list(
     """Moves, newest first. `state`: UNFINISHED, FINISHED or one of MoveState."""
     rows = MoveFilter.rows(Move.objects.all(), query=query, state=state)
     return move_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def parts_to_roll_back(move_id: int) -> int:
+    return MovePartition.objects.filter(ROLLED_BACK_PARTS, move_id=move_id).count()
 
 
 def move_page(rows: QuerySet[Move], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[MoveRow]:

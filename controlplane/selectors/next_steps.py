@@ -16,7 +16,7 @@ from controlplane.domain.alert_cases import connector_subject, refused_client, r
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.move_types import UNDER_WAY, MoveState, PartState
+from controlplane.domain.move_types import MoveState
 from controlplane.domain.scope import (
     DrainScope,
     FillScope,
@@ -44,6 +44,7 @@ from controlplane.models import (
 from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.disk_relief import relief
+from controlplane.selectors.moves import ROLLED_BACK_PARTS
 from controlplane.selectors.topics import drift_list
 from controlplane.selectors.visibility import visible
 
@@ -222,11 +223,11 @@ def _hanging(a: AlertRow) -> list[NextStep]:
 
 
 def _move_failed(a: AlertRow) -> list[NextStep]:
-    """The roll back of a move of which the controller rejected all partitions would change none."""
+    """The roll back of a move of which the controller rejected all partitions would change none. Partitions of different replicas block a new move."""
     move = visible(Move.objects.filter(pk=a.subject)).first()
     if move is None:
         return []
-    if move.parts.filter(state__in=(PartState.DONE, *UNDER_WAY)).exists():
+    if move.parts.filter(ROLLED_BACK_PARTS).exists():
         return [NextStep(StepKind.ROLL_BACK_MOVE, f"Roll back move {move.pk}", [a.subject]), *_move_stuck(a)]
     scope = _scope_values(move.scope)
     again = [NextStep(StepKind.PLAN_AGAIN, f"Plan move {move.pk} again", [a.subject, *scope])] if scope else []

@@ -56,6 +56,18 @@ def test_a_move_without_an_eta_shows_the_reason(seeded: dict[str, Any], operator
     assert "Roll back" not in text, "nothing has stayed where it was going"
 
 
+def test_a_failed_move_is_rolled_back_only_if_a_partition_has_other_replicas(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    """Rejected partitions whose replicas differ have their old and new replicas: the button said "Roll back (0)"."""
+    Move.objects.filter(pk=seeded["move"]).update(state="failed", finished_at=timezone.now())
+    parts = MovePartition.objects.filter(move=seeded["move"])
+    parts.update(state="rejected", active=True)
+    assert f"Roll back ({parts.count()})" in operator.get(f"/moves/{seeded['move']}/").content.decode()
+    parts.update(active=False)
+    assert "Roll back (" not in operator.get(f"/moves/{seeded['move']}/").content.decode()
+
+
 @pytest.mark.parametrize("asked", ["", "?state=waiting&sort=-bytes_total"])
 def test_the_page_of_a_move_computes_its_totals_once(seeded: dict[str, Any], operator: Client, asked: str) -> None:
     with CaptureQueriesContext(connection) as read:

@@ -98,7 +98,7 @@ def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> No
 def test_a_failed_move_is_rolled_back_if_a_partition_has_moved(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
     move = Move.objects.get(pk=plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk)
-    move.parts.update(state="rejected")
+    move.parts.update(state="rejected", active=False)
     page, again = ("open_move", [str(move.pk)]), ("plan_again", [str(move.pk), "drain", "broker=1"])
     assert steps("move_failed", str(move.pk)) == [again, page], "a roll back would change no partition"
     MovePartition.objects.filter(pk=min(move.parts.values_list("pk", flat=True))).update(state="done")

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 from crc32c import crc32c
+from django.utils import timezone
 
 from brokerd.wire.records import Record, build
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain.compare import ComparedReplica, compare_responses
 from controlplane.models import Move
+from controlplane.selectors.alerts import AlertRow
+from controlplane.selectors.next_steps import next_steps
 from controlplane.services import move_worker, moves, replica_comparison
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.world import World
@@ -154,6 +157,9 @@ def test_different_replicas_keep_the_old_one_and_roll_back_exactly(
     assert (part.state, beside.state) == ("rejected", "failed")
     assert "Broker 3 and the leader 1 have different records in offsets 0 to 4" in part.note
     assert world.state("flights", 0).isr_ids == (1, 2, 3)
+    now = timezone.now()
+    alert = AlertRow(1, "move_failed", str(beside.pk), "degraded", "text", "do", now, None, 1.0)
+    assert [s.kind for s in next_steps(alert)] == ["roll_back_move", "open_move"], "the move blocks a new one"
     moves.roll_back_move(beside.pk, actor="alice", comment="broker 3 has wrong data")
     move_worker.advance_move(beside.pk)
     (order,) = move_worker.ordered_parts()
