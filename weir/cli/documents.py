@@ -57,7 +57,7 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     if not plan["steps"]:
         yield from [] if plan.get("refusals") else ["no difference"]
     else:
-        numbers = ", ".join(f"{plan[n]} {n}" for n in ("creates", "alters", "deletes"))
+        numbers = ", ".join(f"{plan[f'{action}s']} to {action}" for action in ("create", "alter", "delete"))
         ran = plan.get("done") or plan.get("failed")
         done = f"; {plan['done']} of {len(plan['steps'])} steps done" if ran else ""
         what = f"plan {plan['id']}" if "id" in plan else "difference"

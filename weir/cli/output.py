@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ GAP = "  "
 COLUMN_MAX = 60
 """Maximum number of characters of a value in a table; more are cut off with an ellipsis."""
 NONE = "-"
+STATES = {"state", "status", "severity", "problem", "lag_records"}
+"""Names of the columns that say what is wrong. They are shown before other columns."""
 PAGING = {"rows", "total", "limit", "next_cursor", "sort", "query"}
 """Names of a page of rows that are not shown: the last line of a table says what is needed of them."""
 
@@ -40,7 +43,8 @@ def lines(data: object, width: int) -> Iterator[str]:
 
 
 def table(rows: Sequence[Mapping[str, object]], width: int) -> Iterator[str]:
-    """Columns in the order of the response, as many as fit. Columns with nested values, or without any value, are omitted."""
+    """Columns in the order of the response. If not all fit: the first one, those in STATES, then as many others as fit; the last line names the rest.
+    Columns with nested values, or without any value, are omitted."""
     if not rows:
         yield "none"
         return
@@ -50,20 +54,33 @@ def table(rows: Sequence[Mapping[str, object]], width: int) -> Iterator[str]:
         if not any(isinstance(row.get(name), dict | list) for row in rows)
         and any(row.get(name) not in (None, "") for row in rows)
     ]
-    columns: list[list[str]] = []
-    used = 0
-    for name in names:
-        texts = [_truncate(_text(row.get(name)), COLUMN_MAX) for row in rows]
-        size = max(len(name), *map(len, texts))
-        used += size + (len(GAP) if columns else 0)
-        if columns and used > width:
-            break
-        number = all(
-            isinstance(row.get(name), int | float | None) and not isinstance(row.get(name), bool) for row in rows
-        )
-        columns.append([_align(text, size, number) for text in (name.upper(), *texts)])
-    for line in zip(*columns, strict=True):
+    columns = {name: _column(name, rows) for name in names}
+    shown = _that_fit({name: len(column[0]) for name, column in columns.items()}, width)
+    for line in zip(*(columns[name] for name in names if name in shown), strict=True):
         yield GAP.join(line).rstrip()
+    if hidden := [name for name in names if name not in shown]:
+        yield from textwrap.wrap(
+            f"Columns that do not fit: {', '.join(hidden)}. `weir -o json` prints all.", max(width, COLUMN_MAX)
+        )
+
+
+def _column(name: str, rows: Sequence[Mapping[str, object]]) -> list[str]:
+    texts = [_truncate(_text(row.get(name)), COLUMN_MAX) for row in rows]
+    size = max(len(name), *map(len, texts))
+    number = all(isinstance(row.get(name), int | float | None) and not isinstance(row.get(name), bool) for row in rows)
+    return [_align(text, size, number) for text in (name.upper(), *texts)]
+
+
+def _that_fit(sizes: Mapping[str, int], width: int) -> set[str]:
+    """`sizes`: the number of characters of each column."""
+    first, *others = sizes
+    shown, used = {first}, sizes[first]
+    for name in [*(n for n in others if n in STATES), *(n for n in others if n not in STATES)]:
+        if used + len(GAP) + sizes[name] > width:
+            break
+        shown.add(name)
+        used += len(GAP) + sizes[name]
+    return shown
 
 
 def _object(data: Mapping[str, object], width: int) -> Iterator[str]:

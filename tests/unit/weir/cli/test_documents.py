@@ -56,7 +56,7 @@ def test_diff_shows_the_steps_and_exits_with_1_if_there_are_any(file: str) -> No
         "~ topic flights (alter)",
         "    partitions: 3 -> 6",
         "- acl old (delete)",
-        f"difference: 0 creates, 1 alters, 1 deletes; digest {'d' * 12}",
+        f"difference: 0 to create, 1 to alter, 1 to delete; digest {'d' * 12}",
     ]
     assert client.requests == [
         ("POST", "/cluster-document/diff", None, {"document": DOCUMENT, "prune": True, "take_over": False})
@@ -68,7 +68,7 @@ def test_diff_shows_the_steps_and_exits_with_1_if_there_are_any(file: str) -> No
 def test_diff_stores_a_plan_only_on_request(file: str) -> None:
     client = FakeClient(PLAN)
     found = run_with(client, "diff", "-f", file, "--save", "--comment", "PR 12")
-    assert found.exit_code == 1 and "plan 7: 0 creates" in found.output
+    assert found.exit_code == 1 and "plan 7: 0 to create" in found.output
     ((method, path, _, body),) = client.requests
     assert (method, path) == ("POST", "/document-plans")
     assert body == {"document": DOCUMENT, "prune": False, "take_over": False, "comment": "PR 12"}

@@ -11,7 +11,23 @@ def test_a_table_has_the_columns_that_fit_and_have_values() -> None:
         {"name": "o", "state": "active", "note": None, "size": 5, "tags": {}},
     ]
     assert list(lines(rows, 80)) == ["NAME     STATE   SIZE", "flights  active  1200", "o        active     5"]
-    assert list(lines(rows, 16)) == ["NAME     STATE", "flights  active", "o        active"]
+    assert list(lines(rows, 16)) == [
+        "NAME     STATE",
+        "flights  active",
+        "o        active",
+        "Columns that do not fit: size. `weir -o json` prints all.",
+    ]
+
+
+def test_columns_that_say_what_is_wrong_are_shown_before_others() -> None:
+    rows = [{"group_id": "billing", "assignor": "range", "coordinator": 1, "lag_records": 5, "status": "stopped"}]
+    assert list(lines(rows, 36)) == [
+        "GROUP_ID  LAG_RECORDS  STATUS",
+        "billing             5  stopped",
+        "Columns that do not fit: assignor, coordinator. `weir -o",
+        "json` prints all.",
+    ]
+    assert next(lines(rows, 80)) == "GROUP_ID  ASSIGNOR  COORDINATOR  LAG_RECORDS  STATUS"
 
 
 def test_a_page_shows_the_cursor_of_the_next_page() -> None:
