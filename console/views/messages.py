@@ -21,6 +21,7 @@ from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX
 from controlplane.selectors import topics
+from controlplane.selectors.lake_lookups import has_archive
 from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRow, message_line
 from controlplane.services import Rejected
 from controlplane.services.records import (
@@ -101,12 +102,13 @@ def _read_records(request: HttpRequest, query: RecordQuery, formats: Formats) ->
     if query.filters.key:
         cause = key_scan_cause(request.user, query)
         if cause is None:
-            lookup = search_by_key(request.user, query, resume, formats)
+            lookup = search_by_key(request.user, query, resume, formats, lake=request.GET.get("lake") == "1")
             return {
                 "lookup": lookup,
                 "records": message_records(query.topic, lookup.rows),
                 "permalink": lookup_permalink(request.GET, query, lookup.rows),
                 "continue_link": lookup_continue_link(request.GET, query, lookup.token),
+                "lake_link": lake_link(request.GET, query) if lookup.lake is None and has_archive(query.topic) else "",
             }
     read = read_records(request.user, query, resume, formats)
     alone = is_one_record(query) and len(read.rows) == 1
@@ -220,6 +222,12 @@ def lookup_continue_link(parameters: QueryDict, query: RecordQuery, token: str) 
     return _address(
         {name: str(value) for name, value in parameters.items() if value} | _start_of(query) | {"resume": token}
     )
+
+
+def lake_link(parameters: QueryDict, query: RecordQuery) -> str:
+    """The address that repeats a look-up, with a search of the lake."""
+    values = {name: str(value) for name, value in parameters.items() if value and name != "resume"}
+    return _address(values | _start_of(query) | {"lake": "1"})
 
 
 def _start_of(query: RecordQuery) -> dict[str, str]:

@@ -182,6 +182,10 @@ class KeyLookupQuery(OneKey):
     to_ms = serializers.IntegerField(default=None, allow_null=True, min_value=0, help_text="Newest timestamp.")
     limit = serializers.IntegerField(default=32)
     bytes_max = serializers.IntegerField(default=SCAN_BYTES, help_text="Bytes of log to read at most.")
+    lake = serializers.BooleanField(
+        default=False,
+        help_text="Search for records below the log start offsets in the lake, after the brokers have searched theirs.",
+    )
     token = serializers.CharField(default="", allow_blank=True, help_text="Continue: the token of the previous answer.")
     key_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
     value_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)

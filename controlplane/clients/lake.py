@@ -19,6 +19,7 @@ from weir_common import lake as names
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryAnswer, HistoryRequest
 from weir_common.lake_queries import SECONDS_MAX, LakeQuery, QueryError, QueryResult
+from weir_common.lake_records import RECORDS_SECONDS_MAX, LakeLookup, LakeRecords
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -191,6 +192,16 @@ def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s:
         return HistoryAnswer.parse(_output("pipeline.lake.history_query", requested.text(), HISTORY_SECONDS_MAX))
     except NoOutput as e:
         return HistoryAnswer(error=ERRORS[e.reason], detail=f"The read of the lake {e}")
+
+
+def records(lookup: LakeLookup) -> LakeRecords:
+    """Records by key from the lake, read in a separate process, for at most RECORDS_SECONDS_MAX."""
+    if _is_absent():
+        return LakeRecords(error=QueryError.NO_TABLE, detail="There is no lake yet.")
+    try:
+        return LakeRecords.parse(_output("pipeline.lake.record_query", lookup.text(), RECORDS_SECONDS_MAX))
+    except NoOutput as e:
+        return LakeRecords(error=ERRORS[e.reason], detail=f"The read of the lake {e}")
 
 
 def _output(module: str, request: str, seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Records of a topic by key, read on demand from the leaders. Invariant: a look-up is limited in records, bytes and time; what it did not search is in
+"""Records of a topic by key, read on demand from the leaders, and on request from the lake. Invariant: a look-up is limited in records, bytes and time; what it did not search is in
 its token, by partition. Does not contain: permissions and the audit log (`services.records`)."""
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from controlplane.domain.lookup_token import decode_token, encode_token
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.record_scan import StopReason
 from controlplane.models import Broker, ObservedPartition, ObservedTopic
-from controlplane.selectors.messages import DOWNLOAD_RESPONSE_BYTES, DOWNLOAD_SECONDS, MessageRow, message_row
+from controlplane.selectors.lake_lookups import LakeMatches, LakeSearch, LakeState, look_up_in_lake, not_reached
+from controlplane.selectors.lookup_rows import lookup_row
+from controlplane.selectors.messages import DOWNLOAD_RESPONSE_BYTES, DOWNLOAD_SECONDS, MessageRow
 from weir_common.phrases import counted, joined, sentence
 
 MATCHES_MAX = 100
@@ -75,7 +77,7 @@ class PartitionLookup:
 @dataclass(frozen=True, slots=True)
 class KeyLookup:
     """Matches with the newest timestamp first. `complete` False = more records may match; `token` continues, where a leader has answered. `note`: why
-    it is not complete."""
+    it is not complete. `lake`: null if its search was not requested."""
 
     topic: str
     rows: list[MessageRow] = field(default_factory=list)
@@ -86,6 +88,7 @@ class KeyLookup:
     index_bytes: int = 0
     took_ms: int = 0
     note: str = ""
+    lake: LakeSearch | None = None
 
     @property
     def is_page(self) -> bool:
@@ -135,6 +138,7 @@ class KeyLookupPaging(KeyLookupRange, total=False):
     bytes_max: int
     token: str
     duration_s: float
+    lake: bool
 
 
 class KeyLookupOptions(KeyLookupPaging, total=False):
@@ -157,9 +161,11 @@ def look_up_key(
     bytes_max: int = SCAN_BYTES,
     token: str = "",
     duration_s: float = DURATION_SECONDS,
+    lake: bool = False,
 ) -> KeyLookup:
     """Records of `topic` with this key, or with this value of the record header `header`. Raises Rejected for invalid arguments. `partitions`:
-    empty = all. `token`: of the previous answer to the same question. `renderer`: how the reader sees a record; None: without masking rules."""
+    empty = all. `token`: of the previous answer to the same question. `renderer`: how the reader sees a record; None: without masking rules. `lake`: search
+    for records that are below the log start offsets in the lake, after the leaders have searched theirs; `duration_s` does not limit it."""
     renderer = renderer or RecordRenderer(topic)
     before = _partitions(topic, partitions, token)
     _check(key, limit, bytes_max, from_ms, to_ms)
@@ -202,8 +208,24 @@ def look_up_key(
             lookups.append(_part(index, answer))
     finally:
         leaders.close()
+    archived = None
+    if lake:
+        below = {
+            p.partition: _log_start(p, before[p.partition]) for p in lookups if p.state == PartitionLookupState.COMPLETE
+        }
+        if next_offsets:
+            archived = not_reached(below)
+        else:
+            archived = look_up_in_lake(
+                topic, key, header=header, before=below, from_ms=from_ms, to_ms=to_ms, limit=limit, renderer=renderer
+            )
+        matches += archived.rows
+        if archived.search.state == LakeState.SEARCHED:
+            next_offsets |= archived.next_offsets
     rows = _newest(matches, limit, next_offsets)
     lookups = [_not_shown(p, next_offsets) for p in lookups]
+    if archived is not None:
+        next_offsets = archived.next_offsets | next_offsets
     return KeyLookup(
         topic=topic,
         rows=rows,
@@ -213,8 +235,15 @@ def look_up_key(
         log_bytes=sum(p.log_bytes for p in lookups),
         index_bytes=sum(p.index_bytes for p in lookups),
         took_ms=int((time.monotonic() - began) * 1000),
-        note=_note(lookups),
+        note=_note(lookups, archived),
+        lake=None if archived is None else archived.search,
     )
+
+
+def _log_start(part: PartitionLookup, before: int) -> int:
+    """The offset below which the lake is searched: no leader has such records."""
+    start = part.start_offset or 0
+    return start if before < 0 else min(start, before)
 
 
 def look_up_for_download(
@@ -333,13 +362,15 @@ def _not_shown(part: PartitionLookup, left: dict[int, int]) -> PartitionLookup:
     return replace(part, state=PartitionLookupState.MORE, stopped=StopReason.LIMIT.value, searched_from=offset)
 
 
-def _note(parts: list[PartitionLookup]) -> str:
+def _note(parts: list[PartitionLookup], archived: LakeMatches | None) -> str:
     stops = {p.stopped for p in parts if p.state == PartitionLookupState.MORE}
     notes = [text for stop, text in NOTES.items() if stop.value in stops]
     if failed := sum(p.state == PartitionLookupState.FAILED for p in parts):
         notes.append(
             counted(failed, "{count} partition could not be searched.", "{count} partitions could not be searched.")
         )
+    if archived is not None and archived.search.state == LakeState.FAILED:
+        notes.append(sentence("The lake could not be searched."))
     return joined(notes) if notes else sentence("Each record of the range was searched.")
 
 
@@ -362,18 +393,5 @@ def _part(index: int, answer: KeyLookupAnswer) -> PartitionLookup:
 
 def _row(partition: int, match: KeyLookupAnswer.Match, renderer: RecordRenderer) -> MessageRow:
     headers = tuple((h.name, h.value) for h in match.headers)
-    row = message_row(partition, Record(match.offset, match.timestamp, match.key, match.value, headers), renderer)
-    parts = (("key", match.key, match.key_size), ("value", match.value, match.value_size))
-    cut = [
-        sentence(
-            "{name}: A look-up has the first {shown} of {size} bytes; the link of the offset shows more.",
-            name=name,
-            shown=f"{len(data):,}",
-            size=f"{size:,}",
-        )
-        for name, data, size in parts
-        if data is not None and size > len(data)
-    ]
-    return replace(
-        row, key_bytes=max(0, match.key_size), value_bytes=max(0, match.value_size), notes=[*row.notes, *cut]
-    )
+    record = Record(match.offset, match.timestamp, match.key, match.value, headers)
+    return lookup_row(partition, record, match.key_size, match.value_size, renderer)

@@ -122,8 +122,10 @@ def key_scan_cause(user: User, query: RecordQuery) -> ScanCause | None:
     return scan_cause(query, indexed=key_lookups.has_key_index(query.topic), masked=masked)
 
 
-def search_by_key(user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC) -> KeyLookup:
-    """The newest records with the key of the query, by the key index. Raises PermissionDenied and Rejected."""
+def search_by_key(
+    user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC, *, lake: bool = False
+) -> KeyLookup:
+    """The newest records with the key of the query, by the key index, and in the `lake` on request. Raises PermissionDenied and Rejected."""
     query.check()
     key_format, value_format = formats
     key, limit = query.filters.key.encode(), min(query.limit, MATCHES_MAX)
@@ -135,6 +137,7 @@ def search_by_key(user: User, query: RecordQuery, token: str = "", formats: Form
         value_format=value_format,
         limit=limit,
         token=token,
+        lake=lake,
         **_key_range(query),
     )
 
@@ -189,6 +192,8 @@ def look_up_records_as(
     shown: dict[str, object] = {"topic": topic, "records": len(found.rows)}
     if partitions := requested.get("partitions"):
         shown["partitions"] = text_of_partitions(partitions)
+    if requested.get("lake"):
+        shown["lake"] = True
     if not masking.has_rules(topic):
         shown["key"] = key[:KEY_AUDITED_BYTES_MAX].decode("utf-8", "backslashreplace")
     said = f"{len(found.rows)} records." if found.rows else "No records."
@@ -197,4 +202,4 @@ def look_up_records_as(
 
 
 def _without_empty(requested: Mapping[str, object]) -> dict[str, object]:
-    return {k: v for k, v in requested.items() if v not in (None, (), "")}
+    return {k: v for k, v in requested.items() if v not in (None, (), "", False)}

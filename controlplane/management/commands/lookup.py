@@ -11,9 +11,16 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.selectors.common import as_dict
 from controlplane.selectors.key_lookups import SCAN_BYTES, KeyLookup, PartitionLookupState
+from controlplane.selectors.lake_lookups import LakeState
 from controlplane.services import Rejected
 from controlplane.services.records import look_up_records_as
 
+LAKE_TEXTS = {
+    LakeState.SEARCHED: "{lake.records} records found, {lake.files} files read",
+    LakeState.NOT_REACHED: "not searched yet; it is searched after the records of the brokers",
+    LakeState.NO_TABLE: "it has no table of the topic",
+    LakeState.FAILED: "{lake.problem}",
+}
 INCOMPLETE_CODE = 3
 """Exit code when more records may match."""
 
@@ -28,6 +35,7 @@ class LookupOptions(TypedDict):
     to_time: str | None
     limit: int
     bytes_max: int
+    lake: bool
     token: str
     json: bool
 
@@ -48,6 +56,9 @@ class Command(BaseCommand):
         parser.add_argument("--to", dest="to_time", metavar="TIME")
         parser.add_argument("--limit", type=int, default=32, help="records (default 32)")
         parser.add_argument("--bytes-max", type=int, default=SCAN_BYTES, help="bytes of log to read at most")
+        parser.add_argument(
+            "--lake", action="store_true", help="search for records below the log start offsets in the lake"
+        )
         parser.add_argument("--token", default="", help="continue: the token of the previous answer")
         parser.add_argument("--json", action="store_true")
 
@@ -68,6 +79,7 @@ class Command(BaseCommand):
                 limit=options["limit"],
                 bytes_max=options["bytes_max"],
                 token=options["token"],
+                lake=options["lake"],
             )
         except Rejected as e:
             raise CommandError(e.reason) from e
@@ -90,6 +102,8 @@ class Command(BaseCommand):
             f"{len(lookup.rows)} records, {lookup.log_bytes} bytes of log and {lookup.index_bytes} bytes of indexes read in "
             f"{lookup.took_ms} ms"
         )
+        if lookup.lake is not None:
+            self.stderr.write(f"lake: {LAKE_TEXTS[LakeState(lookup.lake.state)].format(lake=lookup.lake)}")
         if lookup.token:
             self.stderr.write(f"continue with --token {lookup.token}")
 

@@ -16,9 +16,10 @@ from django.test import Client
 from brokerd.wire.records import Record
 from controlplane.domain.formats import Format
 from controlplane.domain.record_query import RecordQuery, StartPosition
-from controlplane.models import Change
+from controlplane.models import Change, SparkJob
 from controlplane.selectors import key_lookups, messages
 from controlplane.selectors.key_lookups import KeyLookup, PartitionLookup
+from controlplane.selectors.lake_lookups import LakeSearch, LakeState
 from controlplane.selectors.messages import KeyPartition, MessageRead, MessageRow, PartitionRead
 from controlplane.services import masking
 from tests.unit.controlplane.world import World
@@ -365,6 +366,29 @@ def test_a_scan_shows_the_reason_why_the_index_is_not_used(
 ) -> None:
     text = shown_text(root, f"/messages/?{address}")
     assert shown in text and asked and not lookups
+
+
+def test_a_look_up_of_an_archived_topic_offers_a_search_of_the_lake(
+    root: Client, asked: Any, lookups: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "/messages/?topic=indexed&key=UA"
+    without_archive = shown_text(root, address)
+    assert "Search the lake" not in without_archive and not lookups[0]["lake"]
+    SparkJob.objects.create(name="archive", kind="archive", parameters={"topics": ["indexed"]}, actor="a")
+    text = shown_text(root, address)
+    link = next(part for part in text.split('href="') if "lake=1" in part).partition('"')[0].replace("&amp;", "&")
+    found = KeyLookup("indexed", lake=LakeSearch(LakeState.SEARCHED, 1, 1_234))
+
+    def look_up(topic: str, key: bytes, **question: Any) -> KeyLookup:
+        assert question["lake"]
+        return found
+
+    monkeypatch.setattr(key_lookups, "look_up_key", look_up)
+    text = shown_text(root, link)
+    assert "Lake: 1 found, 1,234 files read." in text and "Search the lake" not in text
+    assert Change.objects.latest("id").after["lake"] is True
+    found = KeyLookup("indexed", complete=False, lake=LakeSearch(LakeState.FAILED, problem="The read was ended."))
+    assert "The read was ended." in shown_text(root, link)
 
 
 def test_a_topic_without_an_index_offers_it(root: Client, asked: list[Any]) -> None:

@@ -12,6 +12,7 @@ from controlplane.clients import lake
 from tests.unit.pipeline.lake.records import archive_of, put, record
 from weir_common.lake import ValueFormat
 from weir_common.lake_queries import QueryError
+from weir_common.lake_records import LakeLookup
 
 
 @pytest.fixture
@@ -51,6 +52,19 @@ def test_an_unavailable_catalogue_is_an_error(settings: Any) -> None:
 
 def test_a_query_runs_in_a_process(folder: Path) -> None:
     assert lake.query("SELECT sum(data.n)::BIGINT AS s FROM t").rows == [[2]]
+
+
+def test_records_are_looked_up_in_a_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lookup = LakeLookup("t", b"k1", "", {0: 2, 1: 1}, None, None, 10, str(folder))
+    found = lake.records(lookup)
+    assert [(r.partition, r.offset, r.value) for r in found.records] == [(0, 1, b"{")], "a dead letter"
+    monkeypatch.setattr(lake, "RECORDS_SECONDS_MAX", 0.01)
+    assert lake.records(lookup).error is QueryError.TIME
+
+
+def test_a_look_up_without_a_lake(tmp_path: Path, settings: Any) -> None:
+    settings.WEIR = replace(settings.WEIR, lake_dir=tmp_path)
+    assert lake.records(LakeLookup("t", b"k", "", {0: 1}, None, None, 1, "")).error is QueryError.NO_TABLE
 
 
 def test_a_query_is_ended_after_its_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

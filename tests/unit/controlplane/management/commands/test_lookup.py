@@ -13,6 +13,7 @@ from controlplane.management.commands import lookup
 from controlplane.models import Change
 from controlplane.selectors import key_lookups
 from controlplane.selectors.key_lookups import KeyLookup, PartitionLookup, PartitionLookupState
+from controlplane.selectors.lake_lookups import LakeSearch, LakeState
 from controlplane.selectors.messages import MessageRow
 from tests.unit.controlplane.management.commands.local_cluster import run
 
@@ -43,6 +44,17 @@ def test_records_are_printed_and_the_look_up_is_audited(questions: list[tuple[by
     assert questions[0][0] == b"k" and questions[0][1]["from_ms"] == 5_000 and questions[0][1]["header"] == "id"
     change = Change.objects.get()
     assert change.verb == "records.look_up" and change.actor.endswith("(weir lookup)")
+
+
+def test_the_lake_is_searched_on_request(
+    questions: list[tuple[bytes, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = run("lookup", "orders", "k")
+    assert not questions[0][1]["lake"] and "lake" not in out
+    found = KeyLookup("orders", [ROW], lake=LakeSearch(LakeState.SEARCHED, records=1, files=2))
+    monkeypatch.setattr(key_lookups, "look_up_key", lambda topic, key, **asked: found)
+    assert "lake: 1 records found, 2 files read" in run("lookup", "orders", "k", "--lake")
+    assert {str(state) for state in lookup.LAKE_TEXTS} == {str(state) for state in LakeState}
 
 
 def test_json_has_the_fields_of_the_rest_answer(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
