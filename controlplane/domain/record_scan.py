@@ -43,13 +43,15 @@ class PartitionProblem(StrEnum):
 
 
 class StopReason(StrEnum):
-    """The reason why a scan ended. `end`: all records of the range were compared."""
+    """The reason why a scan or a look-up ended. `end`: all records of the range were compared. `remote`: older records are in the remote tier, which no look-up
+    searches."""
 
     END = "end"
     LIMIT = "limit"
     TIME = "time"
     BYTES = "bytes"
     RESPONSE_BYTES = "response_bytes"
+    REMOTE = "remote"
 
 
 @dataclass(frozen=True, slots=True)

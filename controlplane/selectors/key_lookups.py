@@ -17,6 +17,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.lookup_token import decode_token, encode_token
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.record_scan import StopReason
+from controlplane.domain.tail import is_tiered
 from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from controlplane.selectors.lake_lookups import LakeMatches, LakeSearch, LakeState, look_up_in_lake, not_reached
 from controlplane.selectors.lookup_rows import lookup_row
@@ -42,6 +43,7 @@ NOTES = {
     StopReason.LIMIT: sentence("Older records may have this key."),
     StopReason.BYTES: sentence("The limit of bytes that one look-up reads is reached."),
     StopReason.TIME: sentence("The time limit of one look-up is reached."),
+    StopReason.REMOTE: sentence("Older records are in the remote tier, which was not searched."),
 }
 """The reason why a look-up is not complete."""
 
@@ -58,7 +60,7 @@ class PartitionLookupState(StrEnum):
 class PartitionLookup:
     """The searched range of one partition. Records from `searched_from` up to `end_offset` were searched; those below `start_offset` are deleted or
     on history replicas, where no look-up reads. `indexed_end_offset`: below it each batch is in an index. `segments_indexed` includes segments whose
-    index is being built. `stopped`: why a partition was not searched to its start: limit, bytes or time; end = it was."""
+    index is being built. `stopped`: why a partition was not searched to its start: limit, bytes, time or remote; end = it was."""
 
     partition: int
     state: str
@@ -102,7 +104,7 @@ class KeyLookup:
 
     @property
     def stopped(self) -> str:
-        """end, limit, bytes, time, or failed."""
+        """end, limit, bytes, time, remote, or failed."""
         stops = {p.stopped for p in self.partitions if p.state == PartitionLookupState.MORE}
         if self.complete or not (stops or self.failed):
             return StopReason.END.value
@@ -226,11 +228,13 @@ def look_up_key(
     lookups = [_not_shown(p, next_offsets) for p in lookups]
     if archived is not None:
         next_offsets = archived.next_offsets | next_offsets
+    if archived is None or archived.search.state != LakeState.SEARCHED:
+        lookups = _without_remote_tier(topic, lookups)
     return KeyLookup(
         topic=topic,
         rows=rows,
         partitions=lookups,
-        complete=not next_offsets,
+        complete=not next_offsets and all(p.state == PartitionLookupState.COMPLETE for p in lookups),
         token=encode_token(next_offsets),
         log_bytes=sum(p.log_bytes for p in lookups),
         index_bytes=sum(p.index_bytes for p in lookups),
@@ -360,6 +364,21 @@ def _not_shown(part: PartitionLookup, left: dict[int, int]) -> PartitionLookup:
         return part
     offset = left[part.partition]
     return replace(part, state=PartitionLookupState.MORE, stopped=StopReason.LIMIT.value, searched_from=offset)
+
+
+def _without_remote_tier(topic: str, parts: list[PartitionLookup]) -> list[PartitionLookup]:
+    """A partition is not complete if it has records below the log start offset of its leader: they are in the remote tier."""
+    row = ObservedTopic.objects.filter(name=topic).first()
+    if row is None or not is_tiered(row.configs):
+        return parts
+    starts = dict(ObservedPartition.objects.filter(topic=row).values_list("index", "start_offset"))
+    remote = {
+        p.partition
+        for p in parts
+        if p.state == PartitionLookupState.COMPLETE and (p.start_offset or 0) > (starts.get(p.partition) or 0)
+    }
+    more, stopped = PartitionLookupState.MORE, StopReason.REMOTE.value
+    return [replace(p, state=more, stopped=stopped) if p.partition in remote else p for p in parts]
 
 
 def _note(parts: list[PartitionLookup], archived: LakeMatches | None) -> str:

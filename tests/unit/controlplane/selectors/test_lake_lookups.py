@@ -10,7 +10,7 @@ import pytest
 from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion
 from controlplane.clients import key_lookups as client
 from controlplane.clients import lake
-from controlplane.models import SparkJob
+from controlplane.models import ObservedPartition, ObservedTopic, SparkJob
 from controlplane.selectors.key_lookups import KeyLookup, look_up_key
 from controlplane.selectors.lake_lookups import has_archive
 from tests.unit.controlplane.selectors.test_key_lookups import Leaders
@@ -137,3 +137,22 @@ def test_a_topic_that_is_not_in_the_lake(tables: Lake) -> None:
     assert not has_archive("orders")
     SparkJob.objects.create(name="archive", kind="archive", parameters={"topics": ["orders"]}, actor="a")
     assert has_archive("orders") and not has_archive("order")
+
+
+def test_a_look_up_of_a_tiered_topic_is_complete_only_if_the_lake_was_searched(tables: Lake) -> None:
+    topic = ObservedTopic.objects.get(name="orders")
+    topic.configs = {"remote.storage.enable": "true"}
+    topic.save()
+    ObservedPartition.objects.filter(topic=topic).update(start_offset=0)
+    ObservedPartition.objects.filter(topic=topic, index=1).update(start_offset=3)
+    found = look_up_key("orders", b"k", limit=100)
+    assert not found.complete and not found.token and found.stopped == "remote"
+    assert found.note == "Older records are in the remote tier, which was not searched."
+    assert [(p.state, p.stopped) for p in found.partitions] == [
+        ("more", "remote"),
+        ("complete", "end"),
+        ("complete", "end"),
+    ]
+    assert look_up_key("orders", b"k", limit=100, lake=True).complete
+    tables.error = QueryError.NO_TABLE
+    assert not look_up_key("orders", b"k", limit=100, lake=True).complete
