@@ -1,4 +1,5 @@
-"""Look-ups by key on a whole local cluster: a broker is killed while it builds indexes, and all index files are damaged. Every answer stays exact."""
+"""Look-ups by key on a whole local cluster: a broker is killed while it builds indexes, all index files are damaged, and old records are in the lake only. Every
+answer stays exact."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from tests.cluster.devcluster import DevCluster
+from tests.cluster.devcluster import DevCluster, manage
 from tests.cluster.local import wait_for
+from tests.unit.pipeline.lake.records import archive_of, put, record
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 TOPIC, RECORDS = "orders", 4_000
@@ -104,3 +107,31 @@ def test_lookups_are_exact_after_a_kill_and_with_damaged_indexes(devcluster: Dev
     check(devcluster, places)
     wait_for(lambda: all_indexed(devcluster), "the damaged indexes to be built again")
     check(devcluster, places)
+
+
+def test_records_that_the_brokers_have_deleted_are_found_in_the_lake(devcluster: DevCluster) -> None:
+    topic, last = "archived", 9
+    devcluster.topic(topic, partitions=1, replication_factor=3, configs={"weir.index.keys": "true"})
+    producer = Producer({**devcluster.client, "acks": "all", "enable.idempotence": True})
+    for offset in range(last + 1):
+        producer.produce(topic, f"of the broker {offset}", key=f"k{offset % 2}")
+    assert producer.flush(60) == 0
+    archive = archive_of(devcluster.folder / "lake", topics=[topic])
+    rows = [record(o, f"of the lake {o}".encode(), topic=topic) for o in range(7)]
+    put(archive, [{**row, "key": f"k{o % 2}".encode()} for o, row in enumerate(rows)])
+    admin = AdminClient(devcluster.client)
+    deleted = admin.delete_records([TopicPartition(topic, 0, 4)])
+    assert [f.result(30).low_watermark for f in deleted.values()] == [4]
+
+    status, found = devcluster.call("GET", f"topics/{topic}/records?key=k1&lake=true")
+    assert status == 200 and found["complete"] and found["lake"]["state"] == "searched", found
+    assert [(r["offset"], r["value"]) for r in found["rows"]] == [
+        (9, "of the broker 9"),
+        (7, "of the broker 7"),
+        (5, "of the broker 5"),
+        (3, "of the lake 3"),
+        (1, "of the lake 1"),
+    ]
+    done = manage("lookup", topic, "k0", "--lake", **{**devcluster.settings, "WEIR_DATA_DIR": str(devcluster.folder)})
+    assert done.returncode == 0 and "lake: 2 records found" in done.stderr, done.stderr
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["8", "6", "4", "2", "0"]
