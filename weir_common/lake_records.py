@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from weir_common.lake_queries import QueryError
 
@@ -59,6 +59,19 @@ class LakeLookup:
         return LakeLookup(**{**values, "key": b64decode(values["key"]), "before": before})
 
 
+class RecordJson(TypedDict):
+    """A `LakeRecord` as JSON. Bytes are in base64."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str | None
+    key_size: int
+    value: str | None
+    value_size: int
+    headers: list[tuple[str, str | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class LakeRecord:
     """`key_size`, `value_size`: bytes of the whole fields, of which `key` and `value` may be the first FIELD_BYTES_MAX; -1 for null."""
@@ -72,16 +85,30 @@ class LakeRecord:
     value_size: int
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
-    def values(self) -> list[Any]:
-        headers = [[name, _text(value)] for name, value in self.headers]
-        key, value = _text(self.key), _text(self.value)
-        return [self.partition, self.offset, self.timestamp_ms, key, self.key_size, value, self.value_size, headers]
+    def values(self) -> RecordJson:
+        return {
+            "partition": self.partition,
+            "offset": self.offset,
+            "timestamp_ms": self.timestamp_ms,
+            "key": _text(self.key),
+            "key_size": self.key_size,
+            "value": _text(self.value),
+            "value_size": self.value_size,
+            "headers": [(name, _text(value)) for name, value in self.headers],
+        }
 
     @staticmethod
-    def of_values(values: list[Any]) -> LakeRecord:
-        partition, offset, timestamp_ms, key, key_size, value, value_size, headers = values
-        named = tuple((name, _bytes(text)) for name, text in headers)
-        return LakeRecord(partition, offset, timestamp_ms, _bytes(key), key_size, _bytes(value), value_size, named)
+    def of_values(values: RecordJson) -> LakeRecord:
+        return LakeRecord(
+            partition=values["partition"],
+            offset=values["offset"],
+            timestamp_ms=values["timestamp_ms"],
+            key=_bytes(values["key"]),
+            key_size=values["key_size"],
+            value=_bytes(values["value"]),
+            value_size=values["value_size"],
+            headers=tuple((name, _bytes(text)) for name, text in values["headers"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

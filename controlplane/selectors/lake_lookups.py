@@ -85,11 +85,15 @@ def look_up_in_lake(
     note = sentence("From the lake.")
     rows = [
         lookup_row(
-            r.partition, Record(r.offset, r.timestamp_ms, r.key, r.value, r.headers), r.key_size, r.value_size,
-            renderer, note,
+            r.partition,
+            Record(r.offset, r.timestamp_ms, r.key, r.value, r.headers),
+            r.key_size,
+            r.value_size,
+            renderer,
+            note,
         )
         for r in found.records
-    ]  # fmt: skip
+    ]
     search = LakeSearch(LakeState.SEARCHED, len(rows), found.files)
     if not found.truncated:
         return LakeMatches(search, rows)

@@ -98,8 +98,13 @@ def test_the_lake_is_searched_below_the_log_start_offsets_only(tables: Lake) -> 
     assert (lookup.before, lookup.from_ms, lookup.to_ms) == ({0: 3, 1: 3}, 0, 100)
     assert found.lake is not None and (found.lake.state, found.lake.records, found.lake.files) == ("searched", 6, 2)
     assert {(r.partition, r.offset) for r in found.rows if "From the lake." in r.notes} == {
-        (0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)
-    }  # fmt: skip
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (1, 1),
+        (1, 2),
+    }
 
 
 def test_without_the_request_the_lake_is_not_searched(tables: Lake) -> None:

@@ -46,8 +46,13 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 def found(lake: LakeSettings, key: bytes = b"a", **more: Any) -> LakeRecords:
     default: dict[str, Any] = {
-        "topic": "t", "header": "", "before": {0: 100, 1: 100}, "from_ms": None, "to_ms": None, "rows_max": 10
-    }  # fmt: skip
+        "topic": "t",
+        "header": "",
+        "before": {0: 100, 1: 100},
+        "from_ms": None,
+        "to_ms": None,
+        "rows_max": 10,
+    }
     request = LakeLookup(key=key, lake_folder="", **{**default, **more})
     assert LakeLookup.parse(request.text()) == request
     result = answer(request, lake)
