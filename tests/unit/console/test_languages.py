@@ -62,11 +62,12 @@ ENGLISH = {
     "console/moves.html": 1,
     "console/overview.html": 1,
     "console/parts/changes_table.html": 1,
+    "console/parts/lookup_progress.html": 1,
     "console/permissions.html": 2,
     "console/zookeeper.html": 1,
 }
 """Elements with lang="en" in a template. Their texts are English in each language: details of the audit log, which is a record of what was done, ACL operations,
-and errors that a broker, Spark or the operating system reports."""
+and errors that a broker, Spark, DuckDB or the operating system reports."""
 SKIPPED = {"script", "style", "code", "pre", "kbd", "time", "textarea", "option"}
 SHOWN_ATTRIBUTES = ("title", "aria-label", "placeholder", "data-l", "data-caption", "alt")
 DATA_CLASSES = {"mono", "name", "record", "curl", "long"}
