@@ -385,7 +385,7 @@ def test_a_look_up_of_an_archived_topic_offers_a_search_of_the_lake(
 
     monkeypatch.setattr(key_lookups, "look_up_key", look_up)
     text = shown_text(root, link)
-    assert "Lake: 1 found, 1,234 files read." in text and "Search the lake" not in text
+    assert "Lake: 1 found, files read: 1,234." in text and "Search the lake" not in text
     assert Change.objects.latest("id").after["lake"] is True
     found = KeyLookup("indexed", complete=False, lake=LakeSearch(LakeState.FAILED, problem="The read was ended."))
     assert "The read was ended." in shown_text(root, link)
