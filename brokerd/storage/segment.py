@@ -157,8 +157,8 @@ class Segment:
         self.folder, self.path = folder, folder / self.path.name
 
     def forget(self) -> None:
-        """Forget the open file and index, because the file was replaced."""
-        self._file = self._index = None
+        """Forget the open file, the index and the collected key index entries, because the file was replaced."""
+        self._file = self._index = self.appended_keys = None
         self._recent_reads.clear()
 
     def adopt(self, size: int, end_offset: int) -> bool:
