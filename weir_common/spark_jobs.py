@@ -71,11 +71,14 @@ class ParameterError(ValueError):
 _TOPICS = Parameter("topics", ParameterType.TOPICS, "Topics", "Names of topics.")
 _TABLES = Parameter("tables", ParameterType.TABLES, "Tables", "Names of tables of the lake.")
 
+ARCHIVE = "archive"
+"""The kind that copies topics to the lake."""
+
 KINDS: dict[str, JobKind] = {
     kind.name: kind
     for kind in (
         JobKind(
-            "archive",
+            ARCHIVE,
             "Archive",
             "Copies topics to Iceberg tables of the lake, each record exactly once.",
             (

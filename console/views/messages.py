@@ -193,7 +193,7 @@ def message_records(topic: str, rows: Sequence[MessageRow], *, opened: bool = Fa
 def permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
     """The address of a query that finds the same records later: a start relative to now becomes a timestamp. The newest records start at the oldest
     that was found."""
-    values = {name: str(value) for name, value in parameters.items() if value and name != "resume"}
+    values = _first_page(parameters)
     at_ms = None
     if query.start is StartPosition.MINUTES:
         at_ms = int(datetime.now(UTC).timestamp() * 1000) - (query.minutes or 0) * 60_000
@@ -208,7 +208,7 @@ def permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[MessageR
 
 def lookup_permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
     """Return the permanent address of a look-up. It has an end time: a look-up is newest first, so later records would displace the found ones."""
-    values = {name: str(value) for name, value in parameters.items() if value and name != "resume"} | _start_of(query)
+    values = _first_page(parameters) | _start_of(query)
     if query.until_ms is None:
         newest_ms = max((r.timestamp_ms for r in rows if r.timestamp_ms is not None), default=0)
         until_s = max(int(datetime.now(UTC).timestamp()), newest_ms // 1000)
@@ -219,15 +219,17 @@ def lookup_permalink(parameters: QueryDict, query: RecordQuery, rows: Sequence[M
 
 def lookup_continue_link(parameters: QueryDict, query: RecordQuery, token: str) -> str:
     """The address that continues a look-up. Its start does not move with the time."""
-    return _address(
-        {name: str(value) for name, value in parameters.items() if value} | _start_of(query) | {"resume": token}
-    )
+    return _address(_first_page(parameters) | _start_of(query) | {"resume": token})
 
 
 def lake_link(parameters: QueryDict, query: RecordQuery) -> str:
     """The address that repeats a look-up, with a search of the lake."""
-    values = {name: str(value) for name, value in parameters.items() if value and name != "resume"}
-    return _address(values | _start_of(query) | {"lake": "1"})
+    return _address(_first_page(parameters) | _start_of(query) | {"lake": "1"})
+
+
+def _first_page(parameters: QueryDict) -> dict[str, str]:
+    """The parameters of a read or a look-up, without its continuation."""
+    return {name: str(value) for name, value in parameters.items() if value and name != "resume"}
 
 
 def _start_of(query: RecordQuery) -> dict[str, str]:

@@ -229,7 +229,7 @@ def look_up_key(
     if archived is not None:
         next_offsets = archived.next_offsets | next_offsets
     if archived is None or archived.search.state != LakeState.SEARCHED:
-        lookups = _without_remote_tier(topic, lookups)
+        lookups = _mark_unsearched_remote_tier(topic, lookups)
     return KeyLookup(
         topic=topic,
         rows=rows,
@@ -366,7 +366,7 @@ def _not_shown(part: PartitionLookup, left: dict[int, int]) -> PartitionLookup:
     return replace(part, state=PartitionLookupState.MORE, stopped=StopReason.LIMIT.value, searched_from=offset)
 
 
-def _without_remote_tier(topic: str, parts: list[PartitionLookup]) -> list[PartitionLookup]:
+def _mark_unsearched_remote_tier(topic: str, parts: list[PartitionLookup]) -> list[PartitionLookup]:
     """A partition is not complete if it has records below the log start offset of its leader: they are in the remote tier."""
     row = ObservedTopic.objects.filter(name=topic).first()
     if row is None or not is_tiered(row.configs):

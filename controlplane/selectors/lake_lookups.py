@@ -11,15 +11,12 @@ from django.conf import settings
 from brokerd.wire.records import Record
 from controlplane.clients import lake
 from controlplane.domain.masking import RecordRenderer
-from controlplane.models import SparkJob
 from controlplane.selectors.lookup_rows import lookup_row
 from controlplane.selectors.messages import MessageRow
+from controlplane.selectors.spark_jobs import archive_jobs
 from weir_common.lake_queries import QueryError
 from weir_common.lake_records import LakeLookup
 from weir_common.phrases import sentence
-
-ARCHIVE = "archive"
-"""Kind of the Spark job that copies topics to the lake."""
 
 
 class LakeState(StrEnum):
@@ -52,8 +49,7 @@ class LakeMatches:
 
 def has_archive(topic: str) -> bool:
     """Return whether a Spark job copies the topic to the lake."""
-    jobs = SparkJob.objects.filter(kind=ARCHIVE, deleted_at=None).values_list("parameters", flat=True)
-    return any(topic in parameters.get("topics", ()) for parameters in jobs)
+    return any(topic in job.parameters["topics"] for job in archive_jobs())
 
 
 def not_reached(before: dict[int, int]) -> LakeMatches:

@@ -14,7 +14,7 @@ from controlplane.models.spark import ACTIVE_STATES, SparkRunState
 from controlplane.selectors.common import NumberFilter, RowFilter, age_s
 from controlplane.selectors.paging import Page, PageStart, paginate
 from weir_common.phrases import with_phrase
-from weir_common.spark_jobs import KINDS, JobKind
+from weir_common.spark_jobs import ARCHIVE, KINDS, JobKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,11 @@ class SparkRunFilter(RowFilter):
 NEVER = "never run"
 JOB_COLUMNS = {"id": "id", "name": "name", "kind": "kind", "created_at": "created_at"}
 RUN_COLUMNS = {"id": "id", "state": "state", "created_at": "created_at"}
+
+
+def archive_jobs() -> QuerySet[SparkJob]:
+    """The jobs that copy topics to the lake. Their parameter `topics` has the names."""
+    return SparkJob.objects.filter(kind=ARCHIVE, deleted_at__isnull=True)
 
 
 def kinds() -> list[JobKind]:

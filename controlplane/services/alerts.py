@@ -302,8 +302,8 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
     def age_s(r: TopicMessages, name: str) -> float | None:
         """The age at the time of the sample: since then a message may have been decided or delivered."""
         at: datetime | None = getattr(r, name)
-        age = (r.sampled_at - at).total_seconds() if at is not None and r.sampled_at is not None else 0.0
-        return age if age and age >= thresholds.value_for(late[name], r.topic) else None
+        age = None if at is None else (r.sampled_at - at).total_seconds()
+        return age if age is not None and age >= thresholds.value_for(late[name], r.topic) else None
 
     def count(r: TopicMessages, name: str) -> int | None:
         value: int | None = getattr(r, name)

@@ -17,10 +17,11 @@ from controlplane.domain.cron import CronError
 from controlplane.domain.errors import not_one_of
 from controlplane.models import ObservedTopic, SparkJob, SparkRun
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
+from controlplane.selectors.spark_jobs import archive_jobs
 from controlplane.services.common import AlreadyExists, Rejected, audited, record
 from weir_common.java import JavaMissing, find_java
 from weir_common.phrases import reason_of, sentence
-from weir_common.spark_jobs import KINDS, JobKind, ParameterError, ParameterType, parse
+from weir_common.spark_jobs import ARCHIVE, KINDS, JobKind, ParameterError, ParameterType, parse
 
 JOBS_MAX = 500
 """Maximum number of jobs that are not deleted: the page lists all of them with their last run."""
@@ -50,7 +51,7 @@ def create_spark_job(
     with transaction.atomic():
         if SparkJob.objects.filter(deleted_at__isnull=True).count() >= JOBS_MAX:
             raise Rejected(sentence("There are {max} jobs, which is the maximum; delete one first.", max=JOBS_MAX))
-        if kind == "archive":
+        if kind == ARCHIVE:
             reject_archived_topics(values["topics"])
         try:
             with transaction.atomic():
@@ -117,7 +118,7 @@ def first_run(kind: JobKind, schedule: str) -> Any:
 
 def reject_archived_topics(topics: list[str]) -> None:
     """Two archives of a topic would stop each other. Raises Rejected."""
-    for job in SparkJob.objects.filter(kind="archive", deleted_at__isnull=True):
+    for job in archive_jobs():
         if both := set(job.parameters["topics"]) & set(topics):
             raise Rejected(
                 sentence(

@@ -49,7 +49,7 @@ def answer(request: LakeLookup, lake: LakeSettings) -> LakeRecords:
             error=QueryError.FAILED,
             detail=f"{files} files may contain the key; the maximum is {RECORDS_FILES_MAX}. Choose a shorter range, or compact the table.",
         )
-    if not files or not request.before:
+    if not files:
         return LakeRecords()
     try:
         return records_of(request, [(table, paths) for table, paths in tables if paths])
