@@ -20,7 +20,7 @@ from brokerd.maintenance.segment_indexing import IndexNotBuilt
 from brokerd.storage import delay_index
 from brokerd.storage.delay_index import DelayIndexBuilder, InvalidDelayIndex
 from brokerd.storage.delay_index_file import open_delay_index
-from brokerd.storage.disk import Disk, DiskFailed
+from brokerd.storage.disk import Disk, FileDamaged
 from brokerd.storage.key_index import SegmentIdentity
 from brokerd.storage.segment_slices import check_batch, read_slice
 from brokerd.wire import records
@@ -81,7 +81,7 @@ class DelayIndexBuild:
         self.finished = self.reused = True
 
     def run(self, slice_bytes: int) -> None:
-        """Raises DiskFailed, also for a damaged segment; DiskFull; IndexNotBuilt."""
+        """Raises FileDamaged, another DiskFailed, DiskFull, IndexNotBuilt."""
         data = read_slice(self._disk, self.path, self.position, self.size, slice_bytes)
         start = self.position
         try:
@@ -90,7 +90,7 @@ class DelayIndexBuild:
         except (CorruptBatch, InvalidDelayIndex) as e:
             raise IndexNotBuilt(f"{self.path} at position {self.position}: {e}") from e
         if self.position == start:
-            raise DiskFailed(f"{self.path}: no complete batch at position {start}")
+            raise FileDamaged(f"{self.path}: no complete batch at position {start}")
         if self.position == self.size:
             self._finish()
 

@@ -139,6 +139,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
                 segment.remove_key_index()
         except (DiskFailed, DiskFull) as e:
             log.warning("key indexes not removed: partition=%s error=%s", replica.name, e)
+            self._report_io_error(segment.path, e)
 
     def _state(self, segment: Segment) -> IndexFileState:
         return segment.key_index

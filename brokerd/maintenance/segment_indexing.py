@@ -1,8 +1,10 @@
 """Builds index files of closed segments: a base class for the kinds of indexes.
 
 Invariants: a job reads one slice at a time, at most `weir.index.io.max.bytes.per.second`. A finished file is renamed only if its segment is still
-the segment for which the index was built. An index failure does not affect the replica, because no reader requires an index. Every replica builds its
-own indexes. Only a closed segment has a finished index. Does not contain: which segments get which index (`key_indexing`, `delay_indexing`), the formats.
+the segment for which the index was built. A segment without an index does not affect the replica, because no reader requires an index. After an
+I/O error the next start does not trust the tails of the logs, because the kernel may also have dropped written records. An error of the device
+takes the log directory offline. Every replica builds its own indexes. Only a closed segment has a finished index. Does not contain: which segments
+get which index (`key_indexing`, `delay_indexing`), the formats.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.disk import DiskFailed, DiskFull, FileDamaged, FileMissing
 from brokerd.storage.jobs import Runner
 from brokerd.storage.segment import IndexFileState, Segment
 
@@ -213,11 +215,12 @@ class SegmentIndexing(Generic[Build]):
         self._budget_bytes -= max(read, 1)
         self.bytes_read += read
         try:
-            if error is not None and (self._is_current(c) or not isinstance(error, EXPECTED)):
-                raise error  # an error of a deleted or compacted segment is expected
+            if error is not None and (self._is_current(c) or _is_io_error(error) or not isinstance(error, EXPECTED)):
+                raise error  # another error of a deleted or compacted segment is expected
             self._evaluate(c)
         except EXPECTED as e:
             log.warning("%s not built partition=%s file=%s error=%s", self.KIND, c.replica.name, c.build.target.name, e)
+            self._report_io_error(c.build.path, e)
             self._retry_ms[c.segment] = self._clock().mono_ms + RETRY_MS
             self._discard(c)
         self._start_next()
@@ -243,3 +246,18 @@ class SegmentIndexing(Generic[Build]):
             self._partitions.disk.unlink(c.build.temporary)
         except (DiskFailed, DiskFull) as e:
             log.warning("temporary %s not removed path=%s error=%s", self.KIND, c.build.temporary, e)
+            self._report_io_error(c.build.path, e)
+
+    def _report_io_error(self, segment: Path, error: Exception) -> None:
+        """Report that unflushed data may be lost. An error of the device takes the log directory of the segment file offline."""
+        if not _is_io_error(error):
+            return
+        log_dirs = self._partitions.log_dirs
+        if isinstance(error, DiskFailed) and error.of_device:
+            log_dirs.fail(log_dirs.directory_of(segment.parent), str(error))
+        else:
+            log_dirs.io_error()
+
+
+def _is_io_error(error: BaseException) -> bool:
+    return isinstance(error, DiskFailed) and not isinstance(error, (FileDamaged, FileMissing))

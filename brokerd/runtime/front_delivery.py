@@ -134,7 +134,10 @@ class ReplicaFrontLog:
         for segment in self._replica.log.segments:
             if segment.base_offset == base_offset:
                 log.warning("invalid delay index discarded: partition=%s segment=%s", self._replica.name, segment)
-                segment.remove_delay_index()
+                try:
+                    segment.remove_delay_index()
+                except DiskFailed as e:
+                    self._delivery.partitions.fail(self._replica, e)
 
     def run(self, job: Callable[[], T], done: Callable[[T | None], None]) -> None:
         results: list[T] = []

@@ -55,6 +55,14 @@ class DiskFailed(Exception):
         self.of_device = of_device
 
 
+class FileDamaged(DiskFailed):
+    """The content of a file is invalid. The device reported no error."""
+
+
+class FileMissing(DiskFailed):
+    """There is no file or directory with this name."""
+
+
 class DiskFull(Exception):
     """No space left on the device. A partial append has been truncated."""
 
@@ -205,6 +213,8 @@ def _translate_errors(what: str, path: Path) -> Iterator[None]:
 def _translation(what: str, path: Path, e: OSError) -> DiskFull | DiskFailed:
     if e.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"{what} {path}: no space left on the device")
+    if e.errno == errno.ENOENT:
+        return FileMissing(f"{what} {path}: {e.strerror}")
     return DiskFailed(f"{what} {path}: {e.strerror}", of_device=e.errno in DEVICE_ERRORS)
 
 

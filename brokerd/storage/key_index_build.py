@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from brokerd.storage import key_index
 from brokerd.storage.appended_keys import CollectedRange
-from brokerd.storage.disk import Disk, DiskFailed, File
+from brokerd.storage.disk import Disk, DiskFailed, File, FileDamaged
 from brokerd.storage.key_hashes import HashedKeys, PlainBatches, distinct
 from brokerd.storage.key_index import (
     RUN_ENTRIES,
@@ -105,7 +105,7 @@ class KeyIndexBuild:
         self.finished = self.reused = True
 
     def run(self, slice_bytes: int, entries_max: int = RUN_ENTRIES) -> None:
-        """Run one slice. At most `entries_max` entries stay in memory. Raises DiskFailed, also for a damaged segment; DiskFull."""
+        """Run one slice. At most `entries_max` entries stay in memory. Raises FileDamaged, another DiskFailed, DiskFull."""
         collected = self._collected
         if collected is not None and collected.start == self.position:
             self._add_collected(collected)
@@ -142,7 +142,7 @@ class KeyIndexBuild:
             read = self._collect(walk, data, start, read + header.size)
         self.bytes_read += self.position - start
         if not read:
-            raise DiskFailed(f"{self.path}: no complete batch at position {start}")
+            raise FileDamaged(f"{self.path}: no complete batch at position {start}")
 
     def _collect(self, walk: PlainBatches, data: bytes, start: int, at: int) -> int:
         """Add the plain batches from `at` on. Returns the position of the first other batch, or of the end."""

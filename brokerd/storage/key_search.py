@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from brokerd.storage.aborted import Aborted
-from brokerd.storage.disk import Disk, DiskFailed
+from brokerd.storage.disk import Disk, FileDamaged
 from brokerd.storage.index import SparseIndex
 from brokerd.storage.key_hashes import batch_records
 from brokerd.storage.key_index import InvalidKeyIndex, KeyIndex, KeyIndexPart, header_hash, header_seed, key_hash
@@ -164,7 +164,7 @@ class SegmentSearch:
         head = segment.file.pread(HEADER_BYTES, position)
         header = records.peek(head) if len(head) == HEADER_BYTES else None
         if header is None or header.size < HEADER_BYTES or position + header.size > self.view.size:
-            raise DiskFailed(f"{self.view.path}: no batch at position {position}")
+            raise FileDamaged(f"{self.view.path}: no batch at position {position}")
         return header
 
     # -- without an index ------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class SegmentSearch:
             self.log_bytes += len(data)
             batches = list(records.batches(data))
             if not batches or batches[-1][0] + batches[-1][1].size != end - start:
-                raise DiskFailed(f"{self.view.path}: no complete batches from position {start} to {end}")
+                raise FileDamaged(f"{self.view.path}: no complete batches from position {start} to {end}")
             for pos, header in reversed(batches):
                 if header.base_offset >= self.below:
                     continue
@@ -205,9 +205,9 @@ class SegmentSearch:
 
     # -- both ------------------------------------------------------------------------------------------------------------
     def _batch(self, data: bytes, pos: int, header: BatchHeader) -> None:
-        """Add the matches of a batch, newest first. A damaged batch raises DiskFailed; one that cannot be decoded has no matches."""
+        """Add the matches of a batch, newest first. A damaged batch raises FileDamaged; one that cannot be decoded has no matches."""
         if not records.crc_is_right(data, pos, header):
-            raise DiskFailed(f"{self.view.path}: the batch at offset {header.base_offset} is damaged")
+            raise FileDamaged(f"{self.view.path}: the batch at offset {header.base_offset} is damaged")
         try:
             if self.criteria.key not in bytes(batch_records(data, pos, header)):
                 return

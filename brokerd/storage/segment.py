@@ -14,7 +14,7 @@ from pathlib import Path
 
 from brokerd.storage import cold, delay_index, key_index
 from brokerd.storage.appended_keys import AppendedKeys
-from brokerd.storage.disk import Disk, DiskFailed, File
+from brokerd.storage.disk import Disk, File, FileDamaged
 from brokerd.storage.index import RELATIVE_MAX, SparseIndex
 from brokerd.storage.recent_reads import RecentReads
 from brokerd.wire.framing import FileRegion
@@ -236,11 +236,11 @@ class Segment:
             if at < 0 or at + HEADER_BYTES > len(chunk):
                 chunk, chunk_at, at = file.pread(step, position), position, 0
                 if len(chunk) < HEADER_BYTES:
-                    raise DiskFailed(f"{self.path}: no batch at position {position}, expected {end} bytes")
+                    raise FileDamaged(f"{self.path}: no batch at position {position}, expected {end} bytes")
             base, length, delta = _EDGE.unpack_from(chunk, at)
             after = position + length + LENGTH_OVERHEAD
             if length < HEADER_BYTES - LENGTH_OVERHEAD or delta < 0 or after > end:
-                raise DiskFailed(f"{self.path}: the batch at position {position} is damaged")
+                raise FileDamaged(f"{self.path}: the batch at position {position} is damaged")
             yield position, base, base + delta + 1, after
             step = SCAN_BYTES if after - position < SCAN_BYTES // 2 else HEADER_BYTES
             position = after

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brokerd.storage.disk import Disk, DiskFailed
+from brokerd.storage.disk import Disk, FileDamaged
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader
 
@@ -26,4 +26,4 @@ def read_slice(disk: Disk, path: Path, position: int, size: int, slice_bytes: in
 def check_batch(path: Path, position: int, data: bytes, at: int, header: BatchHeader) -> None:
     """`position`: that of the batch in the segment; it is at `at` in `data`. Raises DiskFailed."""
     if header.magic != records.MAGIC or not records.crc_is_right(data, at, header):
-        raise DiskFailed(f"{path}: the batch at position {position} is damaged")
+        raise FileDamaged(f"{path}: the batch at position {position} is damaged")

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 
 from brokerd.storage import cold
-from brokerd.storage.disk import Bytes, Disk, DiskFailed, DiskFull, File, Space
+from brokerd.storage.disk import Bytes, Disk, DiskFailed, DiskFull, File, FileMissing, Space
 
 SECTOR = 512
 NO_BOUND = 1 << 40
@@ -274,7 +274,7 @@ class SimDisk(Disk):
         inode = self.names.get(path)
         if inode is None:
             if not create or path.parent not in self.folders:
-                raise DiskFailed(f"opening {path}: No such file or directory")
+                raise FileMissing(f"opening {path}: No such file or directory")
             self.step(f"create {path.name}")
             if self.room() <= 0:
                 raise DiskFull(f"opening {path}: no space left on the device")
@@ -296,7 +296,7 @@ class SimDisk(Disk):
     def listdir(self, path: Path) -> list[str]:
         self.reach(path)
         if path not in self.folders:
-            raise DiskFailed(f"listing {path}: No such file or directory")
+            raise FileMissing(f"listing {path}: No such file or directory")
         found = [p.name for p in self.names if p.parent == path]
         return sorted(found + [p.name for p in self.folders if p.parent == path and p != path])
 
@@ -318,7 +318,7 @@ class SimDisk(Disk):
             return
         inode = self.names.get(old)
         if inode is None:
-            raise DiskFailed(f"renaming {old}: No such file or directory")
+            raise FileMissing(f"renaming {old}: No such file or directory")
         self._change((new, inode), (old, None))
 
     def unlink(self, path: Path) -> None:

@@ -24,6 +24,8 @@ from tests.simulation.run import Outcome, run
 
 SEEDS = (5, 11, 13, 17)
 SEEDS_MAX = 20
+INDEX_ERROR_SEED = 258
+"""The write of an index file fails, and the kernel drops written records of a log. The broker is killed later."""
 
 
 @cache
@@ -31,7 +33,7 @@ def ran(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, INDEX_ERROR_SEED])
 def test_lookups_by_key_find_what_a_scan_finds(seed: int) -> None:
     outcome = ran(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
@@ -201,6 +203,10 @@ def a_new_leader_answers_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "serves_latest", True)
 
 
+def an_io_error_of_an_index_file_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KeyIndexing, "_report_io_error", lambda self, segment, error: None)
+
+
 @pytest.mark.parametrize(
     ("mutation", "first"),
     [
@@ -218,6 +224,7 @@ def a_new_leader_answers_at_once(patch: pytest.MonkeyPatch) -> None:
         (only_the_first_key_of_a_batch_is_indexed, 1),
         (uncommitted_records_are_found, 1),
         (a_new_leader_answers_at_once, 1),
+        (an_io_error_of_an_index_file_is_ignored, INDEX_ERROR_SEED),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

@@ -13,6 +13,7 @@ from brokerd.membership.controller_outbox import ControllerOutbox
 from brokerd.replication.damage_reports import DamageReports
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.log import Log
+from brokerd.storage.log_dirs import LogDirs
 from tests.simulation.disk import SimDisk
 from tests.unit.storage.test_cleaner import COMPACT, fill, live
 from tests.unit.storage.test_log import NOW, append, everything, opened, sim
@@ -25,6 +26,7 @@ class Harness:
 
     def __init__(self, disk: SimDisk, log: Log) -> None:
         self.disk, self.log = disk, log
+        self.log_dirs = LogDirs([log.folder.parent], disk)
         self.failed: list[str] = []
         self.unflushed: dict[TopicPartition, Any] = {}
         self.outbox = ControllerOutbox()
