@@ -265,6 +265,8 @@ LOGGING = {
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
         "kombu.connection": {"level": "ERROR"},
+        # Each change of the state of a connection; the outcome is logged by the caller.
+        "kazoo": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},
     },
 }

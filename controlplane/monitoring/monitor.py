@@ -419,6 +419,5 @@ def _number_of(data: bytes) -> int | None:
 
 def build(zookeeper: str, hub: Hub) -> ClusterMonitor:
     """The cluster monitor, not yet started."""
-    logging.getLogger("kazoo").setLevel(logging.WARNING)
     client_settings()  # an invalid file must fail at the start, not at each sample
     return ClusterMonitor(zookeeper_store(zookeeper, 6000), hub)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 from typing import TypedDict, Unpack
 
@@ -42,7 +41,6 @@ class Command(BaseCommand):
         from controlplane.controller.former_session import SessionFile, end_former
         from controlplane.controller.watchdog import WatchedController
 
-        logging.getLogger("kazoo").setLevel(logging.WARNING)
         hosts, timeout_ms = settings.WEIR.zookeeper, options["session_timeout_ms"]
         session_file = SessionFile(settings.WEIR.data_dir / f"controller-{options['id']}.session")
         end_former(session_file, lambda key: end_session(hosts, key, timeout_ms, zookeeper_protection()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
@@ -38,3 +40,10 @@ def test_a_database_url_may_have_tls_and_several_hosts() -> None:
 def test_an_unknown_parameter_of_a_database_url_is_rejected() -> None:
     with pytest.raises(ImproperlyConfigured, match=r"unknown parameter sslmod; allowed: sslmode"):
         database("postgres://weir@10.0.0.1/weir?sslmod=require")
+
+
+def test_changes_of_a_zookeeper_connection_are_not_logged() -> None:
+    """Each management command with a connection printed "Connecting to ..." between its own lines."""
+    client, protocol = logging.getLogger("kazoo.client"), logging.getLogger("kazoo.protocol.connection")
+    assert not client.isEnabledFor(logging.INFO) and not protocol.isEnabledFor(logging.INFO)
+    assert client.isEnabledFor(logging.WARNING)
