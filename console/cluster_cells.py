@@ -7,18 +7,15 @@ from datetime import datetime
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console import fragments as f
 from console.states import TONES
-from console.texts import counted
-from console.vocabulary import alert_title, translated
-from controlplane.domain.alert_types import AlertMetric
-from controlplane.domain.history import HistorySubject
+from console.vocabulary import alert_title, phrase_text
+from controlplane.domain.cluster_health import HealthReason, reason_phrase
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_shapes as shapes
-from controlplane.selectors.overview import OverviewShape
+from controlplane.selectors.overview import OverviewShape, alert_parts
 
 
 def health(data: OverviewShape) -> dict[str, str]:
@@ -65,29 +62,11 @@ def cluster(data: OverviewShape) -> dict[str, str]:
 
 
 def health_reason(data: OverviewShape) -> str:
-    """Return the reason for the health of the cluster, as text. In English it is the sentence of the health. In other languages it is the title of the alert
-    that is the cause, or a text with the first value that is out of its range."""
-    reason = str(data["health"]["reason"])
-    if data["health"]["alert_kind"]:
-        found = data["health"]["alert_metric"]
-        metric = None
-        if found is not None:
-            metric = AlertMetric(found["name"], HistorySubject(found["object_kind"]), found["object_name"])
-        return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason, metric)
-    age_s = data["age_s"]
-    if data["health"]["word"] == "unknown" and age_s is not None:
-        return _("The cluster monitor has read nothing from the cluster for {seconds} s.").format(seconds=int(age_s))
-    if (get_language() or "en") == "en" or data["health"]["word"] in ("healthy", "unknown"):
-        return translated(reason)
-    if data["offline"]:
-        return _("{partitions} without a leader").format(partitions=counted(data["offline"], "partition"))
-    if data["under_min_isr"]:
-        return _("{partitions} under min ISR").format(partitions=counted(data["under_min_isr"], "partition"))
-    if data["brokers_alive"] < data["brokers_total"]:
-        return _("{brokers} down").format(brokers=counted(data["brokers_total"] - data["brokers_alive"], "broker"))
-    if data["under_replicated"]:
-        return _("{partitions} under-replicated").format(partitions=counted(data["under_replicated"], "partition"))
-    return counted(data["alerts"], "alert") if data["alerts"] else reason
+    """Return the reason for the health of the cluster in the language of the request: the title of the alert that is the cause, or the sentence of the code."""
+    found = data["health"]
+    if found["reason_code"] == HealthReason.ALERT:
+        return alert_title(found["alert_kind"], found["alert_subject"], found["reason"], alert_parts(found))
+    return phrase_text(reason_phrase(HealthReason(found["reason_code"]), found["reason_values"]))
 
 
 def alerts(count: int, at_risk: int) -> str:

@@ -18,6 +18,7 @@ from controlplane.domain import (
     anomaly,
     balance_types,
     cluster_document,
+    cluster_health,
     cron,
     delayed_messages,
     external_login,
@@ -32,9 +33,8 @@ from controlplane.domain import (
     schema_encoding,
 )
 from controlplane.domain.acl_templates import TEMPLATES
-from controlplane.domain.alert_cases import refused_client
 from controlplane.domain.alert_thresholds import ThresholdName
-from controlplane.domain.alert_types import AlertKind, AlertMetric
+from controlplane.domain.alert_types import AlertKind, AlertMetric, AlertParts, RejectedClient
 from controlplane.domain.balance_types import Goal
 from controlplane.domain.history import METRICS
 from controlplane.domain.login_advice import LOGIN_ADVICE
@@ -181,8 +181,6 @@ OTHER = (
     "change",
     "election",
     "alert",
-    "Every partition has a leader, and all replicas are in sync.",
-    "The cluster monitor has not read the cluster yet.",
     "note",
     "Archived offsets",
     "acknowledged",
@@ -193,7 +191,7 @@ OTHER = (
     "leaders off",
     "replicas off",
 )
-"""Themes, kinds of marks and entries, and the constant sentences of the health of the cluster."""
+"""Themes, and kinds of marks and entries."""
 
 
 REFUSALS = (
@@ -240,6 +238,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((short, "") for short in alert.BRIEFS.values())
     yield from ((text, "") for r in alert.RULES for text in (r.text, r.do))
     yield from alert_phrases.texts()
+    yield from cluster_health.texts()
     yield from move_phrases.texts()
     yield from ((text, "") for text in (cluster_document.TOO_MANY, *cluster_document.SAME_RESOURCE.values()))
     yield from page_phrases.texts()
@@ -379,11 +378,11 @@ def _waiting(stored: str) -> str:
     return text.format(reason=translated(reason), count=f"{int(count):,}")
 
 
-def alert_text(kind: str, subject: str, text: str, metric: AlertMetric | None = None) -> str:
+def alert_text(kind: str, subject: str, text: str, parts: AlertParts | None = None) -> str:
     """The text of an alert with its names and values. Without the phrase of which it was made, other languages show the short text of its kind."""
     if (get_language() or "en") == "en":
         return text
-    return _phrase_of(text) or alert_title(kind, subject, text, metric)
+    return _phrase_of(text) or alert_title(kind, subject, text, parts)
 
 
 def _phrase_of(text: str) -> str:
@@ -401,27 +400,27 @@ def phrase_text(phrase: Phrase) -> str:
     return render(phrase, lambda one, many, count: ngettext(one, many, count) if many else gettext(one))
 
 
-def alert_title(kind: str, subject: str, text: str, metric: AlertMetric | None = None) -> str:
-    """The short text of an alert, as `controlplane.domain.alert.brief`, in the language of the request. `metric`: of an anomaly."""
+def alert_title(kind: str, subject: str, text: str, parts: AlertParts | None = None) -> str:
+    """The short text of an alert, as `controlplane.domain.alert.brief`, in the language of the request. `parts`: of a subject that has several."""
     english = (get_language() or "en") == "en"
     short = alert.BRIEFS.get(AlertKind(kind), text if english else word_text(kind))
     if "{}" not in short:
         return translated(short)
     if subject:
-        return translated(short).format(_subject_text(kind, subject) if metric is None else _metric_text(metric))
+        return translated(short).format(_subject_text(subject, parts))
     return text if english else translated(word_text(kind))
 
 
-def _subject_text(kind: str, subject: str) -> str:
-    """The object of an alert. The subject of a refused client has the code of a reason."""
-    if kind == AlertKind.CLIENT_REFUSED and (who := refused_client(subject)):
-        return f"{who} ({translated(subject.rpartition(' (')[2].rstrip(')'))})"
-    return subject
-
-
-def _metric_text(metric: AlertMetric) -> str:
-    label = next((m.label for m in METRICS[metric.object_kind] if m.name == metric.name), metric.name)
-    return f"{translated(label)} ({metric.object_name or translated('cluster')})"
+def _subject_text(subject: str, parts: AlertParts | None) -> str:
+    """The object of an alert. A metric and the reason of a rejection have names in the language of the request."""
+    match parts:
+        case AlertMetric(name, kind, object_name):
+            label = next((m.label for m in METRICS[kind] if m.name == name), name)
+            return f"{translated(label)} ({object_name or translated('cluster')})"
+        case RejectedClient(client, reason):
+            return f"{client} ({translated(word_text(reason))})"
+        case _:
+            return subject
 
 
 def alert_do(kind: str, do: str) -> str:

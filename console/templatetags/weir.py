@@ -29,7 +29,7 @@ from console.address_access import may_be_shown
 from console.fragments import code_spans
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
-from controlplane.domain.alert_types import AlertMetric
+from controlplane.domain.alert_types import AlertMetric, RejectedClient
 from controlplane.domain.text import duration_text
 from controlplane.selectors.paging import Page
 from controlplane.selectors.quotas import entity_name
@@ -103,13 +103,14 @@ def spaced(word: str) -> str:
 
 
 class ShownAlert(Protocol):
-    """An alert. `metric`: of an anomaly."""
+    """An alert. `metric`: of an anomaly, `client`: of a rejected client."""
 
     kind: str
     subject: str
     text: str
     do: str
     metric: AlertMetric | None
+    client: RejectedClient | None
 
 
 class ShownChange(Protocol):
@@ -140,7 +141,7 @@ class PacedGroup(Protocol):
 
 @register.filter
 def alert_text(alert: ShownAlert) -> str:
-    return vocabulary.alert_text(alert.kind, alert.subject, alert.text, alert.metric)
+    return vocabulary.alert_text(alert.kind, alert.subject, alert.text, alert.metric or alert.client)
 
 
 @register.filter
@@ -414,7 +415,7 @@ PAGES_OF_SUBJECT = (
 @register.simple_tag
 def alert_title(alert: ShownAlert) -> str:
     """The short text of an alert."""
-    return vocabulary.alert_title(alert.kind, alert.subject, alert.text, alert.metric)
+    return vocabulary.alert_title(alert.kind, alert.subject, alert.text, alert.metric or alert.client)
 
 
 @register.simple_tag

@@ -9,7 +9,9 @@ from console import cluster_cells
 from console.panels import lazy
 from console.texts import gettext_lazy
 from console.views.shell import render_page, viewer_required
-from controlplane.domain.other_cluster import ClusterProblem
+from console.vocabulary import phrase_text
+from controlplane.domain.cluster_health import HealthReason, reason_phrase
+from controlplane.domain.other_cluster import ClusterMetrics, ClusterProblem
 from controlplane.selectors.other_clusters import ClusterRow, cluster_rows
 from controlplane.selectors.overview import overview, overview_shape
 
@@ -31,12 +33,21 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
 
 
 def _rows() -> list[tuple[ClusterRow, str, str]]:
-    """Return (cluster, cause of its problem or "", reason of its health). The reasons that other consoles report are English."""
+    """Return (cluster, cause of its problem or "", reason of its health)."""
     own = overview()
-    english = (get_language() or "en") == "en"
     found = []
     for row in cluster_rows(own):
         cause = "" if row.is_current else gettext(str(PROBLEMS[ClusterProblem(row.problem)]))
-        reason = row.metrics.reason if english and row.metrics else ""
-        found.append((row, cause, reason if row.url else cluster_cells.health_reason(overview_shape(own))))
+        reason = _reason(row.metrics) if row.url else cluster_cells.health_reason(overview_shape(own))
+        found.append((row, cause, reason))
     return found
+
+
+def _reason(metrics: ClusterMetrics | None) -> str:
+    """The reason that another console reports. If it is an alert, or unknown to this version, it is English only."""
+    if metrics is None:
+        return ""
+    try:
+        return phrase_text(reason_phrase(HealthReason(metrics.reason_code), metrics.reason_values))
+    except (ValueError, KeyError):
+        return metrics.reason if (get_language() or "en") == "en" else ""

@@ -32,17 +32,19 @@ class AlertRule:
 
 
 def alerts(facts: Facts) -> list[ComputedAlert]:
-    """The most severe alerts first. Within a severity the order is that of RULES."""
+    """The most severe alerts first. Within a severity the order is that of RULES. Of cases with the same subject, which is cut if it is long, only the first
+    has an alert."""
     down = [b.broker_id for b in facts.brokers if not b.alive]
     always: dict[str, Value] = {"down": Phrase(P.DOWN, {"brokers": [str(b) for b in down]}) if down else ""}
-    found = []
+    found: dict[tuple[AlertKind, str], ComputedAlert] = {}
     for rule in RULES:
         for case in rule.cases(facts):
             words = always | dict(case.words)
             severity = case.severity or rule.severity
             text, do = Phrase(rule.text, words), Phrase(rule.do, words)
-            found.append(ComputedAlert(rule.kind, case.subject, severity, str(text), str(do), words, case.metric))
-    return sorted(found, key=lambda a: a.severity is not Severity.AT_RISK)
+            made = ComputedAlert(rule.kind, case.subject, severity, str(text), str(do), words, case.parts)
+            found.setdefault((rule.kind, case.subject), made)
+    return sorted(found.values(), key=lambda a: a.severity is not Severity.AT_RISK)
 
 
 RULES = (

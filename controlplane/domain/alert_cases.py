@@ -17,6 +17,8 @@ from controlplane.domain.alert_types import (
     DiskForecastFacts,
     Facts,
     FailedLoginFacts,
+    GroupTopic,
+    RejectedClient,
     RejectedClientFacts,
     Severity,
 )
@@ -30,7 +32,7 @@ from weir_common.phrases import Phrase, Value, number_of
 def anomalies(facts: Facts) -> list[Case]:
     """One case for each of the anomalies that are most distant, up to the threshold. The page of anomalies has all of them."""
     most = int(facts.thresholds[ThresholdName.ANOMALY_ALERTS_MAX])
-    return [Case(anomaly_subject(a.metric), {"text": a.text}, metric=a.metric) for a in facts.anomalies[:most]]
+    return [Case(anomaly_subject(a.metric), {"text": a.text}, parts=a.metric) for a in facts.anomalies[:most]]
 
 
 def anomaly_subject(metric: AlertMetric) -> str:
@@ -235,6 +237,9 @@ def _with_full_stop(text: str) -> str:
     return f"{text}." if text and text[-1] not in ".!?。" else text
 
 
+SUBJECT_CHARS_MAX = 300
+"""Maximum number of characters of a subject: the database column has as many."""
+
 MESSAGE_ALERTS_MAX = 20
 """Maximum number of topics with an alert of one kind. The metrics contain all topics."""
 
@@ -298,13 +303,14 @@ def dead_letters_growing(facts: Facts) -> list[Case]:
 def dead_letters_missing(facts: Facts) -> list[Case]:
     return [
         Case(
-            f"{x.group_id}: {x.topic}",
+            f"{x.group_id}: {x.topic}"[:SUBJECT_CHARS_MAX],
             {
                 "group": x.group_id,
                 "topic": x.topic,
                 "records": coarse_count(x.records),
                 "reason": Phrase(UNWRITABLE[x.reason]) if x.reason in UNWRITABLE else x.reason,
             },
+            parts=GroupTopic(x.group_id, x.topic),
         )
         for x in facts.letters_missing
     ]
@@ -326,12 +332,8 @@ WHO_CHARS_MAX = 250
 
 
 def rejected_subject(client: str, reason: str) -> str:
+    """Identifies the alert in silences and for receivers of notifications. The row has the parts in columns."""
     return f"{client[:WHO_CHARS_MAX]} ({reason.replace('_', ' ')})"
-
-
-def refused_client(subject: str) -> str:
-    """The principal or address in the subject of an alert."""
-    return subject.rpartition(" (")[0]
 
 
 def _login(x: FailedLoginFacts) -> Phrase:
@@ -378,6 +380,7 @@ def clients_rejected(facts: Facts) -> list[Case]:
                 if f.client_id
                 else Phrase(P.ADDRESS, {"address": f.host}),
             },
+            parts=RejectedClient(f.client, f.reason),
         )
         for f in facts.refused
         if f.reason in REFUSED
@@ -389,10 +392,6 @@ CONNECT_SILENT_S = 25.0
 
 CONNECTOR_ALERTS_MAX = 50
 """Maximum number of alerts about connectors, over all clusters."""
-
-
-SUBJECT_CHARS_MAX = 300
-"""Maximum number of characters of the subject of an alert about a connector: the database column has as many."""
 
 
 WORKER_SILENT_S = 60.0

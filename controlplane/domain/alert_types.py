@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeAlias
 
 from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert_thresholds import AlertThresholds
@@ -173,6 +174,25 @@ class AlertMetric:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedClient:
+    """The client that an alert is about: its principal, or its address if it is not authenticated, and why it is rejected."""
+
+    client: str
+    reason: RefusalReason
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTopic:
+    """The share group that an alert is about, and the topic of its records."""
+
+    group_id: str
+    topic: str
+
+
+AlertParts: TypeAlias = AlertMetric | RejectedClient | GroupTopic
+
+
+@dataclass(frozen=True, slots=True)
 class AnomalyFacts:
     """A metric that is far from its usual value and has alerts enabled. `text` contains its value and the usual value."""
 
@@ -290,18 +310,18 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One problem of a kind: the subject, the words of its text, the severity if it differs from that of the kind, and the metric of an anomaly."""
+    """One problem of a kind: the subject, the words of its text, the severity if it differs from that of the kind, and the parts of a subject that has several."""
 
     subject: str = ""
     words: Mapping[str, Value] = field(default_factory=dict)
     severity: Severity | None = None
-    metric: AlertMetric | None = None
+    parts: AlertParts | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedAlert:
     """`subject` is the id of a broker, move or job, or the name of a group. It is "" for a kind with one alert at most. `words`: the values in `text` and
-    `do`. `metric`: of an anomaly; its subject only identifies the alert."""
+    `do`. `parts`: of a subject that has several; such a subject only identifies the alert."""
 
     kind: AlertKind
     subject: str
@@ -309,4 +329,4 @@ class ComputedAlert:
     text: str
     do: str
     words: Mapping[str, Value] = field(default_factory=dict)
-    metric: AlertMetric | None = None
+    parts: AlertParts | None = None

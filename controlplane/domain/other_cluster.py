@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ CLUSTERS_MAX = 20
 """Maximum number of other consoles. Each causes one request per round, all at the same time, and is one line of the menu."""
 NAME_CHARS_MAX = 60
 """Maximum length of a name: the top bar shows it without a line break."""
+REASON_CODE_CHARS_MAX = 60
+"""Maximum length of the code of a reason: an unknown one is not shown."""
 STALE_S = 60.0
 """Age after which an answer is no longer current: six rounds."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -55,7 +57,8 @@ class OtherConsole:
 @dataclass(frozen=True, slots=True)
 class ClusterMetrics:
     """Metrics of a console's own overview. `health`: healthy, degraded, at_risk or unknown. `alerts_degraded`: open alerts that are not at risk. `age_s`: age
-    of the values when the console answered; None: its monitor has never read the cluster."""
+    of the values when the console answered; None: its monitor has never read the cluster. `reason_code`, `reason_values`: of `cluster_health.HealthReason`,
+    or of a newer console; empty for an older one."""
 
     cluster_name: str
     health: str
@@ -67,6 +70,8 @@ class ClusterMetrics:
     alerts_at_risk: int
     alerts_degraded: int
     age_s: float | None
+    reason_code: str = ""
+    reason_values: dict[str, int] = field(default_factory=dict)
 
 
 def problem_now(problem: ClusterProblem, answer_age_s: float | None) -> ClusterProblem:
@@ -98,8 +103,10 @@ def metrics_of(overview: Any) -> ClusterMetrics:
             at_risk,
             max(0, alerts - at_risk),
             None if age is None else float(age),
+            str(health.get("reason_code", ""))[:REASON_CODE_CHARS_MAX],
+            {str(name): int(value) for name, value in health.get("reason_values", {}).items()},
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no overview of a cluster: {error!r}") from error
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from django.db import models
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
-from controlplane.domain.alert_types import EntryKind, Severity
+from controlplane.domain.alert_types import AlertMetric, AlertParts, EntryKind, GroupTopic, RejectedClient, Severity
 from controlplane.domain.history import HistorySubject
 from controlplane.models.choices import choices
 from controlplane.models.phrase_field import phrase_field
@@ -16,8 +17,9 @@ KINDS = [(r.kind.value, r.kind.replace("_", " ")) for r in RULES]
 
 
 class Alert(models.Model):
-    """`kind`, `subject`, `severity`, `text` and `do` are those of `alert_types.ComputedAlert`; `metric`, `object_kind` and `object_name` are its metric.
-    `ended_at` null: open. `acknowledged_at` null: no operator works on it."""
+    """`kind`, `subject`, `severity`, `text` and `do` are those of `alert_types.ComputedAlert`. The parts of its subject are in `metric`, `object_kind` and
+    `object_name` (AlertMetric), in `client` and `client_reason` (RejectedClient), or in `group_id` and `topic` (GroupTopic). `ended_at` null: open.
+    `acknowledged_at` null: no operator works on it."""
 
     kind = models.CharField(max_length=40, choices=KINDS)
     subject = models.CharField(max_length=300, default="", help_text="Id of a broker, move or job, or name of a group.")
@@ -26,6 +28,14 @@ class Alert(models.Model):
     object_name = models.CharField(
         max_length=300, default="", blank=True, help_text="Name of the object of the metric; empty: the cluster."
     )
+    client = models.TextField(
+        default="", blank=True, help_text="Of an alert about a rejected client: its principal or address."
+    )
+    client_reason = models.CharField(max_length=40, default="", blank=True, choices=choices(RefusalReason))
+    group_id = models.CharField(
+        max_length=255, default="", blank=True, help_text="Share group of an alert about missing dead letters."
+    )
+    topic = models.CharField(max_length=249, default="", blank=True, help_text="Topic of the records of `group_id`.")
     severity = models.CharField(max_length=20, choices=choices(Severity))
     text = models.TextField()
     do = models.TextField(verbose_name="action")
@@ -47,6 +57,19 @@ class Alert(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}".strip()
+
+
+def parts_columns(parts: AlertParts | None) -> dict[str, str]:
+    """The columns of a row for the parts of its subject."""
+    match parts:
+        case AlertMetric(name, kind, object_name):
+            return {"metric": name, "object_kind": kind, "object_name": object_name}
+        case RejectedClient(client, reason):
+            return {"client": client, "client_reason": reason}
+        case GroupTopic(group_id, topic):
+            return {"group_id": group_id, "topic": topic}
+        case None:
+            return {}
 
 
 class AlertThreshold(models.Model):

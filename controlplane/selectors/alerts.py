@@ -10,9 +10,10 @@ from django.db.models import Case, Count, Q, QuerySet, Value, When
 from django.utils import timezone
 from django_filters import rest_framework as filters
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert import KINDS_IN_ORDER, brief, stored_texts
 from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
-from controlplane.domain.alert_types import AlertKind, AlertMetric, Severity
+from controlplane.domain.alert_types import AlertKind, AlertMetric, GroupTopic, RejectedClient, Severity
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.incident import BROKERS
 from controlplane.models import Alert, AlertEntry, AlertSilence
@@ -27,7 +28,8 @@ SILENT_AGE_S = 15.0
 @dataclass(frozen=True, slots=True)
 class AlertRow:
     """`severity`: at_risk or degraded; `subject`: the number of a broker, move or job, a group's name, or empty. `do`: the next step. `ended_at`
-    null = open; `lasts_s`: duration until then. `metric`: of an anomaly; its subject only identifies the alert. `acknowledged_at` null = no operator works on it. `silenced_until` null = not silenced."""
+    null = open; `lasts_s`: duration until then. `acknowledged_at` null = no operator works on it. `silenced_until` null = not silenced. `metric`: of an
+    anomaly, `client`: of a rejected client, `share_group`: of missing dead letters; the subject of these alerts only identifies them."""
 
     id: int
     kind: str
@@ -42,6 +44,8 @@ class AlertRow:
     acknowledged_at: datetime | None = None
     silenced_until: datetime | None = None
     metric: AlertMetric | None = None
+    client: RejectedClient | None = None
+    share_group: GroupTopic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +196,12 @@ def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
             a.acknowledged_by,
             a.acknowledged_at,
             max((s.ends_at for s in silences if silences_alert(s, a)), default=None) if a.ended_at is None else None,
-            _metric_of(a),
+            AlertMetric(a.metric, HistorySubject(a.object_kind), a.object_name) if a.metric else None,
+            RejectedClient(a.client, RefusalReason(a.client_reason)) if a.client else None,
+            GroupTopic(a.group_id, a.topic) if a.group_id else None,
         )
         for a in alerts
     ]
-
-
-def _metric_of(a: Alert) -> AlertMetric | None:
-    return AlertMetric(a.metric, HistorySubject(a.object_kind), a.object_name) if a.metric else None
 
 
 def shown_texts(a: Alert) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from django.conf import settings
 from django.db.models import F, Sum
@@ -12,7 +11,7 @@ from django.db.models import F, Sum
 from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
-from controlplane.domain.alert_cases import connector_subject, refused_client, rejected_subject, rejected_who
+from controlplane.domain.alert_cases import connector_subject, rejected_who
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
@@ -349,20 +348,23 @@ def _dead_letters(a: AlertRow) -> list[NextStep]:
 
 
 def _letters_missing(a: AlertRow) -> list[NextStep]:
-    # A topic has no colon in its name; a group may have one.
-    group = a.subject.rpartition(": ")[0]
+    if a.share_group is None:
+        return []
+    group = a.share_group.group_id
     return [NextStep(StepKind.OPEN_SHARE_GROUP, f"Open share group {group}", [group])]
 
 
-def _rejected_subject(row: dict[str, Any]) -> str:
-    return rejected_subject(rejected_who(row["principal"], row["host"]), row["reason"])
-
-
 def _rejected_client_steps(a: AlertRow) -> list[NextStep]:
-    who = refused_client(a.subject)
+    if a.client is None:
+        return []
+    who = a.client.client
     steps = [NextStep(StepKind.OPEN_REFUSED, f"Open rejected requests of {who}", [who])]
     rows = (r for found in Broker.objects.values_list("refused_clients", flat=True) for r in found)
-    denied = [r for r in rows if r["operation"] and _rejected_subject(r) == a.subject]
+    denied = [
+        r
+        for r in rows
+        if r["operation"] and (rejected_who(r["principal"], r["host"]), r["reason"]) == (who, a.client.reason)
+    ]
     if denied:
         first = min(denied, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
         target = [first[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")]

@@ -83,6 +83,8 @@ def _own(o: Overview) -> ClusterRow:
         o.alerts_at_risk,
         o.alerts - o.alerts_at_risk,
         o.age_s,
+        o.health.reason_code,
+        o.health.reason_values,
     )
     colour = settings.WEIR.cluster_colour
     return ClusterRow(o.cluster_name, "", colour, ClusterProblem.NONE.value, "", metrics, o.observed_at, o.age_s)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
 from typing import TypedDict, cast
 
 from django.conf import settings
 from django.db.models import Count, Max, Min, Q, Sum
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert import brief
-from controlplane.domain.alert_types import AlertMetric, Severity
-from controlplane.domain.text import count_text
+from controlplane.domain.alert_types import AlertMetric, AlertParts, RejectedClient, Severity
+from controlplane.domain.cluster_health import HealthReason, HealthStatus, reason_phrase
+from controlplane.domain.history import HistorySubject
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
@@ -27,23 +28,20 @@ STALE_AGE_S = 15.0
 LOST_AGE_S = 60.0
 
 
-class HealthStatus(StrEnum):
-    HEALTHY = "healthy"
-    DEGRADED = "degraded"
-    AT_RISK = "at_risk"
-    UNKNOWN = "unknown"
-
-
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`word`: healthy, degraded (amber), at_risk (red) or unknown (grey); never better than the most severe open alert. `reason` is a sentence.
-    `alert_kind`, `alert_subject`: of the alert that is the reason; "" if the current state is. `alert_metric`: of an anomaly."""
+    """`word`: healthy, degraded (amber), at_risk (red) or unknown (grey); never better than the most severe open alert. `reason` is a sentence,
+    `reason_code` identifies it, and `reason_values` has its numbers. `alert_kind`, `alert_subject`: of the alert that is the reason; "" if the current state
+    is. `alert_metric`: of an anomaly. `alert_client`: of a rejected client."""
 
-    word: str
+    word: HealthStatus
     reason: str
+    reason_code: HealthReason
+    reason_values: dict[str, int] = field(default_factory=dict)
     alert_kind: str = ""
     alert_subject: str = ""
     alert_metric: AlertMetric | None = None
+    alert_client: RejectedClient | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +101,20 @@ class MetricShape(TypedDict):
     object_name: str
 
 
+class ClientShape(TypedDict):
+    client: str
+    reason: str
+
+
 class HealthShape(TypedDict):
     word: str
     reason: str
+    reason_code: str
+    reason_values: dict[str, int]
     alert_kind: str
     alert_subject: str
     alert_metric: MetricShape | None
+    alert_client: ClientShape | None
 
 
 class OverviewShape(TypedDict):
@@ -159,6 +165,16 @@ class OverviewShape(TypedDict):
 
 def overview_shape(row: Overview) -> OverviewShape:
     return cast(OverviewShape, as_dict(row))
+
+
+def alert_parts(shape: HealthShape) -> AlertParts | None:
+    """The parts of the subject of the alert that is the reason."""
+    metric, client = shape["alert_metric"], shape["alert_client"]
+    if metric is not None:
+        return AlertMetric(metric["name"], HistorySubject(metric["object_kind"]), metric["object_name"])
+    if client is not None:
+        return RejectedClient(client["client"], RefusalReason(client["reason"]))
+    return None
 
 
 def overview() -> Overview:
@@ -269,46 +285,44 @@ def _health(
 ) -> Health:
     """The current state comes first, because alerts are some seconds late; then the most severe alert."""
     if age is None:
-        return Health(HealthStatus.UNKNOWN, "The cluster monitor has not read the cluster yet.")
+        return _health_by(HealthStatus.UNKNOWN, HealthReason.NEVER_READ)
     away = zookeeper is False and heartbeat_age is not None and heartbeat_age <= STALE_AGE_S
     if age > LOST_AGE_S and not away:
-        return Health(HealthStatus.UNKNOWN, f"The cluster monitor has read nothing from the cluster for {int(age)} s.")
-    if counts["offline"]:
-        return Health(
-            HealthStatus.AT_RISK, f"{count_text(counts['offline'], 'partition has', 'partitions have')} no leader."
-        )
-    if counts["under_min_isr"]:
-        return Health(
-            HealthStatus.AT_RISK,
-            f"{count_text(counts['under_min_isr'], 'partition has', 'partitions have')} fewer in-sync replicas than min.insync.replicas.",
-        )
+        return _health_by(HealthStatus.UNKNOWN, HealthReason.NOT_CURRENT, seconds=int(age))
+    if offline := counts["offline"]:
+        return _health_by(HealthStatus.AT_RISK, HealthReason.PARTITIONS_OFFLINE, count=offline)
+    if under_min_isr := counts["under_min_isr"]:
+        return _health_by(HealthStatus.AT_RISK, HealthReason.PARTITIONS_UNDER_MIN_ISR, count=under_min_isr)
     if alert is not None and alert.severity == Severity.AT_RISK:
         return _health_of(HealthStatus.AT_RISK, alert)
     if away:
-        return Health(HealthStatus.DEGRADED, "ZooKeeper does not respond: no leader elections until it does.")
+        return _health_by(HealthStatus.DEGRADED, HealthReason.ZOOKEEPER_AWAY)
+    lacking = counts["under_replicated"]
     if alive < total:
-        return Health(
-            HealthStatus.DEGRADED,
-            f"{total - alive} of {count_text(total, 'broker', 'brokers')} {'is' if total - alive == 1 else 'are'} down; "
-            f"{count_text(counts['under_replicated'], 'partition lacks', 'partitions lack')} a replica.",
-        )
-    if counts["under_replicated"]:
-        return Health(
-            HealthStatus.DEGRADED,
-            f"{count_text(counts['under_replicated'], 'partition has', 'partitions have')} a replica out of sync.",
-        )
+        down = total - alive
+        return _health_by(HealthStatus.DEGRADED, HealthReason.BROKERS_DOWN, count=down, total=total, lacking=lacking)
+    if lacking:
+        return _health_by(HealthStatus.DEGRADED, HealthReason.PARTITIONS_UNDER_REPLICATED, count=lacking)
     if age > STALE_AGE_S:
-        return Health(HealthStatus.DEGRADED, f"The cluster monitor has read nothing from the cluster for {int(age)} s.")
+        return _health_by(HealthStatus.DEGRADED, HealthReason.NOT_CURRENT, seconds=int(age))
     if drift:
-        return Health(
-            HealthStatus.DEGRADED,
-            f"{count_text(drift, 'topic differs', 'topics differ')} between database and cluster (drift).",
-        )
+        return _health_by(HealthStatus.DEGRADED, HealthReason.DRIFT, count=drift)
     if alert is not None:
         return _health_of(HealthStatus.DEGRADED, alert)
-    return Health(HealthStatus.HEALTHY, "Every partition has a leader, and all replicas are in sync.")
+    return _health_by(HealthStatus.HEALTHY, HealthReason.ALL_IN_SYNC)
+
+
+def _health_by(status: HealthStatus, reason: HealthReason, **values: int) -> Health:
+    return Health(status, str(reason_phrase(reason, values)), reason, values)
 
 
 def _health_of(status: HealthStatus, alert: AlertRow) -> Health:
-    reason = brief(alert.kind, alert.subject, alert.text)
-    return Health(status, reason, alert.kind, alert.subject, alert.metric)
+    return Health(
+        status,
+        brief(alert.kind, alert.subject, alert.text),
+        HealthReason.ALERT,
+        alert_kind=alert.kind,
+        alert_subject=alert.subject,
+        alert_metric=alert.metric,
+        alert_client=alert.client,
+    )

@@ -44,6 +44,7 @@ from controlplane.models import (
     ShareGroupLetters,
     TopicMessages,
 )
+from controlplane.models.alert import parts_columns
 from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
 from controlplane.models.move import WORKING_STATES, MoveState, PartState
@@ -107,7 +108,7 @@ def evaluate(thresholds: AlertThresholds | None = None, monitored_since: datetim
                 since=now,
                 ended_at=None,
                 words=_json(a),
-                **_metric_columns(a.metric),
+                **parts_columns(a.parts),
             )
             entries.append(_entry(row.pk, now, types.EntryKind.OPENED, alert.text_of(a)))
         for pk, a in changes.updated:
@@ -126,12 +127,6 @@ def evaluate(thresholds: AlertThresholds | None = None, monitored_since: datetim
 
 def _entry(alert_id: int, at: datetime, kind: types.EntryKind, text: str) -> AlertEntry:
     return AlertEntry(alert_id=alert_id, at=at, kind=kind, text=text, phrase=phrase_to_json(text))
-
-
-def _metric_columns(metric: types.AlertMetric | None) -> dict[str, str]:
-    if metric is None:
-        return {}
-    return {"metric": metric.name, "object_kind": metric.object_kind, "object_name": metric.object_name}
 
 
 def _json(a: types.ComputedAlert) -> JsonObject:

@@ -31,9 +31,12 @@ def test_the_reason_of_the_health_is_the_title_of_its_alert_in_the_language_of_t
     health = {
         "word": "at_risk",
         "reason": "Broker 3 is down.",
+        "reason_code": "alert",
+        "reason_values": {},
         "alert_kind": "broker_down",
         "alert_subject": "3",
         "alert_metric": None,
+        "alert_client": None,
     }
     data = {"health": health, "offline": 0, "under_min_isr": 0, "under_replicated": 4}
     assert cluster_cells.health_reason(data) == "Broker 3 is down."
@@ -45,3 +48,25 @@ def test_the_reason_of_the_health_is_the_title_of_its_alert_in_the_language_of_t
     assert cluster_cells.health_reason(data) == "Unusual metric: Records in per second (flights)."
     with translation.override("zh-hans"):
         assert cluster_cells.health_reason(data) == "异常指标：每秒流入消息数 (flights)。"
+
+
+def test_the_reason_of_the_health_is_a_sentence_with_its_numbers_in_each_language() -> None:
+    down = {"count": 1, "total": 3, "lacking": 4}
+    data = {"health": {"word": "degraded", "reason": "x", "reason_code": "brokers_down", "reason_values": down}}
+    assert cluster_cells.health_reason(data) == "1 broker of 3 is down; 4 partitions lack a replica."
+    with translation.override("zh-hans"):
+        assert cluster_cells.health_reason(data) == "3 个 Broker 中有 1 个宕机；4 个分区缺少副本。"
+    client = {"client": "User:x", "reason": "authentication_failed"}
+    data["health"] = {
+        "word": "degraded",
+        "reason": "x",
+        "reason_code": "alert",
+        "reason_values": {},
+        "alert_kind": "client_refused",
+        "alert_subject": "an id",
+        "alert_metric": None,
+        "alert_client": client,
+    }
+    assert cluster_cells.health_reason(data) == "Rejected client: User:x (authentication failed)."
+    with translation.override("zh-hans"):
+        assert cluster_cells.health_reason(data).startswith("被拒绝的客户端：User:x (")

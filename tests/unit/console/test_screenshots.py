@@ -79,14 +79,15 @@ def test_titles_and_buttons_of_alerts_are_chinese(operator: Client) -> None:
     """Titles had the name of a metric and the code of a reason, and the button to start a process its name in the supervisor."""
     operator.cookies["weir_language"] = "zh-hans"
     of_topic = {"metric": "records_per_s", "object_kind": "topic", "object_name": "flights"}
+    of_client = {"client": "10.0.0.77", "client_reason": "authentication_failed"}
     of_cluster = {"metric": "records_per_s", "object_kind": "cluster"}
     examples: tuple[tuple[str, str, dict[str, str], str], ...] = (
         ("anomaly", "records_per_s of topic:flights", of_topic, "异常指标：每秒流入消息数 (flights)。"),
         ("anomaly", "records_per_s of cluster", of_cluster, "异常指标：每秒流入消息数 (集群)。"),
-        ("client_refused", "10.0.0.77 (authentication failed)", {}, "被拒绝的客户端：10.0.0.77 (认证失败)。"),
+        ("client_refused", "an id", of_client, "被拒绝的客户端：10.0.0.77 (认证失败)。"),
         ("partitions_offline", "", {}, "有分区没有 Leader。"),
     )
-    for kind, subject, metric, title in examples:
+    for kind, subject, columns, title in examples:
         row = Alert.objects.create(
             kind=kind,
             subject=subject,
@@ -94,7 +95,7 @@ def test_titles_and_buttons_of_alerts_are_chinese(operator: Client) -> None:
             text="x",
             do="Run `weir help`.",
             since=timezone.now(),
-            **metric,
+            **columns,
         )
         page = operator.get(f"/alerts/{row.pk}/").content.decode()
         assert title in page and "<code>weir help</code>" in page, page

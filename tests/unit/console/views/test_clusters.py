@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.test import Client
 from django.utils import timezone
 
@@ -65,3 +66,26 @@ def test_each_problem_has_its_text_also_that_of_a_console_that_never_answered(vi
     assert "This console has never answered." in text(viewer, "/clusters/")
     settings.OTHER_CONSOLES = ()
     assert "WEIR_CLUSTERS_FILE" in text(viewer, "/clusters/")
+
+
+@pytest.mark.parametrize(
+    ("health", "reason"),
+    [
+        ({"reason_code": "partitions_offline", "reason_values": {"count": 2}}, "2 个分区没有 Leader。"),
+        ({"reason_code": "alert", "reason_values": {}}, ""),
+        ({"reason_code": "of a newer version", "reason_values": {}}, ""),
+        ({"reason_code": "partitions_offline", "reason_values": {}}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_reason_of_another_console_is_translated_by_its_code(
+    viewer: Client, settings: Any, health: dict[str, Any], reason: str
+) -> None:
+    settings.OTHER_CONSOLES = CONSOLES[:1]
+    row(CONSOLES[0], ClusterProblem.NONE, 2)
+    given = {"word": "at_risk", "reason": "An English sentence.", **health}
+    OtherCluster.objects.update(metrics=asdict(metrics_of({**OVERVIEW, "health": given})))
+    assert "An English sentence." in text(viewer, "/clusters/") or reason
+    viewer.cookies["weir_language"] = "zh-hans"
+    page = text(viewer, "/clusters/")
+    assert reason in page and "An English sentence." not in page

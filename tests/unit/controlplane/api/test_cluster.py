@@ -23,6 +23,8 @@ METRICS = {
     "alerts_at_risk": 0,
     "alerts_degraded": 1,
     "age_s": 2.0,
+    "reason_code": "brokers_down",
+    "reason_values": {"count": 1, "total": 3, "lacking": 0},
 }
 
 

@@ -34,11 +34,12 @@ def test_conditions_are_reported_by_severity(world: World) -> None:
     world.put("flights", 0, isr=(1, 2))
     assert (health().word, health().reason) == ("degraded", "1 partition has a replica out of sync.")
     world.down(3)
-    assert health().reason == "1 of 3 brokers is down; 1 partition lacks a replica."
+    assert health().reason == "1 broker of 3 is down; 1 partition lacks a replica."
     world.put("flights", 0, isr=(1,))
     assert health().word == "at_risk" and "fewer in-sync replicas than min.insync.replicas" in health().reason
     world.offline("flights", 1)
     assert (health().word, health().reason) == ("at_risk", "1 partition has no leader.")
+    assert (health().reason_code, health().reason_values) == ("partitions_offline", {"count": 1})
 
 
 @pytest.mark.parametrize(("age_s", "word"), [(5, "healthy"), (20, "degraded"), (70, "unknown")])
