@@ -9,21 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from django.utils.html import format_html
-from django.utils.translation import get_language
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language, gettext
 
 from console import cluster_cells, message_cells, record_links
 from console import fragments as f
 from console.texts import gettext_lazy
 from console.vocabulary import translated
+from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.monitoring.live_events import LiveUpdate
 from controlplane.monitoring.live_points import metrics
+from controlplane.selectors.archives import ACTIVE_STATES
 from controlplane.selectors.overview import OverviewShape
 from controlplane.selectors.partitions import (  # type: ignore[attr-defined]
     partition_state,
@@ -76,6 +79,14 @@ def page_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
     if rendered is None or rendered[0] is not update["data"]:
         rendered = _latest[update["kind"], language] = (update["data"], _render_update(update, ALL_SUBJECTS))
     return _select_subjects(rendered[1], subjects)
+
+
+def marks_of(update: LiveUpdate, subjects: Set[str]) -> dict[tuple[str, str], object]:
+    """The marks of an older update, which is not kept as the newest of its kind."""
+    rendered = _latest.get((update["kind"], get_language() or ""))
+    if rendered is not None and rendered[0] is update["data"]:
+        return _select_subjects(rendered[1], subjects).marks
+    return _select_subjects(_render_update(update, subjects), subjects).marks
 
 
 _SHARED = frozenset({live_events.CLUSTER, live_events.BROKERS, live_events.MOVES})
@@ -344,9 +355,6 @@ def _changes(data: shapes.ChangesUpdate, subjects: Set[str], out: PageUpdate) ->
     out.refresh.add("changes")
 
 
-NO_HEARTBEAT = gettext_lazy("The Spark driver has not reported yet.")
-
-
 def _archives(data: shapes.ArchivesUpdate, subjects: Set[str], out: PageUpdate) -> None:
     for j in data["jobs"]:
         subject = f"archive:{j['id']}"
@@ -355,14 +363,29 @@ def _archives(data: shapes.ArchivesUpdate, subjects: Set[str], out: PageUpdate) 
             out.refresh.add(subject)
 
 
+HEARTBEAT_LATE_S = 60.0
+"""An active Spark driver has reported within this time, and its worker has read the report."""
+
+
+def heartbeat(at: datetime | None, active: bool) -> SafeString:
+    """The last report of a Spark driver. If it is old although the driver should run, its age is shown: the other values are as old."""
+    shown = f.instant(at, gettext_lazy("The Spark driver has not reported yet."))
+    age_s = 0.0 if at is None else (datetime.now(UTC) - at).total_seconds()
+    if not active or age_s < HEARTBEAT_LATE_S:
+        return shown
+    hint = gettext("No report of the driver was read since then. The values are of that time.")
+    ago = gettext("{age} ago").format(age=coarse_duration(age_s))
+    return format_html('{} <span class="t-amber" title="{}">{}</span>', shown, hint, ago)
+
+
 def archive(j: shapes.ArchiveShape) -> dict[str, str]:
-    heartbeat = None if j["heartbeat_at"] is None else datetime.fromisoformat(j["heartbeat_at"])
+    reported = None if j["heartbeat_at"] is None else datetime.fromisoformat(j["heartbeat_at"])
     return {
         "state": f.state(j["state"]),
         "rows": f.number(j["rows"]),
         "batches": f.number(j["batches"]),
         "restarts": f.count(j["restarts"], "amber"),
-        "heartbeat": f.instant(heartbeat, NO_HEARTBEAT),
+        "heartbeat": heartbeat(reported, j["state"] in ACTIVE_STATES),
         "process": f.process(j["pid"]),
     }
 

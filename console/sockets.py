@@ -22,7 +22,7 @@ from django.db import DatabaseError
 from django.urls import path
 from django.utils import translation
 
-from console.cells import PageUpdate, page_update
+from console.cells import PageUpdate, marks_of, page_update
 from console.live_fanout import LiveFanout, fanout
 from console.live_frames import frames
 from console.record_tails import PageTail
@@ -31,7 +31,7 @@ from controlplane.domain.record_tail import TailEnd
 from controlplane.domain.visibility import EVERYTHING, Visibility, subject_visible
 from controlplane.monitoring import live_selectors
 from controlplane.monitoring.age import DataAge, data_age
-from controlplane.monitoring.live_events import CLUSTER, LiveUpdate
+from controlplane.monitoring.live_events import BROKERS, CLUSTER, LiveUpdate
 from controlplane.monitoring.visible_updates import visible_update
 from controlplane.selectors.moves import visible_moves
 from controlplane.selectors.overview import overview, overview_shape
@@ -164,12 +164,21 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             await self.send_json({"reload": True})
             return
         # No await between `start` and the end of _catch_up. Otherwise an update could arrive in between and would not be sent.
-        self.marks, self.shown, self.pending = {}, {}, PageUpdate()
+        self.marks, self.shown, self.pending = self._marks_at(run, seq), {}, PageUpdate()
         self.fanout = live
         live.subscribe(self, self.subjects)
         self.sent = (run, seq)
         if self._catch_up(run, seq):
             await self._send(PageUpdate(), (run, seq))
+
+    def _marks_at(self, run: str, seq: int) -> dict[tuple[str, str], object]:
+        """The marks of the page as it was loaded: what changes before the first update of the socket must reload a panel, too."""
+        found: dict[tuple[str, str], object] = {}
+        for kind in (CLUSTER, BROKERS):
+            if (update := live_selectors.newest(kind, run, seq)) is not None:
+                with translation.override(self.language):
+                    found |= marks_of(visible_update(update, self.seen), self.subjects)
+        return found
 
     def deliver(self, update: LiveUpdate) -> None:
         """Called by the fanout with an update that concerns a subject of this page."""
@@ -237,7 +246,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             collected, self.pending = self.pending, PageUpdate()
             upto = self._position()
             for key, value in collected.marks.items():
-                # The first mark is the baseline, because the page was just loaded.
+                # Without a mark of the loaded page the first one is the baseline.
                 if self.marks.setdefault(key, value) != value:
                     self.marks[key] = value
                     collected.refresh.add(key[0])

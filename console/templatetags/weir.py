@@ -93,8 +93,8 @@ def page_url(name: str, *arguments: object) -> str:
 
 
 @register.filter
-def heartbeat(at: datetime | None) -> SafeString:
-    return fragments.instant(at, cells.NO_HEARTBEAT)
+def heartbeat(at: datetime | None, active: bool) -> SafeString:
+    return cells.heartbeat(at, active)
 
 
 @register.filter
@@ -394,6 +394,7 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "connector_failed": ("connect", "?state=failed", gettext_lazy("failed connectors")),
     "connect_silent": ("connect", "", gettext_lazy("Connect clusters")),
     "client_refused": ("clients", "#refused", gettext_lazy("rejected requests")),
+    "spark_worker_silent": ("spark-jobs", "", gettext_lazy("Spark jobs")),
     "move_failed": ("move", "", gettext_lazy("move")),
     "move_stuck": ("move", "", gettext_lazy("move")),
     "move_will_not_finish": ("move", "", gettext_lazy("move")),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from urllib.parse import urlsplit
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
@@ -16,6 +17,7 @@ from console.next_steps import StepButton, buttons
 from console.panels import lazy
 from console.texts import gettext_lazy, known_language
 from console.views.actions import ImmediateAction, run_immediately
+from console.views.directory_sessions import local_address
 from console.views.shell import (
     actor,
     flash,
@@ -156,8 +158,9 @@ def start_process(request: HttpRequest, name: str) -> HttpResponse:
         services.start_process(name, actor=actor(request))
     except Rejected as error:
         return rejected(request, error, reverse("alerts"), nav="alerts")
-    flash(request, _("The supervisor starts {name}.").format(name=name))
-    return redirect_to("overview")
+    flash(request, _("The supervisor starts the process {name}.").format(name=name))
+    page = request.headers.get("Referer", "")
+    return HttpResponseRedirect(local_address(request, "" if urlsplit(page).path == request.path else page))
 
 
 @viewer_required

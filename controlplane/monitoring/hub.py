@@ -63,6 +63,12 @@ class UpdateBuffer:
             return None
         return [*itertools.takewhile(lambda u: u["seq"] > seq, reversed(self._kept))][::-1]
 
+    def newest(self, kind: str, run: str, seq: int) -> LiveUpdate | None:
+        """The newest update of the kind up to `seq`; None if it is not buffered."""
+        if run != self.run:
+            return None
+        return next((u for u in reversed(self._kept) if u["seq"] <= seq and u["kind"] == kind), None)
+
 
 class Hub:
     """`run` identifies this process of the cluster monitor. Numbers of another run are not comparable."""
@@ -99,6 +105,11 @@ class Hub:
         """Updates after `seq`; None if they are no longer buffered and the page must be reloaded."""
         with self._lock:
             return self._buffer.since(run, seq)
+
+    def newest(self, kind: str, run: str, seq: int) -> LiveUpdate | None:
+        """The newest update of the kind up to `seq`; None if it is not buffered."""
+        with self._lock:
+            return self._buffer.newest(kind, run, seq)
 
 
 hub = Hub()

@@ -24,6 +24,11 @@ def since(run: str, seq: int) -> list[LiveUpdate] | None:
     return received.since(run, seq) if missed is None else missed
 
 
+def newest(kind: str, run: str, seq: int) -> LiveUpdate | None:
+    """The newest update of the kind up to `seq` of `run`; None if it is not buffered."""
+    return hub.newest(kind, run, seq) or received.newest(kind, run, seq)
+
+
 def is_local(run: str) -> bool:
     """True if the cluster monitor of this process published the run."""
     return run == hub.run

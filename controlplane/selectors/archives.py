@@ -13,6 +13,9 @@ from controlplane.selectors.common import RowFilter, StateFilter, age_s, in_stat
 from controlplane.selectors.paging import Page, PageStart, paginate
 from weir_common.phrases import with_phrase
 
+ACTIVE_STATES = frozenset({ArchiveState.REQUESTED, ArchiveState.RUNNING, ArchiveState.STOPPING})
+"""States of an archive that has a driver, or gets one."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRow:
@@ -36,6 +39,10 @@ class ArchiveRow:
     started_at: datetime | None
     finished_at: datetime | None
     can: list[str]
+
+    @property
+    def active(self) -> bool:
+        return self.state in ACTIVE_STATES
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,8 +103,12 @@ def test_a_stopped_process_is_started_from_the_page(
     monkeypatch.setattr(incidents.supervisor, "is_kept_stopped", lambda folder, name: True)
     monkeypatch.setattr(incidents.supervisor, "request_start", lambda folder, name: started.append(name))
     assert "Start broker 1" in text(operator.get(f"/alerts/{outage.pk}/"))
-    operator.post("/start/process/broker-1/")
-    assert started == ["broker-1"]
+    page = f"/alerts/{outage.pk}/"
+    answer = operator.post("/start/process/broker-1/", headers={"referer": f"http://testserver{page}"})
+    assert started == ["broker-1"] and answer["Location"].endswith(page), "the page where the button was"
+    for other in ("", "http://testserver/start/process/broker-1/", "https://elsewhere.example/"):
+        answer = operator.post("/start/process/broker-1/", headers={"referer": other})
+        assert answer["Location"] == "/", other
 
 
 def test_the_alert_about_a_rejected_client_leads_to_its_permission(world: World, operator: Client) -> None:

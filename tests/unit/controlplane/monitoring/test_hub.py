@@ -123,3 +123,12 @@ def test_update_numbers_are_unique(threads: int) -> None:
     for w in workers:
         w.join()
     assert seen == list(range(1, 401))
+
+
+def test_the_newest_update_of_a_kind_up_to_a_position() -> None:
+    hub = Hub()
+    for kind in ("cluster", "brokers", "cluster", "moves"):
+        hub.publish(kind, {})
+    found = [hub.newest("cluster", hub.run, seq) for seq in range(5)]
+    assert [u and u["seq"] for u in found] == [None, 1, 1, 3, 3]
+    assert hub.newest("cluster", "another run", 4) is None and hub.newest("lag", hub.run, 4) is None
