@@ -7,6 +7,48 @@ from __future__ import annotations
 from controlplane.domain.alert_types import AlertKind
 from tests.browser.sample_alerts import NUMBERS
 
+TABLES_IN_768_PIXELS = (
+    *(
+        "acls",
+        "alert",
+        "anomalies",
+        "audit",
+        "broker-configs",
+        "connect",
+        "connector",
+        "damage",
+        "document-plan",
+        "documents",
+        "group",
+        "groups",
+    ),
+    *(
+        "half-messages",
+        "hanging-transactions",
+        "lake",
+        "lake-table",
+        "moves",
+        "notifications",
+        "offset-resets",
+        "proposals",
+        "quotas",
+        "rebalance",
+    ),
+    *(
+        "recoveries",
+        "role-bindings",
+        "routes",
+        "share-groups",
+        "silences",
+        "spark-jobs",
+        "topic-groups",
+        "transactions",
+        "undecided-half-messages",
+    ),
+    "zookeeper",
+)
+"""Pages whose tables fit into a window of 768 pixels with all columns. The tables of brokers, clients, topics, partitions and large moves scroll."""
+
 PAGES = {
     "overview": "/",
     "brokers": "/brokers/",

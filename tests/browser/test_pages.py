@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import BrowserSession, WebServer
-from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR
+from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR, TABLES_IN_768_PIXELS
 from tests.browser.served import PASSWORD, USER
 from tests.cluster.local import wait_for
 from tests.live_moves import MOVE
@@ -92,7 +92,8 @@ def test_the_same_in_other_themes(chromium: Browser, served: WebServer, theme: s
 
 
 @pytest.mark.parametrize(
-    ("what", "width", "height"), [("small", 1280, 720), ("tablet", 1024, 768), ("phone", 390, 844)]
+    ("what", "width", "height"),
+    [("small", 1280, 720), ("tablet", 1024, 768), ("portrait", 768, 1024), ("phone", 390, 844)],
 )
 def test_every_page_fits_a_smaller_window(
     chromium: Browser, served: WebServer, night: WebServer, what: str, width: int, height: int
@@ -110,6 +111,21 @@ def test_every_page_fits_a_smaller_window(
             misfits += [(name, "cut", cut) for cut in session.page.evaluate(CUT)]
         session.context.close()
     assert not misfits, misfits
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_tables_have_all_columns_in_a_smaller_window(chromium: Browser, served: WebServer, language: str) -> None:
+    """At 768 pixels the last columns of most tables were outside of their frames."""
+    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD, viewport={"width": 768, "height": 1024})
+    session.context.add_cookies([{"name": "weir_language", "value": language, "url": served.base}])
+    cut = {}
+    for name in TABLES_IN_768_PIXELS:
+        session.page.goto(PAGES[name])
+        widths = "[...document.querySelectorAll('main .wrap')].map((w) => w.scrollWidth - w.clientWidth)"
+        if hidden := [px for px in session.page.evaluate(widths) if px > 1]:
+            cut[name] = hidden
+    session.context.close()
+    assert not cut
 
 
 def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, served: WebServer) -> None:
