@@ -149,7 +149,7 @@ fuzz: setup  ## fuzz the listeners of a whole broker: make fuzz MINUTES=60 (with
 rolling-restart: setup  ## all brokers of a local cluster restarted in turn under load: errors, replicas in sync (options: make rolling-restart ARGS='--rounds 2')
 	$(BIN)/python -m tests.faults.rolling_restart $(ARGS)
 
-secured-rehearsal: setup  ## the secured files of three machines on loopback addresses: SCRAM over TLS while a machine is killed, and refused clients
+secured-rehearsal: setup  ## the secured files of three machines on loopback addresses: SCRAM over TLS while a machine is killed, and rejected clients
 	$(BIN)/python -m tests.deploy.secured
 
 zookeeper-restarts: setup  ## a broker killed beside faults of ZooKeeper or of the active controller: seconds until all partitions have leaders (options: make zookeeper-restarts ARGS='--rounds 3')
@@ -164,7 +164,7 @@ systemd-rehearsal: setup  ## one machine that boots with the units of deploy/ in
 manifests: setup  ## deploy/kubernetes as kustomize (or kubectl) renders it, checked by the schemas of Kubernetes (options: make manifests ARGS=--server, a dry run by the API server of the kubectl context)
 	$(BIN)/python -m tests.deploy.rendered $(ARGS)
 
-cold-starts: setup  ## 200 first starts of a broker with an empty ZooKeeper: how many refuse the first CreateTopics (options: make cold-starts ARGS='--starts 20')
+cold-starts: setup  ## 200 first starts of a broker with an empty ZooKeeper: how many reject the first CreateTopics (options: make cold-starts ARGS='--starts 20')
 	$(BIN)/python -m tests.faults.cold_starts $(ARGS)
 
 tail-move: setup  ## a partition under load leaves a broker, with its old data and without: what each mode copies (options: make tail-move BYTES=10000000000)

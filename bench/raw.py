@@ -71,4 +71,4 @@ def _check_response(response: bytes) -> None:
     for topic in body.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
-                raise SystemExit(f"{topic.name}-{partition.index} refused a batch: error {partition.error_code}")
+                raise SystemExit(f"{topic.name}-{partition.index} rejected a batch: error {partition.error_code}")

@@ -95,7 +95,7 @@ class WeirShop:
             self.producer.poll(0.005)
         seconds = (time.monotonic_ns() - began) / 1e9
         if self.producer.flush(60) or self.failed or len(late) != count:
-            raise SystemExit(f"weir: {len(late)} of {count} messages arrived, refused: {self.failed[:1]}")
+            raise SystemExit(f"weir: {len(late)} of {count} messages arrived, rejected: {self.failed[:1]}")
         return seconds, sorted(late.values())
 
     def _write(self, number: int, room: threading.Semaphore) -> None:

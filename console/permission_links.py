@@ -27,8 +27,8 @@ class RejectedOperation(Protocol):
     def resource_name(self) -> str: ...
 
 
-def permission_check(refused: RejectedOperation) -> str:
+def permission_check(rejected: RejectedOperation) -> str:
     """The check of this operation; without an operation all permissions of the principal."""
     names = ("principal", "host", "resource_type", "resource_name", "operation")
-    query = {name: value for name in names if (value := getattr(refused, name))}
+    query = {name: value for name in names if (value := getattr(rejected, name))}
     return f"{reverse('permissions')}?{urlencode(query)}"

@@ -194,7 +194,7 @@ OTHER = (
 """Themes, and kinds of marks and entries."""
 
 
-REFUSALS = (
+REJECTIONS = (
     alert_thresholds_service.NEEDS_ADMINISTRATOR,
     authorization.HIDDEN_OBJECT,
     authorization.HOW_TO_GET,
@@ -245,7 +245,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((text, "") for text in PROBLEM_TEXTS.values())
     yield from planner_phrases.texts()
     yield from restart_phrases.texts()
-    yield from ((text, "") for text in REFUSALS)
+    yield from ((text, "") for text in REJECTIONS)
     yield from overrides.texts()
     yield from (
         (text, "")
@@ -255,7 +255,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((text, "") for text in transactions.VERDICT_TEXTS.values())
     yield from ((text, "") for text in leader_election.VERDICT_TEXTS.values())
     yield from ((word_text(cause), "") for cause in StallCause)
-    yield from ((sentence, "") for sentence in external_login.REFUSALS.values())
+    yield from ((sentence, "") for sentence in external_login.REJECTIONS.values())
     yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
     yield from ((word_text(kind), "") for kind in (*WORDS, *OBJECTS))
@@ -290,7 +290,7 @@ THRESHOLD_TITLES: dict[ThresholdName, str] = {
     ThresholdName.HALF_EXPIRED: "Expired half messages",
     ThresholdName.DELAYED_OVERDUE: "Overdue delayed message",
     ThresholdName.DEAD_LETTERS_GROWN: "New dead letters",
-    ThresholdName.CLIENT_REFUSED: "Rejected requests of a client",
+    ThresholdName.CLIENT_REJECTED: "Rejected requests of a client",
     ThresholdName.FAILURES_KEPT: "Duration of alerts of failures",
     ThresholdName.HEALTH_REPLICATION: "Health check: replicas",
     ThresholdName.HEALTH_LEADER_SKEW: "Health check: balance of leaders",
@@ -329,7 +329,7 @@ OBJECTS = ("document", "masking", "notification", "scram")
 OUTCOME_WORDS = ("failed", "pending", "unknown")
 
 
-REJECTED: dict[str, str] = {AlertKind.CLIENT_REFUSED: "client rejected", StallCause.REFUSED: "rejected"}
+REJECTED: dict[str, str] = {AlertKind.CLIENT_REJECTED: "client rejected", StallCause.REJECTED: "rejected"}
 """Words for codes that are stored, or that other programs read, with another verb."""
 
 

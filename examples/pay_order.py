@@ -47,7 +47,7 @@ class HalfProducer:
         self._producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "acks": "all"})
 
     def prepare(self, order_id: str, value: bytes) -> None:
-        """Store the message. Consumers of the topic do not see it. Raises RuntimeError if it was refused."""
+        """Store the message. Consumers of the topic do not see it. Raises RuntimeError if it was rejected."""
         self._write(order_id, value, {"x-half-id": order_id})
 
     def decide(self, order_id: str, decision: str) -> bool:

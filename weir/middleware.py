@@ -27,7 +27,7 @@ DETAILS = {
 
 
 class Guard:
-    """Refuses to serve without a configured secret key, which signs sessions. API responses are not cached, and each error is a problem."""
+    """Raises an error without a configured secret key, which signs sessions. API responses are not cached, and each error is a problem."""
 
     def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
         if not settings.SECRET_KEY_GIVEN:

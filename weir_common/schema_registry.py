@@ -39,7 +39,7 @@ UNREACHABLE_SECONDS = 10.0
 """Time after a failed request for which no other request is sent."""
 
 NOT_FOUND = 404
-REFUSALS = (400, 409, 422)
+REJECTIONS = (400, 409, 422)
 """Statuses of a request that the registry does not accept."""
 
 REJECTION_BYTES_MAX = 64 * 1024
@@ -157,7 +157,7 @@ class SchemaRegistryClient:
         except HTTPError as error:
             if error.code == NOT_FOUND:
                 raise SchemaUnknown(sentence("The schema registry has no {what}.", what=what)) from None
-            if error.code in REFUSALS:
+            if error.code in REJECTIONS:
                 raise RegistryRejected(_message(error)) from None
             raise RegistryUnreachable(
                 sentence("The schema registry answered with status {status} for {what}.", status=error.code, what=what)

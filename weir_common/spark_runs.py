@@ -25,7 +25,7 @@ class Exit:
     OK = 0
     FAILED = 1
     """May succeed when it is started again."""
-    REFUSED = 2
+    REJECTED = 2
     """A restart fails again until an operator changes a parameter, the configuration or the data that contradicts the run."""
 
 

@@ -53,7 +53,7 @@ class Producer:
         answer = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, memoryview(self.file.read(size)))[1]
         part = answer.responses[0].partition_responses[0]
         if part.error_code:
-            raise SystemExit(f"a record was refused: error {part.error_code}")
+            raise SystemExit(f"a record was rejected: error {part.error_code}")
 
     def latencies_ms(self, topic: str, seconds: float) -> list[float]:
         """Latencies in ms. A producer that is behind its rate sends the next record immediately. The delay is part of the latency."""

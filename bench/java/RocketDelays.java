@@ -26,7 +26,7 @@ import org.apache.rocketmq.common.message.Message;
  */
 public final class RocketDelays {
     private static final int IN_FLIGHT = 256;
-    /** A broker that is busy refuses messages (flow control). They are sent again. */
+    /** A broker that is busy rejects messages (flow control). They are sent again. */
     private static final int ATTEMPTS_MAX = 100;
 
     private static final ScheduledExecutorService again = Executors.newSingleThreadScheduledExecutor();

@@ -103,11 +103,11 @@ public final class RocketHalves {
         var text = new StringBuilder();
         for (int i = 0; i < count; i++) if (late.get(i) > 0) text.append("late ").append(late.get(i) / 1e6).append('\n');
         System.out.print(text);
-        if (failed.get() > 0) System.err.println(failed.get() + " messages were refused at least once");
+        if (failed.get() > 0) System.err.println(failed.get() + " messages were rejected at least once");
         return complete ? 0 : 1;
     }
 
-    /** A broker that is busy refuses messages (flow control). They are sent again. */
+    /** A broker that is busy rejects messages (flow control). They are sent again. */
     private static void send(TransactionMQProducer producer, String topic, int number, byte[] rest, AtomicInteger failed) {
         long now = System.nanoTime();
         var body = ByteBuffer.allocate(12 + rest.length).putLong(now).putInt(number).put(rest).array();

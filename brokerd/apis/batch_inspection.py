@@ -30,7 +30,7 @@ class Inspected:
     config: TopicConfig
     data: Data
     headers: Headers
-    refused: Rejection | None = None
+    rejected: Rejection | None = None
 
 
 def records_of(data: Data) -> int:
@@ -53,7 +53,7 @@ def inspect(data: Data, headers: Headers, config: TopicConfig, budget: UnpackBud
     for i, (pos, header) in enumerate(headers):
         verdict = yield from validate_batch(data, pos, header, rules, budget)
         if isinstance(verdict, Rejection):
-            found.refused = verdict
+            found.rejected = verdict
             return found
         if verdict != header.max_timestamp:
             headers[i] = pos, records.stamp_max_timestamp(data, pos, header, verdict)
@@ -86,7 +86,7 @@ def inspect_now(
         if valid:
             return None, data, headers
     found = run_now(inspect(data, headers, config, budget or UnpackBudget(), wall_ms))
-    return found.refused, found.data, found.headers
+    return found.rejected, found.data, found.headers
 
 
 class Inspections:
@@ -109,5 +109,5 @@ class Inspections:
         """The inspection result of `data`. Without an earlier result for the same topic settings, the batches are inspected now."""
         found = self._results.get(id(data))
         if found is not None and found.config is config:
-            return found.refused, found.data, found.headers
+            return found.rejected, found.data, found.headers
         return inspect_now(data, headers, config, self._wall_ms, self.budget)

@@ -133,10 +133,10 @@ class ConsumerGroupsApi:
                 shown.append(self._as_authorized(request, self._describe_group(group)))
                 continue
             text = f"consumer group {group_id!r} does not exist" if not error else None
-            refused = m.ConsumerGroupDescribeResponse.DescribedGroup(
+            rejected = m.ConsumerGroupDescribeResponse.DescribedGroup(
                 group_id=group_id, error_code=error or ErrorCode.GROUP_ID_NOT_FOUND, error_message=text
             )
-            shown.append(refused)
+            shown.append(rejected)
         described, denied = m.ConsumerGroupDescribeResponse.DescribedGroup, ErrorCode.GROUP_AUTHORIZATION_FAILED
         shown += [described(group_id=group_id, error_code=denied) for group_id in unauthorized]
         request.reply(m.ConsumerGroupDescribeResponse(groups=shown))

@@ -6,7 +6,7 @@ Does not contain: the rules of a record (`brokerd/delivery`), the append.
 from __future__ import annotations
 
 from brokerd.apis.batch_inspection import Data
-from brokerd.apis.produce_results import PartitionResult, ProducerRefusal
+from brokerd.apis.produce_results import PartitionResult, ProducerRejection
 from brokerd.cluster.image import Image
 from brokerd.delivery.delayed_records import problems
 from brokerd.delivery.half_front import HalfFront, NotAdmitted
@@ -40,7 +40,7 @@ def delay_problem(replica: Replica, data: Data, image: Image, wall_ms: int) -> P
 
 def half_admission(
     front: HalfFront | None, replica: Replica, data: Data, header: BatchHeader, image: Image
-) -> PartitionResult | ProducerRefusal | tuple[HalfRecord, ...]:
+) -> PartitionResult | ProducerRejection | tuple[HalfRecord, ...]:
     """The half messages and decisions of a batch, or the reason why the batch may not be appended. The rejection of a deposed leader could be wrong, so the
     leadership is confirmed before a rejection is sent."""
     if front is None:
@@ -51,6 +51,6 @@ def half_admission(
     errors = tuple(RecordError(i, message) for i, message in admitted.records)
     if admitted.retriable:
         return PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS, errors[0].message)
-    return ProducerRefusal(
+    return ProducerRejection(
         ErrorCode.INVALID_RECORD, errors[0].message, replica, replica.core.leader_epoch, record_errors=errors
     )

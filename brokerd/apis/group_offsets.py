@@ -58,12 +58,12 @@ class GroupOffsetsApi:
         if denied and not authorized:
             request.reply(r(topics=denied))
             return
-        offsets, refused = offsets_of(authorized, self._groups, self._clock().wall_ms)
+        offsets, rejected = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
         def reply(answer: events.Answered) -> None:
-            request.reply(r(topics=build_topic_responses(authorized, answer, refused, *shapes) + denied))
+            request.reply(r(topics=build_topic_responses(authorized, answer, rejected, *shapes) + denied))
 
-        if no_partition_exists(offsets, refused):
+        if no_partition_exists(offsets, rejected):
             reply(events.Answered(ErrorCode.NONE))
             return
         event = events.Commit(

@@ -17,7 +17,7 @@ from brokerd.apis.produce_results import (
     ClientAppendOutcome,
     PartitionResult,
     PendingAppend,
-    ProducerRefusal,
+    ProducerRejection,
 )
 from brokerd.cluster.configs import TopicConfig
 from brokerd.delivery.front_log import FrontTarget, journal_key
@@ -28,7 +28,7 @@ from brokerd.net.loop import Loop
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage.disk import DiskFailed, DiskFull
-from brokerd.storage.producers import Duplicate, ProducerRefused
+from brokerd.storage.producers import Duplicate, ProducerRejected
 from brokerd.wire import end_transaction_marker, records
 from brokerd.wire.compression import ZSTD
 from brokerd.wire.end_transaction_marker import Marker
@@ -136,7 +136,7 @@ class LocalAppender:
             producer_check = replica.log.check_producer(headers[0][1], self._loop.now)
             if isinstance(producer_check, Duplicate):
                 return self._duplicate_result(replica, producer_check.base_offset, producer_check.last_offset + 1)
-            if isinstance(producer_check, ProducerRefused):
+            if isinstance(producer_check, ProducerRejected):
                 if producer_check.written_before > replica.core.high_watermark:
                     # The producer counts DUPLICATE_SEQUENCE_NUMBER as an acknowledgement, but the batch is not replicated yet. With this
                     # retriable error the producer sends the batch again.
@@ -144,7 +144,7 @@ class LocalAppender:
                         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                         "the batch was written by an earlier request, but it is not replicated yet; retry",
                     )
-                return ProducerRefusal(
+                return ProducerRejection(
                     ErrorCode(producer_check.error), producer_check.reason, replica, replica.core.leader_epoch
                 )
         return (
@@ -156,7 +156,7 @@ class LocalAppender:
     def _append_half(self, replica: Replica, data: Data, headers: Headers) -> ClientAppendOutcome:
         front, header = self.half_fronts.find(replica.tp), headers[0][1]
         admitted = front_admission.half_admission(front, replica, data, header, self._partitions.image)
-        if isinstance(admitted, PartitionResult | ProducerRefusal):
+        if isinstance(admitted, PartitionResult | ProducerRejection):
             return admitted
         outcome = self._write(replica, data, headers)
         if front is not None and isinstance(outcome, PendingAppend):
@@ -230,9 +230,9 @@ class LocalAppender:
             # The marker is a retry. Either no batch was written since the first attempt, or the producer has started its next transaction. The marker
             # must not end that next transaction.
             return self._duplicate_result(replica, known.marker_offset, known.marker_offset + 1)
-        refused = producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
-        if refused is not None:
-            return PartitionResult(ErrorCode(refused.error), refused.reason)
+        rejected = producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
+        if rejected is not None:
+            return PartitionResult(ErrorCode(rejected.error), rejected.reason)
         data = end_transaction_marker.marker(producer_id, producer_epoch, marker, self._loop.now.wall_ms)
         return self._write(replica, data, list(records.batches(data)))
 

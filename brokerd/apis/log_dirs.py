@@ -13,9 +13,9 @@ from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.model import Now
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.net.connection import Connection
-from brokerd.net.refusals import Refusals
+from brokerd.net.rejections import Rejections
 from brokerd.net.request import Request
 from brokerd.net.request_metrics import ApiMetrics
 from brokerd.remote.sizes import RemoteSizes
@@ -75,9 +75,9 @@ class LogDirsApi:
         request_metrics: Callable[[], Iterable[ApiMetrics]] = tuple,
         share_letters: Mapping[tuple[str, str], LetterCounts] | None = None,
         *,
-        refusals: Refusals | None = None,
+        rejections: Rejections | None = None,
     ) -> None:
-        self._rejections = refusals or Refusals()
+        self._rejections = rejections or Rejections()
         self._remote_sizes, self._request_metrics = remote_sizes, request_metrics
         self._share_letters = {} if share_letters is None else share_letters
         self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
@@ -185,8 +185,8 @@ class LogDirsApi:
                 )
                 for (group, topic), counts in self._share_letters.items()
             ]
-        if body.refusals:
-            answer.refusals = [*self._rejection_counts(), *self._rejected_clients()]
+        if body.rejections:
+            answer.rejections = [*self._rejection_counts(), *self._rejected_clients()]
             answer.failed_logins = list(self._failed_logins())
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
@@ -194,16 +194,16 @@ class LogDirsApi:
             )
         request.reply(answer)
 
-    def _rejection_counts(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
+    def _rejection_counts(self) -> Iterator[DescribeLogDirsResponse.Rejection]:
         for reason, count in sorted(self._rejections.counts.items()):
-            yield DescribeLogDirsResponse.Refusal(reason=reason, count=count)
+            yield DescribeLogDirsResponse.Rejection(reason=reason, count=count)
 
-    def _rejected_clients(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
+    def _rejected_clients(self) -> Iterator[DescribeLogDirsResponse.Rejection]:
         now_ms = self._clock().mono_ms
         for client, found in self._rejections.latest(REJECTED_CLIENTS_MAX):
             for reason, count in found.counts.items():
-                denial = found.denial if reason is RefusalReason.UNAUTHORIZED else None
-                yield DescribeLogDirsResponse.Refusal(
+                denial = found.denial if reason is RejectionReason.UNAUTHORIZED else None
+                yield DescribeLogDirsResponse.Rejection(
                     host=client.address,
                     principal=client.principal,
                     client_id=client.client_id,

@@ -155,8 +155,8 @@ class MetadataApi:
             absent = [i for i in shown if (name := name_of(i)) is not None and image.topic_named(name) is None]
             if absent and not auth.authorize(request, Operation.CREATE, Resource.CLUSTER):
                 unauthorized += auth.partition_by_authorized(request, Operation.CREATE, TOPIC, absent, name_of)[1]
-        refused = frozenset(unauthorized)
-        return [topics[i] for i in shown if i not in refused], [topics[i] for i in sorted(refused)]
+        rejected = frozenset(unauthorized)
+        return [topics[i] for i in shown if i not in rejected], [topics[i] for i in sorted(rejected)]
 
     def _cluster_operations(self, request: Request) -> int:
         """The operations that the client may perform on the cluster, as bits; 0 if it may not describe the cluster."""

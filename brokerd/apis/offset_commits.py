@@ -15,30 +15,34 @@ def offsets_of(
 ) -> tuple[dict[TopicIndex, Offset], dict[TopicIndex, int]]:
     """(offsets to commit, {partition: error}) of a request's topics. As in Kafka a partition must exist; a leader is not needed."""
     offsets: dict[TopicIndex, Offset] = {}
-    refused: dict[TopicIndex, int] = {}
+    rejected: dict[TopicIndex, int] = {}
     for topic in topics:
         count = groups.partition_count(topic.name)
         for p in topic.partitions:
             place, text = (topic.name, p.partition_index), p.committed_metadata or ""
             if not 0 <= p.partition_index < count:
-                refused[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                rejected[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif len(text.encode()) > groups.metadata_bytes_max:
-                refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                rejected[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 offsets[place] = Offset(p.committed_offset, p.committed_leader_epoch, text, wall_ms)
-    return offsets, refused
+    return offsets, rejected
 
 
-def no_partition_exists(offsets: Mapping[TopicIndex, Offset], refused: Mapping[TopicIndex, int]) -> bool:
+def no_partition_exists(offsets: Mapping[TopicIndex, Offset], rejected: Mapping[TopicIndex, int]) -> bool:
     """True if no partition of the request exists, so that the group has nothing to decide."""
-    return not offsets and bool(refused) and set(refused.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    return not offsets and bool(rejected) and set(rejected.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def build_topic_responses(
-    topics: Iterable[Any], answer: Answered, refused: Mapping[TopicIndex, int], topic_class: type, partition_class: type
+    topics: Iterable[Any],
+    answer: Answered,
+    rejected: Mapping[TopicIndex, int],
+    topic_class: type,
+    partition_class: type,
 ) -> list[Any]:
     """Build the response, an instance of `topic_class` per topic and of `partition_class` per partition, with the error of each partition."""
-    errors = {**answer.partition_errors, **refused}
+    errors = {**answer.partition_errors, **rejected}
     return [
         topic_class(
             name=t.name,

@@ -24,7 +24,7 @@ from brokerd.apis.produce_results import (
     ClientAppendOutcome,
     PartitionResult,
     PendingAppend,
-    ProducerRefusal,
+    ProducerRejection,
     produce_response,
 )
 from brokerd.apis.routed_appends import RoutedAppends
@@ -143,11 +143,11 @@ class ProduceApi:
             state = self._partitions.image.topics.get(topic.topic_id)
             return state.name if state is not None else None
 
-        _, refused = auth.partition_by_authorized(request, Operation.WRITE, Resource.TOPIC, topics, name_of)
+        _, rejected = auth.partition_by_authorized(request, Operation.WRITE, Resource.TOPIC, topics, name_of)
         own = [position for position in topics if name_of(position) == REMOTE_LOG_METADATA_TOPIC]
         if own and not auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
-            refused += own  # only brokers may write this topic: a wrong record could delete remote segments
-        return dict.fromkeys(refused, TOPIC_AUTHORIZATION_FAILED)
+            rejected += own  # only brokers may write this topic: a wrong record could delete remote segments
+        return dict.fromkeys(rejected, TOPIC_AUTHORIZATION_FAILED)
 
     def _long_batches(
         self, body: ProduceRequest, version: int, unauthorized: Unauthorized
@@ -216,16 +216,16 @@ class ProduceApi:
             else:
                 request.reply(None)
             return
-        certain = [o for o in outcomes if not isinstance(o, ProducerRefusal)]
+        certain = [o for o in outcomes if not isinstance(o, ProducerRejection)]
         if len(certain) == len(outcomes):
             self._acknowledge(request, certain)
         else:
             self._partitions.hooks.confirm_leadership(
-                lambda confirmed: self._answer_refused(request, outcomes, confirmed)
+                lambda confirmed: self._answer_rejected(request, outcomes, confirmed)
             )
 
-    def _answer_refused(self, request: Request, outcomes: list[ClientAppendOutcome], confirmed: bool) -> None:
-        certain = [o.result(confirmed=confirmed) if isinstance(o, ProducerRefusal) else o for o in outcomes]
+    def _answer_rejected(self, request: Request, outcomes: list[ClientAppendOutcome], confirmed: bool) -> None:
+        certain = [o.result(confirmed=confirmed) if isinstance(o, ProducerRejection) else o for o in outcomes]
         if not request.abandoned:
             self._acknowledge(request, certain)
 

@@ -45,7 +45,7 @@ class PendingAppend(NamedTuple):
         return PartitionResult(error, log_start_offset=self.log_start_offset)
 
 
-class ProducerRefusal(NamedTuple):
+class ProducerRejection(NamedTuple):
     """The producer state of a replica, or its half messages, reject a batch. The error is final for the producer. A deposed leader that has not noticed its replacement
     lacks the records that the new leader acknowledged, so it would reject valid batches. The leadership in `leader_epoch` is therefore confirmed
     before the error is sent."""
@@ -68,7 +68,7 @@ class ProducerRefusal(NamedTuple):
 
 
 AppendOutcome = PartitionResult | PendingAppend
-ClientAppendOutcome = AppendOutcome | ProducerRefusal
+ClientAppendOutcome = AppendOutcome | ProducerRejection
 UNKNOWN_TOPIC_OR_PARTITION = PartitionResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 UNKNOWN_TOPIC_ID = PartitionResult(ErrorCode.UNKNOWN_TOPIC_ID)
 TOPIC_AUTHORIZATION_FAILED = PartitionResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -40,13 +40,13 @@ class ReassignmentsApi:
             request.reply(AlterPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         items: list[NewReassignment] = []
-        refused: dict[tuple[str, int], tuple[int, str]] = {}
+        rejected: dict[tuple[str, int], tuple[int, str]] = {}
         for t in body.topics:
             for p in t.partitions:
                 if not body.allow_replication_factor_change and self._changes_factor(
                     t.name, p.partition_index, p.replicas
                 ):
-                    refused[t.name, p.partition_index] = (ErrorCode.INVALID_REPLICATION_FACTOR, NO_FACTOR_CHANGE)
+                    rejected[t.name, p.partition_index] = (ErrorCode.INVALID_REPLICATION_FACTOR, NO_FACTOR_CHANGE)
                     continue
                 replicas = None if p.replicas is None else tuple(p.replicas)
                 items.append(NewReassignment(f"{t.name}-{p.partition_index}", t.name, p.partition_index, replicas))
@@ -65,7 +65,7 @@ class ReassignmentsApi:
                                     partition_index=p.partition_index, error_code=code, error_message=text or None
                                 )
                                 for p in t.partitions
-                                for code, text in [{**outcome_of, **refused}[t.name, p.partition_index]]
+                                for code, text in [{**outcome_of, **rejected}[t.name, p.partition_index]]
                             ],
                         )
                         for t in body.topics

@@ -203,7 +203,7 @@ class ShareDeadLetters:
             elif error in TOO_LARGE and sending.copied:
                 letters.sending = sending._replace(copied=False)  # the headers still name the record
             elif error in REJECTIONS:
-                self._give_up(shared, run, Unwritable.REFUSED)
+                self._give_up(shared, run, Unwritable.REJECTED)
                 changed(shared)
             else:
                 self._retry_later(shared, error, now)

@@ -88,9 +88,9 @@ class ShareFetchApi:
     # -- requests ------------------------------------------------------------------------------------------------------
     def fetch(self, request: Request) -> None:
         body: m.ShareFetchRequest = request.body
-        refused = self._request_problem(request) or _fetch_problem(body)
-        if refused:
-            self._refuse(request, *refused)
+        rejected = self._request_problem(request) or _fetch_problem(body)
+        if rejected:
+            self._reject(request, *rejected)
             return
         group_id, member_id = body.group_id or "", body.member_id or ""
         requested = {TopicPartition(t.topic_id, p.partition_index): p for t in body.topics for p in t.partitions}
@@ -100,7 +100,7 @@ class ShareFetchApi:
         else:
             session = self._sessions.find(group_id, member_id, body.share_session_epoch)
         if isinstance(session, ErrorCode):
-            self._refuse(request, session)
+            self._reject(request, session)
             return
         self._watch(request, session)
         work = ShareWork(request)
@@ -120,15 +120,15 @@ class ShareFetchApi:
 
     def acknowledge(self, request: Request) -> None:
         body: m.ShareAcknowledgeRequest = request.body
-        refused = self._request_problem(request)
-        if refused:
-            self._refuse(request, *refused)
+        rejected = self._request_problem(request)
+        if rejected:
+            self._reject(request, *rejected)
             return
         session: ShareSession | ErrorCode = ErrorCode.INVALID_SHARE_SESSION_EPOCH
         if body.share_session_epoch != INITIAL_EPOCH:
             session = self._sessions.find(body.group_id or "", body.member_id or "", body.share_session_epoch)
         if isinstance(session, ErrorCode):
-            self._refuse(request, session)
+            self._reject(request, session)
             return
         self._watch(request, session)
         work = ShareWork(request)
@@ -151,7 +151,7 @@ class ShareFetchApi:
         return None
 
     @staticmethod
-    def _refuse(request: Request, error: ErrorCode, message: str = "") -> None:
+    def _reject(request: Request, error: ErrorCode, message: str = "") -> None:
         fetch = request.header.api_key == ApiKey.SHARE_FETCH
         response = m.ShareFetchResponse if fetch else m.ShareAcknowledgeResponse
         request.reply(response(error_code=error, error_message=message or None))

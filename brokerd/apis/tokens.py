@@ -25,9 +25,9 @@ class TokensApi:
     def handlers(self) -> dict[int, Handler]:
         return {
             ApiKey.CREATE_DELEGATION_TOKEN: self.create,
-            ApiKey.RENEW_DELEGATION_TOKEN: _refuse(m.RenewDelegationTokenResponse),
-            ApiKey.EXPIRE_DELEGATION_TOKEN: _refuse(m.ExpireDelegationTokenResponse),
-            ApiKey.DESCRIBE_DELEGATION_TOKEN: _refuse(m.DescribeDelegationTokenResponse),
+            ApiKey.RENEW_DELEGATION_TOKEN: _reject(m.RenewDelegationTokenResponse),
+            ApiKey.EXPIRE_DELEGATION_TOKEN: _reject(m.ExpireDelegationTokenResponse),
+            ApiKey.DESCRIBE_DELEGATION_TOKEN: _reject(m.DescribeDelegationTokenResponse),
         }
 
     def create(self, request: Request) -> None:
@@ -44,7 +44,7 @@ class TokensApi:
         request.reply(m.CreateDelegationTokenResponse(error_code=error))
 
 
-def _refuse(response: type[Any]) -> Handler:
+def _reject(response: type[Any]) -> Handler:
     def handler(request: Request) -> None:
         request.reply(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
 

@@ -64,8 +64,8 @@ class TopicPartitionsApi:
                 break
             room -= len(indexes)
         if named:
-            refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            answer.topics += [Topic(error_code=refused, name=name) for name in unauthorized]
+            rejected = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answer.topics += [Topic(error_code=rejected, name=name) for name in unauthorized]
             answer.topics.sort(key=lambda t: t.name or "")
         request.reply(answer)
 

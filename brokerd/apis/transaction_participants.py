@@ -107,10 +107,10 @@ class ParticipantsApi:
         if denied and not authorized:
             request.reply(r(topics=denied))
             return
-        offsets, refused = offsets_of(authorized, self._groups, self._clock().wall_ms)
+        offsets, rejected = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
         def reply(answer: Answered) -> None:
-            request.reply(r(topics=build_topic_responses(authorized, answer, refused, *shapes) + denied))
+            request.reply(r(topics=build_topic_responses(authorized, answer, rejected, *shapes) + denied))
 
         def reject(error: int) -> None:
             reply(Answered(error))
@@ -139,7 +139,7 @@ class ParticipantsApi:
         if not body.group_id:
             reject(ErrorCode.INVALID_GROUP_ID)
             return
-        if no_partition_exists(offsets, refused):
+        if no_partition_exists(offsets, rejected):
             reject(ErrorCode.NONE)
             return
         partition, _, error = self._groups.find(body.group_id)

@@ -212,11 +212,11 @@ class TransactionsApi:
     ) -> None:
         """Add all partitions to the transaction, or none."""
         places = _places(requested)
-        refused = {p: UNKNOWN for p in places if not self._partition_exists(*p)}
+        rejected = {p: UNKNOWN for p in places if not self._partition_exists(*p)}
         # The topic __transaction_state gets no markers.
-        refused |= {p: FORBIDDEN for p in places if p[0] == TRANSACTION_STATE_TOPIC}
-        if refused:
-            done({p: refused.get(p, NOT_ATTEMPTED) for p in places})
+        rejected |= {p: FORBIDDEN for p in places if p[0] == TRANSACTION_STATE_TOPIC}
+        if rejected:
+            done({p: rejected.get(p, NOT_ATTEMPTED) for p in places})
             return
 
         def reply(answer: TransactionAnswered) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from brokerd.authz.acls import CLUSTER_NAME, SUPPORTED, Acls, Operation, Resource
-from brokerd.net.refusals import Denial
+from brokerd.net.rejections import Denial
 from brokerd.net.request import Request
 from brokerd.wire.errors import ErrorCode
 

@@ -1,7 +1,7 @@
 """SASL authentication of a connection: SaslHandshake, SaslAuthenticate, and tokens without a header from the oldest clients.
 
 Invariants: until authentication succeeds, only ApiVersions is accepted in addition. A failure is answered with a delay and without details,
-and closes the connection. Operators see the user, the mechanism and the reason of a failure (`net.refusals`). Re-authentication (KIP-368) must keep
+and closes the connection. Operators see the user, the mechanism and the reason of a failure (`net.rejections`). Re-authentication (KIP-368) must keep
 the principal. PLAIN passwords are checked against SCRAM keys in other threads
 (`login_queue`): no password is stored, and overload is never answered as a wrong password. Does not authorize requests.
 """
@@ -16,10 +16,10 @@ from typing import Any
 
 from brokerd.authz.login_queue import LoginCheck, PasswordChecks
 from brokerd.cluster.model import Now
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.sasl_failures import SaslFailure
 from brokerd.net.connection import Connection
-from brokerd.net.refusals import FailedLogin, Refusals
+from brokerd.net.rejections import FailedLogin, Rejections
 from brokerd.net.request import Request, Session
 from brokerd.security import scram
 from brokerd.security.oauth import TokenError, Tokens, bearer_token
@@ -83,7 +83,7 @@ class Authenticator:
         """`lane(name, threads)` returns separate threads. `broker_listener` is the name of the inter-broker listener. `up_to_date()`: the broker follows
         the metadata log, which has the credentials."""
         self.know, self.clock, self.later, self._up_to_date = know, clock, later, up_to_date
-        self._broker_listener, self.refusals = broker_listener, Refusals(lambda: clock().mono_ms)
+        self._broker_listener, self.rejections = broker_listener, Rejections(lambda: clock().mono_ms)
         self._client_checks = PasswordChecks(lane("client logins", CLIENT_THREADS), CLIENT_THREADS)
         self._broker_checks = PasswordChecks(lane("broker logins", BROKER_THREADS), BROKER_THREADS)
         self.reauth_ms: int = settings["connections.max.reauth.ms"]
@@ -225,11 +225,11 @@ class SaslServerExchange:
             outcome = self._oauth(token) if self._mechanism == "OAUTHBEARER" else self._scram_step(token)
         except scram.WrongProof as e:
             assert self._mechanism is not None
-            self._refuse(str(e), self._auth.failure(self._mechanism, self._tried), done)
+            self._reject(str(e), self._auth.failure(self._mechanism, self._tried), done)
         except SaslRejected as e:
-            self._refuse(str(e), e.failure, done)
+            self._reject(str(e), e.failure, done)
         except scram.ScramError as e:
-            self._refuse(str(e), SaslFailure.MALFORMED, done)
+            self._reject(str(e), SaslFailure.MALFORMED, done)
         else:
             self._proceed(outcome, done)
 
@@ -237,7 +237,7 @@ class SaslServerExchange:
         if outcome.user is not None:
             if self._user not in (None, outcome.user):
                 self._tried = outcome.user
-                self._refuse(
+                self._reject(
                     "re-authentication requires the user of the connection", SaslFailure.REAUTHENTICATION_CHANGED, done
                 )
                 return
@@ -259,16 +259,16 @@ class SaslServerExchange:
         auth, connection = self._auth, self._connection
         auth.failed += 1
         client_id = connection.traffic.client_id
-        auth.refusals.add(RefusalReason.AUTHENTICATION_FAILED, connection.address, client_id, login=login)
+        auth.rejections.add(RejectionReason.AUTHENTICATION_FAILED, connection.address, client_id, login=login)
 
-    def _refuse(self, reason: str, failure: SaslFailure, done: Callable[[SaslOutcome | None], None]) -> None:
+    def _reject(self, reason: str, failure: SaslFailure, done: Callable[[SaslOutcome | None], None]) -> None:
         self._count_failure(FailedLogin(self._tried, self._mechanism or "", failure))
         self._busy = True
         log.info(
             "authentication failed: address=%s mechanism=%s reason=%s",
             self._connection.peer,
             self._mechanism,
-            reason or "refused",
+            reason or "rejected",
         )
         self._auth.later(FAILED_DELAY_MS, lambda now: None if self._connection.closed else done(None))
 
@@ -307,7 +307,7 @@ class SaslServerExchange:
             if connection.closed:
                 return
             if error is not None or not fits[0]:
-                self._refuse("unknown user or wrong password", auth.failure("PLAIN", user), done)
+                self._reject("unknown user or wrong password", auth.failure("PLAIN", user), done)
             else:
                 self._proceed(SaslOutcome(b"", user), done)
 

@@ -38,7 +38,7 @@ MODULES: Final = (
     "brokerd.net.client_traffic",
     "brokerd.net.concurrent_readers",
     "brokerd.net.inter_broker",
-    "brokerd.net.refusals",
+    "brokerd.net.rejections",
     "brokerd.net.request",
     "brokerd.net.request_metrics",
     "brokerd.net.slots",

@@ -381,10 +381,10 @@ class GroupCoordinator(GroupWrites):
             if error == ErrorCode.NONE:
                 self._deliver(partition, shard, group, events.Persisted(number, log_offset), self._clock())
                 return
-            refused = error in REJECTED_BEFORE_APPEND
-            if refused and not at_once and not isinstance(group, Group):
-                refused = False  # the group has changed since, so its earlier state can only be read from the log
-            if refused and alone:
+            rejected = error in REJECTED_BEFORE_APPEND
+            if rejected and not at_once and not isinstance(group, Group):
+                rejected = False  # the group has changed since, so its earlier state can only be read from the log
+            if rejected and alone:
                 failed = events.PersistFailed(number, ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 self._run_effects(partition, shard, group, group.handle(failed, self._clock()))
                 return

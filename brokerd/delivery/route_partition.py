@@ -68,7 +68,7 @@ class TargetProblem(StrEnum):
     """The topic does not exist, or was deleted."""
     UNAVAILABLE = "target_unavailable"
     """The partition has no leader, too few replicas in sync, or does not answer."""
-    REFUSED = "target_refused"
+    REJECTED = "target_refused"
     """The partition rejects the batch, for example because a record is larger than max.message.bytes."""
 
 
@@ -293,7 +293,7 @@ class RoutePartition:
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 self._on_acknowledged(queue, source_offset, 0)
             else:
-                queue.problem = TargetProblem.REFUSED if error in REJECTIONS else TargetProblem.UNAVAILABLE
+                queue.problem = TargetProblem.REJECTED if error in REJECTIONS else TargetProblem.UNAVAILABLE
                 queue.error, queue.retry_at_ms = error, at.mono_ms + RETRY_MS
             self._port.wake()
 

@@ -281,8 +281,8 @@ class Identity:
         self._judge(writing)
 
     def _judge(self, writing: Writing) -> None:
-        known, self._unsaved = self._unsaved, bool(writing.refused)
-        for path, e in writing.refused:
+        known, self._unsaved = self._unsaved, bool(writing.rejected)
+        for path, e in writing.rejected:
             if not known:
                 log.warning("%s cannot be written and is outdated: %s", path / META, e)
             d = self.dirs.at(path)

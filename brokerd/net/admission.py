@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from brokerd.net.refusals import Refusals
+from brokerd.net.rejections import Rejections
 
 RATE_BURST_S = 1
 """Length of a burst in seconds: as many connections as the rate permits in this time are accepted immediately."""
@@ -22,7 +22,7 @@ WAIT_MS_MAX = 10_000
 """Maximum delay of a connection: Kafka's quota window."""
 
 
-class AdmissionRefusal(NamedTuple):
+class AdmissionRejection(NamedTuple):
     """The reason why a connection is rejected, and the delay in ms before it is closed. The delay prevents immediate reconnects."""
 
     reason: str
@@ -33,11 +33,11 @@ class Admission:
     """`per_ip` is the limit of each address without an entry in `overrides`. `rate` in connections per second."""
 
     def __init__(
-        self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int, refusals: Refusals | None = None
+        self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int, rejections: Rejections | None = None
     ) -> None:
         self.limit(total, per_ip, overrides, rate)
-        self.refusals = refusals or Refusals()
-        """Counters of refused connections of all listeners."""
+        self.rejections = rejections or Rejections()
+        """Counters of rejected connections of all listeners."""
         self.rates: Mapping[str | None, float] = {}
         """Quotas: {address: connections per second}. The key None is the default of other addresses. An address without an entry has no limit."""
         self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
@@ -64,16 +64,16 @@ class Admission:
         self._tokens -= 1
         return 0
 
-    def problem(self, ip: str, now_ms: int) -> AdmissionRefusal | None:
+    def problem(self, ip: str, now_ms: int) -> AdmissionRejection | None:
         """Return the reason why a connection is rejected. None if it is accepted; then it counts until `left` is called."""
         if self._count >= self._total:
-            return AdmissionRefusal(f"max.connections ({self._total}) reached")
+            return AdmissionRejection(f"max.connections ({self._total}) reached")
         most = self._overrides.get(ip, self._per_ip)
         if self._open[ip] >= most:
-            return AdmissionRefusal(f"max.connections.per.ip ({most}) reached")
+            return AdmissionRejection(f"max.connections.per.ip ({most}) reached")
         rate = self.rates.get(ip, self.rates.get(None))
         if rate is not None and (wait_ms := self._wait_ms(ip, rate, now_ms)):
-            return AdmissionRefusal(f"connection_creation_rate ({rate:g}) reached", wait_ms)
+            return AdmissionRejection(f"connection_creation_rate ({rate:g}) reached", wait_ms)
         self._open[ip] += 1
         self._count += 1
         return None

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.net.buffers import spares
 from brokerd.net.cached_regions import CachedRegions
 from brokerd.net.client_traffic import ClientTraffic
@@ -25,7 +25,7 @@ from brokerd.net.turns import BROKERS
 from brokerd.wire.framing import FileRegion
 
 if TYPE_CHECKING:
-    from brokerd.net.refusals import Refusals
+    from brokerd.net.rejections import Rejections
     from brokerd.storage.warming import WarmingReader
     from brokerd.wire.framing import Part
 
@@ -70,7 +70,7 @@ class Connection:
     """Called once when the connection is closed, to release state that belongs to the connection (share sessions)."""
     reader: WarmingReader | None = None
     """Loads file data into the page cache. None: sends may block on the disk."""
-    refusals: Refusals | None = None  # counters of refused connections
+    rejections: Rejections | None = None  # counters of rejected connections
     concurrent_readers: ConcurrentReaders | None = None
     """Limits the send buffer while other connections read too. None if the buffer has a fixed size or is already limited."""
     _unsent = False  # bytes are removed from the output but not sent yet
@@ -218,7 +218,7 @@ class Connection:
             length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
             if length < 0 or length > self.frame_bytes_max:
                 log.warning(TOO_LARGE, self.peer, length, self.frame_bytes_max)
-                self.refuse(RefusalReason.TOO_LARGE)
+                self.reject(RejectionReason.TOO_LARGE)
                 return
             if left < LENGTH + length:
                 self._keep(data[pos:end], LENGTH + length)
@@ -425,10 +425,10 @@ class Connection:
             self._events = events
             self.loop.modify(self.fd, events)
 
-    def refuse(self, reason: RefusalReason) -> None:
-        if self.refusals is not None and not self.closed:
+    def reject(self, reason: RejectionReason) -> None:
+        if self.rejections is not None and not self.closed:
             principal = self.session.proven_principal if self.session is not None else ""
-            self.refusals.add(reason, self.address, self.traffic.client_id, principal)
+            self.rejections.add(reason, self.address, self.traffic.client_id, principal)
         self.close()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from brokerd.cluster.model import Now
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.net.admission import Admission
 from brokerd.net.concurrent_readers import ConcurrentReaders
 from brokerd.net.connection import Connection
@@ -118,7 +118,7 @@ class Listener:
             problem = self._admission.problem(address[0], self.loop.now.mono_ms)
             if problem is not None:
                 log.warning("connection rejected: address=%s reason=%s", address[0], problem.reason)
-                self._admission.refusals.add(RefusalReason.CONNECTION_LIMIT, address[0])
+                self._admission.rejections.add(RejectionReason.CONNECTION_LIMIT, address[0])
                 self._delay(sock, problem.wait_ms)
                 continue
             sock.setblocking(False)
@@ -160,7 +160,7 @@ class Listener:
                 context=self._tls(),
                 on_secured=self._on_secured,
             )
-        connection.refusals = self._admission.refusals
+        connection.rejections = self._admission.rejections
         connection.concurrent_readers = self._concurrent_readers
         connection.reader = self._warming.reader(connection.traffic.add_cold) if self._warming is not None else None
         self.connections[connection.fd] = connection

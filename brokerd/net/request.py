@@ -12,10 +12,10 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from brokerd.cluster.model import Now
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.request_buckets import BOUNDS_S
 from brokerd.net.connection import Connection
-from brokerd.net.refusals import Denial
+from brokerd.net.rejections import Denial
 from brokerd.net.request_metrics import ApiMetrics
 from brokerd.net.slots import Slot
 from brokerd.net.turns import BROKERS
@@ -168,20 +168,20 @@ class Request:
             self.metrics.count_errors(body, self)
 
     def count_error(self, code: int) -> None:
-        """Called for each error in the response. A response with several authorization errors is one refusal."""
+        """Called for each error in the response. A response with several authorization errors is one rejection."""
         metrics = self.metrics
         assert metrics is not None
         metrics.errors[code] = metrics.errors.get(code, 0) + 1
         if code in UNAUTHORIZED and not hasattr(self, "_unauthorized"):
             self._unauthorized = True
             denial: Denial | None = getattr(self, "denial", None)
-            self._count_refusal(
-                RefusalReason.UNAUTHORIZED, denial if denial is not None and denial.code == code else None
+            self._count_rejection(
+                RejectionReason.UNAUTHORIZED, denial if denial is not None and denial.code == code else None
             )
 
-    def _count_refusal(self, reason: RefusalReason, denial: Denial | None = None) -> None:
+    def _count_rejection(self, reason: RejectionReason, denial: Denial | None = None) -> None:
         if self.metrics is not None:
-            self.metrics.refusals.add(reason, self.client_host, self.client_id, self.session.proven_principal, denial)
+            self.metrics.rejections.add(reason, self.client_host, self.client_id, self.session.proven_principal, denial)
 
     def _count(self, metrics: ApiMetrics) -> None:
         seconds = perf_counter() - self.began_s
@@ -233,7 +233,7 @@ class Request:
 
     def mute(self, ms: int) -> None:
         """A quota throttles the client."""
-        self._count_refusal(RefusalReason.THROTTLED)
+        self._count_rejection(RejectionReason.THROTTLED)
         self._connection.mute(ms)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from brokerd.cluster.request_buckets import BOUNDS_S
-from brokerd.net.refusals import Refusals
+from brokerd.net.rejections import Rejections
 from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.response_errors import CountErrors, error_counter
 
@@ -33,12 +33,12 @@ class ApiMetrics:
         "max_s",
         "name",
         "of_followers",
-        "refusals",
+        "rejections",
         "sum_s",
     )
 
-    def __init__(self, name: str, count_errors: CountErrors, refusals: Refusals) -> None:
-        self.name, self.count_errors, self.refusals = name, count_errors, refusals
+    def __init__(self, name: str, count_errors: CountErrors, rejections: Rejections) -> None:
+        self.name, self.count_errors, self.rejections = name, count_errors, rejections
         self.counts = [0] * (len(BOUNDS_S) + 1)
         self.sum_s = self.max_s = self._max_before_s = 0.0
         self.errors: dict[int, int] = {}
@@ -57,16 +57,16 @@ class ApiMetrics:
 class RequestMetrics:
     """The metrics of all APIs that the broker serves."""
 
-    def __init__(self, api_keys: Iterable[int] = (), refusals: Refusals | None = None) -> None:
-        refusals = refusals or Refusals()
+    def __init__(self, api_keys: Iterable[int] = (), rejections: Rejections | None = None) -> None:
+        rejections = rejections or Rejections()
         self.by_key: dict[int, ApiMetrics] = {}
         for key in api_keys:
             api = APIS[ApiKey(key)]
             count_errors = error_counter(api.response)
-            metrics = self.by_key[key] = ApiMetrics(api.name, count_errors, refusals)
+            metrics = self.by_key[key] = ApiMetrics(api.name, count_errors, rejections)
             if key == ApiKey.FETCH:
                 metrics.name = FETCH_CONSUMER
-                metrics.of_followers = ApiMetrics(FETCH_FOLLOWER, count_errors, refusals)
+                metrics.of_followers = ApiMetrics(FETCH_FOLLOWER, count_errors, rejections)
 
     def all(self) -> list[ApiMetrics]:
         apart = [m.of_followers for m in self.by_key.values() if m.of_followers is not None]

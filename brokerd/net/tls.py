@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.net.connection import GONE, RECEIVE_BYTES, SEND_BYTES_PER_TURN, SEND_PARTS_MAX, Connection
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop
 from brokerd.security.principals import distinguished_name
@@ -173,7 +173,7 @@ class TlsConnection(Connection):
         try:
             self._secured = self._tls.handshake()
         except OSError:  # errors of unauthenticated clients are counted, not logged
-            self.refuse(RefusalReason.TLS_FAILED)
+            self.reject(RejectionReason.TLS_FAILED)
             return
         if not self._secured:
             self._want(READ | (WRITE if self._tls.unsent else 0))

@@ -18,7 +18,7 @@ from typing import Any
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.wire.errors import ErrorCode
 
-APPEND_REFUSED_MS = 1_000
+APPEND_REJECTED_MS = 1_000
 """Pause after a response whose records could not be appended. More frequent retries do not help if the leader's log is damaged or the disk is full."""
 FETCH_PARTITIONS_MAX = 2_000
 """Maximum number of partitions in one fetch. Further partitions are in the next fetch. Limits the request size."""
@@ -192,12 +192,12 @@ class FetchClient:
         """The position of this partition may have changed or become available."""
         self._dirty[tp] = None
 
-    def append_refused(self, tp: TopicPartition, now: Now) -> None:
+    def append_rejected(self, tp: TopicPartition, now: Now) -> None:
         """The records of a response were not appended, because they are damaged or the disk is full. The partition is fetched again after a pause."""
         followed = self.followed.get(tp)
         if followed is not None:
             followed.errors += 1
-            followed.not_before_ms = now.mono_ms + APPEND_REFUSED_MS
+            followed.not_before_ms = now.mono_ms + APPEND_REJECTED_MS
             self.mark_dirty(tp)
 
     def throttle(self, tp: TopicPartition, until_mono_ms: int) -> None:

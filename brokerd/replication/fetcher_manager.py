@@ -130,14 +130,14 @@ class FetcherManager:
                     if not self._followers.append_fetched(
                         effect.tp, effect.records, effect.high_watermark, effect.log_start, now
                     ):
-                        fetcher.client.append_refused(effect.tp, now)
+                        fetcher.client.append_rejected(effect.tp, now)
                     elif len(effect.records) and (bucket := self._bucket(effect.tp)) is not None:
                         bucket.spend(len(effect.records), now.mono_ms)
                         if (ready := bucket.ready_ms(now.mono_ms)) > now.mono_ms:
                             fetcher.client.throttle(effect.tp, ready)
                 case Begin():
                     if not self._followers.begin(effect.tp, effect.seed, effect.high_watermark, now):
-                        fetcher.client.append_refused(effect.tp, now)
+                        fetcher.client.append_rejected(effect.tp, now)
                 case Diverged():
                     self._followers.truncate_to_divergence(effect.tp, effect.epoch, effect.end_offset, now)
                 case MovedToTier():

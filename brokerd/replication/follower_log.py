@@ -21,7 +21,7 @@ from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage import tails
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.log import Log
-from brokerd.storage.slices import FetchRefused
+from brokerd.storage.slices import FetchRejected
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class FollowerLogs:
                 written = replica.log.written_bytes
                 try:
                     replica.log.append_fetched(memoryview(records), now)
-                except (DiskFull, FetchRefused) as e:
+                except (DiskFull, FetchRejected) as e:
                     replica.set_append_problem(str(e))
                     return False
                 replica.replication_bytes_in += replica.log.written_bytes - written

@@ -24,7 +24,7 @@ from brokerd.replication.partition_events import (
     FetchSessionDropped,
     Follow,
     FollowerFetched,
-    IsrProposalRefused,
+    IsrProposalRejected,
     Lead,
     LeaderAppended,
     LogStartRaised,
@@ -167,8 +167,8 @@ class Partition:
                     follower.apply_session_liveness(self.log_end)
                     follower.session_liveness = None
                 return []
-            case IsrProposalRefused():
-                return self._on_proposal_refused(event, now)
+            case IsrProposalRejected():
+                return self._on_proposal_rejected(event, now)
             case LogStartRaised():
                 self.log_start = max(self.log_start, event.log_start)
                 return []
@@ -269,7 +269,7 @@ class Partition:
         effects = [*self._propose(now), *self._raise_high_watermark()]
         return [*effects, RaiseLowWatermark()] if log_start_raised else effects
 
-    def _on_proposal_refused(self, event: IsrProposalRefused, now: Now) -> list[Effect]:
+    def _on_proposal_rejected(self, event: IsrProposalRejected, now: Now) -> list[Effect]:
         p = self.proposal
         if p is not None and (p.leader_epoch, p.partition_epoch) == (event.leader_epoch, event.partition_epoch):
             # The new member counts until the partition epoch changes: another controller could still accept the proposal.

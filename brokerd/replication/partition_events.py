@@ -66,7 +66,7 @@ class FetchSessionDropped:
 
 
 @dataclass(frozen=True, slots=True)
-class IsrProposalRefused:
+class IsrProposalRejected:
     """The controller rejected the ISR proposal. The next proposal is delayed. The current proposal ends when the partition epoch changes."""
 
     leader_epoch: int
@@ -132,7 +132,7 @@ Event = (
     | LeaderAppended
     | FollowerFetched
     | FetchSessionDropped
-    | IsrProposalRefused
+    | IsrProposalRejected
     | LogStartRaised
     | PartitionTick
 )

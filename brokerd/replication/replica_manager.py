@@ -150,7 +150,7 @@ class ReplicaManager:
                     replica = self.hosted.get(tp)
                     log.info("ISR proposal not accepted: partition=%s reason=%s", tp, record.reason)
                     if replica is not None:
-                        self.run(replica, core.IsrProposalRefused(record.leader_epoch, record.partition_epoch), now)
+                        self.run(replica, core.IsrProposalRejected(record.leader_epoch, record.partition_epoch), now)
                 case _:
                     pass
         self.replica_opening.delete_pending()

@@ -120,7 +120,7 @@ class BrokerServer:
         self.authorizer = Authorizer(config.values, lambda: self.partitions.image)
         self.dispatch = Dispatch(config, lambda: self.loop.now, self.authorizer, self._build_authenticator())
         auth = AuthHelper(self.authorizer)
-        self.listeners = Listeners(config, self.dispatch.frame_handler, environment, self.dispatch.refusals)
+        self.listeners = Listeners(config, self.dispatch.frame_handler, environment, self.dispatch.rejections)
         self.throttles = Throttles(config.broker_id, lambda name: int(config[name]))
         connect = partial(self.listeners.connect, environment.connect)
         self.fetcher_manager = FetcherManager(

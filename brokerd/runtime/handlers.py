@@ -128,7 +128,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         b.remote_logs.sizes,
         lambda: b.dispatch.metrics.all(),
         b.coordinators.share_dead_letters.counts,
-        refusals=b.dispatch.refusals,
+        rejections=b.dispatch.rejections,
     )
     share_offsets = ShareOffsetsApi(
         b.coordinators.groups, b.coordinators.persister, b.coordinators.share_send, image, b.auth

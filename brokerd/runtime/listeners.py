@@ -18,7 +18,7 @@ from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.listener import SocketBuffers
 from brokerd.net.peers import Peer
-from brokerd.net.refusals import Refusals
+from brokerd.net.rejections import Rejections
 from brokerd.security.certificates import LOOK_MS, Certificates
 from brokerd.security.sasl_client import SaslClientExchange
 
@@ -50,11 +50,11 @@ class Listeners:
         config: BrokerConfig,
         on_frame: Callable[[ListenerConfig], OnFrame],
         environment: Environment,
-        refusals: Refusals | None = None,
+        rejections: Rejections | None = None,
     ) -> None:
         self._certificates = {d.name: Certificates(partial(config.for_listener, d)) for d in config.listeners if d.tls}
         self._config = config
-        admission = self._admission = Admission(*self._limits(), refusals)
+        admission = self._admission = Admission(*self._limits(), rejections)
         buffers = SocketBuffers(config["socket.send.buffer.bytes"], config["socket.receive.buffer.bytes"])
         self._open = [
             environment.listen(

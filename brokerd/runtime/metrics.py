@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.request_buckets import BOUNDS_S
 from brokerd.net.request_metrics import ApiMetrics
 from brokerd.replication.replica import Replica
@@ -89,16 +89,16 @@ def _sum(metric: Counters, other: Counters) -> Counters:
 
 
 class BrokerMetrics:
-    """`hosted` are the replicas of the broker. `requests` are the request metrics of all APIs. `refusals` counts rejected requests by reason."""
+    """`hosted` are the replicas of the broker. `requests` are the request metrics of all APIs. `rejections` counts rejected requests by reason."""
 
     def __init__(
         self,
         broker_id: int,
         hosted: Callable[[], Mapping[TopicPartition, Replica]],
         requests: Callable[[], Iterable[ApiMetrics]],
-        refusals: Callable[[], Mapping[RefusalReason, int]] = dict,
+        rejections: Callable[[], Mapping[RejectionReason, int]] = dict,
     ) -> None:
-        self._broker_id, self._hosted, self._requests, self._rejections = broker_id, hosted, requests, refusals
+        self._broker_id, self._hosted, self._requests, self._rejections = broker_id, hosted, requests, rejections
         self._totals = TrafficTotals()
         self._began_s = time.time()
 
@@ -112,8 +112,8 @@ class BrokerMetrics:
         yield from _replicas(list(hosted.values()))
         yield from _requests(list(self._requests()))
         counts = dict(self._rejections())
-        refused = [("", (("reason", str(r)),), float(counts.get(r, 0))) for r in RefusalReason]
-        yield Family("weir_refused_requests_total", MetricType.COUNTER, "Rejected requests, by reason.", refused)
+        rejected = [("", (("reason", str(r)),), float(counts.get(r, 0))) for r in RejectionReason]
+        yield Family("weir_refused_requests_total", MetricType.COUNTER, "Rejected requests, by reason.", rejected)
         yield _gauge("weir_broker_info", "1.", 1, ("broker", str(self._broker_id)))
         yield _gauge("process_start_time_seconds", "Unix time of the start of the process.", self._began_s)
         used = os.times()

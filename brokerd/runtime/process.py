@@ -89,7 +89,7 @@ def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer
         config.broker_id,
         lambda: broker.partitions.hosted,
         lambda: broker.dispatch.metrics.all(),
-        lambda: broker.dispatch.refusals.counts,
+        lambda: broker.dispatch.rejections.counts,
     )
     try:
         return MetricsServer(host.strip("[]"), int(port), metrics.families, ready)

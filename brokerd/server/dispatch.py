@@ -16,11 +16,11 @@ from brokerd.authz.authorizer import Authorizer
 from brokerd.authz.quotas import Quotas
 from brokerd.authz.sasl_server import Authenticator, SaslServerExchange
 from brokerd.cluster.model import Now
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.listeners import ListenerConfig
 from brokerd.net.connection import Connection
-from brokerd.net.refusals import Refusals
+from brokerd.net.rejections import Rejections
 from brokerd.net.request import Handler, Request, Session
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.security.principals import ANONYMOUS, owner_of, user_of
@@ -42,8 +42,8 @@ class Dispatch:
     ) -> None:
         self._config, self.clock, self.authorizer, self.authenticator = config, clock, authorizer, authenticator
         self.handlers: dict[int, Handler] = {}
-        self.refusals = authenticator.refusals if authenticator is not None else Refusals(lambda: clock().mono_ms)
-        self.metrics = RequestMetrics((), self.refusals)
+        self.rejections = authenticator.rejections if authenticator is not None else Rejections(lambda: clock().mono_ms)
+        self.metrics = RequestMetrics((), self.rejections)
         self.quotas = Quotas()
         self.requests = 0
         self.failures = 0
@@ -52,7 +52,7 @@ class Dispatch:
     def serve(self, handlers: Mapping[int, Handler]) -> None:
         """Handle these APIs, by API key, and measure their requests."""
         self.handlers.update(handlers)
-        self.metrics = RequestMetrics(self.handlers, self.refusals)
+        self.metrics = RequestMetrics(self.handlers, self.rejections)
 
     def frame_handler(self, listener: ListenerConfig) -> Callable[[Connection, memoryview], None]:
         """The frame handler of a listener's connections."""
@@ -66,8 +66,8 @@ class Dispatch:
                 name = connection.distinguished_name
                 user = user_of(name, self._config.for_listener(listener, "ssl.principal.mapping.rules"))
                 if user is None:  # as in Kafka
-                    reason = RefusalReason.CERTIFICATE_NOT_MAPPED
-                    self._refuse(connection, reason, f"no rule of ssl.principal.mapping.rules matches {name}")
+                    reason = RejectionReason.CERTIFICATE_NOT_MAPPED
+                    self._reject(connection, reason, f"no rule of ssl.principal.mapping.rules matches {name}")
                     return
                 connection.session = Session(listener.name, user)
                 connection.owner = owner_of(user, connection.owner)
@@ -91,9 +91,9 @@ class Dispatch:
                     session.owned, connection.owner = True, owner_of(session.principal, connection.owner)
                 self.on_frame(connection, frame, session)
             else:
-                self._refuse(
+                self._reject(
                     connection,
-                    RefusalReason.NOT_AUTHENTICATED,
+                    RejectionReason.NOT_AUTHENTICATED,
                     "request before SASL authentication: set security.protocol and sasl.mechanism of the client",
                 )
 
@@ -113,15 +113,15 @@ class Dispatch:
                 connection.answer(slot, framing.encode_response(18, 0, unsupported.header.correlation_id, body))
                 return
             what = f"unsupported version: api_key={unsupported.header.api_key} version={unsupported.header.api_version}"
-            self._refuse(connection, RefusalReason.UNSUPPORTED_VERSION, what, unsupported.header.client_id or "")
+            self._reject(connection, RejectionReason.UNSUPPORTED_VERSION, what, unsupported.header.client_id or "")
             return
         except framing.WireError as e:
-            self._refuse(connection, RefusalReason.MALFORMED, str(e))
+            self._reject(connection, RejectionReason.MALFORMED, str(e))
             return
         connection.traffic.add_request(header.client_id or "", len(frame), self.clock().mono_ms)
         handler = self.handlers.get(header.api_key)
         if handler is None:
-            self._refuse(connection, RefusalReason.UNSUPPORTED_API, f"unsupported API: api_key={header.api_key}")
+            self._reject(connection, RejectionReason.UNSUPPORTED_API, f"unsupported API: api_key={header.api_key}")
             return
         slot = connection.open_slot()
         request = Request(connection, slot, header, body, session, self.metrics.by_key.get(header.api_key))
@@ -170,10 +170,10 @@ class Dispatch:
             log.exception("loopback request failed: api_key=%d", key)
             request.close()
 
-    def _refuse(self, connection: Connection, reason: RefusalReason, what: str, client_id: str = "") -> None:
+    def _reject(self, connection: Connection, reason: RejectionReason, what: str, client_id: str = "") -> None:
         """`client_id`: of this request, if it is known and does not count as one of the connection."""
         self.malformed += 1
         principal = connection.session.proven_principal if connection.session is not None else ""
-        self.refusals.add(reason, connection.address, client_id or connection.traffic.client_id, principal)
+        self.rejections.add(reason, connection.address, client_id or connection.traffic.client_id, principal)
         log.info("request rejected, connection closed: peer=%s reason=%s", connection.peer, what)
         connection.close()

@@ -35,7 +35,7 @@ class Unwritable(StrEnum):
     MISSING = "topic-missing"
     NOT_ENABLED = "topic-does-not-take-dead-letters"
     SOURCE = "topic-is-the-source"
-    REFUSED = "refused-by-topic"
+    REJECTED = "refused-by-topic"
 
 
 class Sending(NamedTuple):

@@ -1,6 +1,6 @@
 """Share sessions (KIP-932; Kafka: ShareSessionCache): which partitions a member of a share group fetches from this broker. Pure.
 
-Invariants: a member has at most one session. Requests of a session arrive in the order of their epochs. A new session is refused above the
+Invariants: a member has at most one session. Requests of a session arrive in the order of their epochs. A new session is rejected above the
 limit, because a session may hold records. Does not contain: the records that the member holds.
 """
 

@@ -331,7 +331,7 @@ class SharePartition:
         return StateUpdate(self.leader_epoch, self.start, tuple(batches), complete)
 
     def require_write(self) -> int:
-        """The number of the next write to begin, also if nothing has changed. The share coordinator refuses it after a change of the start offset."""
+        """The number of the next write to begin, also if nothing has changed. The share coordinator rejects it after a change of the start offset."""
         self._dirty = True
         return self.writes_begun + 1
 

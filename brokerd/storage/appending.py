@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from brokerd.storage.slices import FetchRefused
+from brokerd.storage.slices import FetchRejected
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader
 
@@ -48,7 +48,7 @@ def check_fetched(
     """Follower: the complete batches of a fetched `data`, and the position where they end.
 
     `name` is the name of the partition, for error messages. If `empty`, the log contains no batch, and the first batch may start below `end_offset`.
-    Raises FetchRefused if a batch is damaged, or below the log end offset or the latest epoch.
+    Raises FetchRejected if a batch is damaged, or below the log end offset or the latest epoch.
     """
     batches: list[PlacedBatch] = []
     offset, end, epoch = end_offset, 0, latest_epoch
@@ -56,11 +56,11 @@ def check_fetched(
         if empty and not batches and header.base_offset < offset <= header.last_offset:
             offset = header.base_offset
         if header.base_offset < offset or header.last_offset_delta < 0:
-            raise FetchRefused(f"{name}: fetched offset {header.base_offset} is below the log end offset {offset}")
+            raise FetchRejected(f"{name}: fetched offset {header.base_offset} is below the log end offset {offset}")
         if header.partition_leader_epoch < epoch:
-            raise FetchRefused(f"{name}: fetched epoch {header.partition_leader_epoch} follows epoch {epoch}")
+            raise FetchRejected(f"{name}: fetched epoch {header.partition_leader_epoch} follows epoch {epoch}")
         if header.magic != records.MAGIC or not records.crc_is_right(data, pos, header):
-            raise FetchRefused(f"{name}: the fetched batch at offset {header.base_offset} is damaged")
+            raise FetchRejected(f"{name}: the fetched batch at offset {header.base_offset} is damaged")
         batches.append(PlacedBatch(pos, header, header.base_offset))
         offset, end, epoch = header.next_offset, pos + header.size, header.partition_leader_epoch
     return batches, end

@@ -20,7 +20,7 @@ class NotInPageCache(Exception):
 
 
 class _Mode(threading.local):
-    refuses = False
+    nonblocking = False
 
 
 _mode = _Mode()
@@ -28,23 +28,23 @@ _mode = _Mode()
 
 def are_reads_nonblocking() -> bool:
     """Return whether reads of this thread must not block."""
-    return _mode.refuses
+    return _mode.nonblocking
 
 
 class _Block:
     """Context manager that sets whether reads of this thread may block. It is a class because a generator costs several times as much, and each fetch uses
     it."""
 
-    __slots__ = ("_before", "_refuses")
+    __slots__ = ("_before", "_nonblocking")
 
-    def __init__(self, refuses: bool) -> None:
-        self._refuses = self._before = refuses
+    def __init__(self, nonblocking: bool) -> None:
+        self._nonblocking = self._before = nonblocking
 
     def __enter__(self) -> None:
-        self._before, _mode.refuses = _mode.refuses, self._refuses
+        self._before, _mode.nonblocking = _mode.nonblocking, self._nonblocking
 
     def __exit__(self, *_: object) -> None:
-        _mode.refuses = self._before
+        _mode.nonblocking = self._before
 
 
 def nonblocking_reads() -> AbstractContextManager[None]:

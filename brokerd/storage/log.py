@@ -19,10 +19,10 @@ from brokerd.storage.appending import PlacedBatch
 from brokerd.storage.disk import Disk, DiskFull
 from brokerd.storage.index import RELATIVE_MAX
 from brokerd.storage.log_state import LogState
-from brokerd.storage.producers import ACCEPTED, Accepted, Duplicate, ProducerRefused
+from brokerd.storage.producers import ACCEPTED, Accepted, Duplicate, ProducerRejected
 from brokerd.storage.rolling import must_roll
 from brokerd.storage.segment import Segment
-from brokerd.storage.slices import NOTHING, AppendedSlice, FetchRefused, Slice
+from brokerd.storage.slices import NOTHING, AppendedSlice, FetchRejected, Slice
 from brokerd.storage.snapshots import Snapshot
 from brokerd.wire import end_transaction_marker
 from brokerd.wire.end_transaction_marker import Marker
@@ -30,7 +30,7 @@ from brokerd.wire.framing import FileRegion
 from brokerd.wire.records import CONTROL, BatchHeader, UnpackBudget
 from brokerd.wire.steps import Steps
 
-__all__ = ["NOTHING", "AppendedSlice", "FetchRefused", "Log", "Slice"]
+__all__ = ["NOTHING", "AppendedSlice", "FetchRejected", "Log", "Slice"]
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Log(LogState):
         return self
 
     # -- appending ---------------------------------------------------------------------------------------------------------
-    def check_producer(self, header: BatchHeader, now: Now) -> Accepted | Duplicate | ProducerRefused:
+    def check_producer(self, header: BatchHeader, now: Now) -> Accepted | Duplicate | ProducerRejected:
         return self.producers.check(header) if header.producer_id >= 0 else ACCEPTED
 
     def append(
@@ -101,7 +101,7 @@ class Log(LogState):
         """Follower: append with the leader's offsets and epochs. A partial batch at the end is ignored; the next fetch returns it.
 
         Offset gaps result from compaction. An empty log whose start offset is inside a batch (DeleteRecords on the leader) starts with that batch.
-        Raises FetchRefused if a batch is damaged or below the log end offset.
+        Raises FetchRejected if a batch is damaged or below the log end offset.
         """
         batches, end = appending.check_fetched(
             data, self.folder.name, self.end_offset, self.epochs.latest, empty=not any(s.size for s in self.segments)

@@ -49,13 +49,13 @@ class MetaWriter:
 
 
 class Writing:
-    """One version of all files. After `run`, `refused` contains the directories where the write failed, with the error."""
+    """One version of all files. After `run`, `rejected` contains the directories where the write failed, with the error."""
 
-    __slots__ = ("_lost", "_number", "_texts", "_writer", "outdated", "refused")
+    __slots__ = ("_lost", "_number", "_texts", "_writer", "outdated", "rejected")
 
     def __init__(self, writer: MetaWriter, number: int, texts: Sequence[tuple[Path, bytes]], *, lost: bool) -> None:
         self._writer, self._number, self._texts, self._lost = writer, number, texts, lost
-        self.refused: list[tuple[Path, DiskFailed | DiskFull]] = []
+        self.rejected: list[tuple[Path, DiskFailed | DiskFull]] = []
         self.outdated = False
         """The content has changed since; another write is necessary."""
 
@@ -69,8 +69,8 @@ class Writing:
                 try:
                     writer.disk.replace(folder / META, text, durable=True)
                 except (DiskFailed, DiskFull) as e:
-                    self.refused.append((folder, e))
-            if self._lost and self.refused:
+                    self.rejected.append((folder, e))
+            if self._lost and self.rejected:
                 writer.mark_lost([folder for folder, _ in self._texts], flush=True)
 
 

@@ -38,7 +38,7 @@ class Duplicate:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerRefused:
+class ProducerRejected:
     """`error` is Kafka's error code."""
 
     error: int
@@ -86,23 +86,23 @@ class Producers:
         self.closing: list[tuple[int, int]] = []
         """(first offset, marker offset) of transactions whose marker may not be replicated yet."""
 
-    def check(self, header: BatchHeader) -> Accepted | Duplicate | ProducerRefused:
+    def check(self, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
         producer = self.known.get(header.producer_id)
         if producer is None:
             return ACCEPTED  # a new or expired producer: there is no state to compare with (KIP-360)
         if producer.first_offset >= 0 and not header.is_transactional:
-            return ProducerRefused(
+            return ProducerRejected(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {header.producer_id} has an ongoing transaction, but the batch is not transactional",
             )
         if header.producer_epoch < producer.epoch:
-            return ProducerRefused(
+            return ProducerRejected(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"epoch {header.producer_epoch} of producer {header.producer_id} is fenced: the current epoch is {producer.epoch}",
             )
         if header.producer_epoch > producer.epoch:
             if header.base_sequence != 0:
-                return ProducerRefused(
+                return ProducerRejected(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"producer {header.producer_id} must start epoch {header.producer_epoch} at sequence 0, not {header.base_sequence}",
                 )
@@ -112,7 +112,7 @@ class Producers:
             # Only a marker of this epoch is known. If the producer's first batch was lost, a later batch must not be appended before its retry.
             if header.base_sequence == 0:
                 return ACCEPTED
-            return ProducerRefused(
+            return ProducerRejected(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id} sent sequence {header.base_sequence}, expected 0",
             )
@@ -123,28 +123,28 @@ class Producers:
             if first == header.base_sequence and last == header.last_sequence:
                 return Duplicate(first_offset, last_offset)
         if not producer.wrapped and producer.since <= header.base_sequence <= header.last_sequence < expected:
-            return ProducerRefused(
+            return ProducerRejected(
                 ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
                 f"sequence {header.base_sequence} of producer {header.producer_id} is already written, expected {expected}",
                 batches[0][2],
             )
-        return ProducerRefused(
+        return ProducerRejected(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {header.producer_id} sent sequence {header.base_sequence}, expected {expected}",
         )
 
-    def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> ProducerRefused | None:
+    def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> ProducerRejected | None:
         """Return the reason why this coordinator may not end the producer's transaction, or None."""
         producer = self.known.get(producer_id)
         if producer is None:
             return None
         if producer_epoch < producer.epoch:
-            return ProducerRefused(
+            return ProducerRejected(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"epoch {producer_epoch} of producer {producer_id} is fenced: the current epoch is {producer.epoch}",
             )
         if coordinator_epoch < producer.coordinator_epoch:
-            return ProducerRefused(
+            return ProducerRejected(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"coordinator epoch {coordinator_epoch} is older than {producer.coordinator_epoch}",
             )

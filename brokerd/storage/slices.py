@@ -8,7 +8,7 @@ from brokerd.storage.disk import DiskFailed, File
 from brokerd.wire.framing import FileRegion
 
 
-class FetchRefused(DiskFailed):
+class FetchRejected(DiskFailed):
     """A leader's response does not match this log: it is damaged or does not start at the log end offset. Nothing is written."""
 
 

@@ -14,7 +14,7 @@ import cramjam
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 COMPRESSION_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""Maximum decompressed bytes of one batch. A larger one (a decompression bomb) is refused."""
+"""Maximum decompressed bytes of one batch. A larger one (a decompression bomb) is rejected."""
 BUFFER_BYTES_FIRST, BUFFER_GROWTH = 16 * 1024, 4
 """Size of the first buffer for decompression, and the growth factor of the next one. Failed attempts cost a third of the whole."""
 MAPPED_BYTES_MIN = 1024 * 1024

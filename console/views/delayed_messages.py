@@ -72,7 +72,7 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
             result = services.cancel(request.user, name, partition, offset, comment=form.cleaned_data["comment"])
             if result is None:
                 return _no_topic(request, name)
-            if result.state == CancelState.REFUSED:
+            if result.state == CancelState.REJECTED:
                 raise Rejected(result.detail)
             message = _("Tombstone written for offset {offset} of partition {partition}. {detail}").format(
                 offset=offset, partition=partition, detail=result.detail

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 
 from console.session_renewal import RENEW_AT
 from console.views import shell
-from controlplane.domain.external_login import REFUSALS, LoginRejected, LoginRejection, LoginSource
+from controlplane.domain.external_login import REJECTIONS, LoginRejected, LoginRejection, LoginSource
 from controlplane.services import external_logins
 
 RETRY_SECONDS = 60
@@ -61,7 +61,7 @@ def rejected_page(request: HttpRequest, rejection: LoginRejected, source: LoginS
     if rejection.user:
         address = request.META.get("REMOTE_ADDR", "")
         external_logins.record_failure(rejection.user, source, address, str(rejection))
-    reason = gettext(REFUSALS[rejection.rejection]).format(**rejection.values)
+    reason = gettext(REJECTIONS[rejection.rejection]).format(**rejection.values)
     context = {"theme": shell.theme(request), "reason": reason}
     status = STATUS.get(rejection.rejection, 403)
     return shell.add_security_headers(render(request, "console/login_rejected.html", context, status=status))

@@ -47,7 +47,7 @@ API_ORDER = ListOrder(
     others=("requests_per_s", "p50_ms", "p99_ms", "greatest_ms", "errors_per_s"),
     default="-requests_per_s",
 )
-REFUSAL = serializers.shape(selectors.RefusalRow)
+REJECTION = serializers.shape(selectors.RefusalRow)
 REJECTION_ORDER = ListOrder(unique=("reason",), others=("total", "per_s"), default="-per_s")
 CONFIGS = page_shape(configs.BrokerConfigPage)
 LOG_DIRS = page_shape(log_dirs.BrokerLogDirs)
@@ -116,8 +116,8 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         self.get_object()
         return self.computed(selectors.broker_requests(broker_id))
 
-    @extend_schema(responses=REFUSAL(many=True))
-    @action(detail=True, serializer_class=REFUSAL, filterset_class=None, list_order=REJECTION_ORDER)
+    @extend_schema(responses=REJECTION(many=True))
+    @action(detail=True, serializer_class=REJECTION, filterset_class=None, list_order=REJECTION_ORDER)
     def refusals(self, request: Request, broker_id: int) -> Response:
         """The requests and connections that this broker rejected or throttled, by reason, as the cluster monitor stored them. `clients` has them by client."""
         self.get_object()

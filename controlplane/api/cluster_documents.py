@@ -31,7 +31,7 @@ CODES = {
     DocumentFault.REQUIRED: FieldCode.REQUIRED,
     DocumentFault.INVALID: FieldCode.INVALID,
     DocumentFault.REPEATED: FieldCode.ALREADY_EXISTS,
-    DocumentFault.REFUSED: FieldCode.REJECTED,
+    DocumentFault.REJECTED: FieldCode.REJECTED,
 }
 
 

@@ -126,9 +126,9 @@ class BrokerSample:
     """Requested with `replicas`. Replicas without traffic are omitted. None: not requested."""
     requests: Mapping[str, ApiSample] = field(default_factory=dict)
     """Request metrics by Kafka's name of the API, for APIs with requests; requested with `replicas`. Empty: not reported."""
-    refusals: Mapping[str, int] = field(default_factory=dict)
-    """Rejected requests since the start of the broker, by reason (`brokerd.cluster.refusal_reasons`); requested with `replicas`."""
-    refused_clients: tuple[RejectedClientSample, ...] = ()
+    rejections: Mapping[str, int] = field(default_factory=dict)
+    """Rejected requests since the start of the broker, by reason (`brokerd.cluster.rejection_reasons`); requested with `replicas`."""
+    rejected_clients: tuple[RejectedClientSample, ...] = ()
     """At most 100 clients, those with the latest rejections; requested with `replicas`."""
     failed_logins: tuple[FailedLoginSample, ...] = ()
     """The latest failed logins of these clients, at most five each; requested with `replicas`."""
@@ -180,8 +180,8 @@ def sample_broker(
         remote=led.remote,
         traffic=directories.traffic,
         requests=directories.requests,
-        refusals=directories.refusals,
-        refused_clients=directories.refused_clients,
+        rejections=directories.rejections,
+        rejected_clients=directories.rejected_clients,
         failed_logins=directories.failed_logins,
         share_letters=led.share_letters,
     )
@@ -253,15 +253,15 @@ class _Directories:
     probe_ms: Mapping[str, int] = field(default_factory=dict)
     traffic: dict[Key, TrafficCounters] | None = None
     requests: dict[str, ApiSample] = field(default_factory=dict)
-    refusals: dict[str, int] = field(default_factory=dict)
-    refused_clients: tuple[RejectedClientSample, ...] = ()
+    rejections: dict[str, int] = field(default_factory=dict)
+    rejected_clients: tuple[RejectedClientSample, ...] = ()
     failed_logins: tuple[FailedLoginSample, ...] = ()
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
     """(size, records behind or None before the first fetch) of each replica, (total, free) bytes of the directory with most free space (a
     replica is in one directory), and the failed, slow and hung directories."""
-    body = m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True, requests=True, refusals=True)
+    body = m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True, requests=True, rejections=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body)
     sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
@@ -293,8 +293,8 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
             r.name: ApiSample(tuple(r.counts), r.greatest_seconds, {e.code: e.count for e in r.errors})
             for r in answer.requests
         },
-        refusals={r.reason: r.count for r in answer.refusals if not r.host},
-        refused_clients=tuple(
+        rejections={r.reason: r.count for r in answer.rejections if not r.host},
+        rejected_clients=tuple(
             RejectedClientSample(
                 r.principal,
                 r.host,
@@ -303,7 +303,7 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
                 r.count,
                 (r.operation.lower(), r.resource_type.lower(), r.resource_name),
             )
-            for r in answer.refusals
+            for r in answer.rejections
             if r.host
         ),
         failed_logins=tuple(

@@ -41,7 +41,7 @@ MESSAGE_BYTES_MAX = 256 * 1024
 MESSAGE_CHARS_MAX = 2_000
 """Maximum number of characters of the reason of a worker, which may name each invalid config."""
 
-REFUSALS = (400, 403, 409, 422)
+REJECTIONS = (400, 403, 409, 422)
 """Statuses of a request that the worker does not carry out. 409: the workers rebalance, or the connector exists."""
 
 NOT_CARRIED_OUT = (404, 405, 501)
@@ -151,7 +151,7 @@ class ConnectClient:
         if error.code in NOT_CARRIED_OUT:
             missing = sentence("Connect cluster {cluster} has no {what}.", cluster=self.name, what=what)
             return ConnectUnknown(message or missing)
-        if error.code in REFUSALS:
+        if error.code in REJECTIONS:
             rejected = sentence(
                 "Connect cluster {cluster} rejected the request ({status}).", cluster=self.name, status=error.code
             )

@@ -14,18 +14,18 @@ CONNECTED_CLIENTS_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectedClients:
-    """`clients`: those with the most traffic, at most 1,000. `count`: of all. `refusals`: by client and reason, of the
+    """`clients`: those with the most traffic, at most 1,000. `count`: of all. `rejections`: by client and reason, of the
     at most 100 clients with the latest ones. `failed_logins`: the latest ones of these clients."""
 
     clients: list[m.DescribeLogDirsResponse.ConnectedClient]
     count: int
-    refusals: list[m.DescribeLogDirsResponse.Refusal]
+    rejections: list[m.DescribeLogDirsResponse.Rejection]
     failed_logins: list[m.DescribeLogDirsResponse.FailedLogin] = field(default_factory=list)
 
 
 def connected_clients(connection: KafkaConnection) -> ConnectedClients:
     """Return the connected clients of one broker, and its rejections by client. Raises NoAnswer."""
-    body = m.DescribeLogDirsRequest(topics=[], clients=True, refusals=True)
+    body = m.DescribeLogDirsRequest(topics=[], clients=True, rejections=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
-    rejected = [r for r in answer.refusals if r.host]
+    rejected = [r for r in answer.rejections if r.host]
     return ConnectedClients(answer.clients, answer.client_count, rejected, answer.failed_logins)

@@ -113,7 +113,7 @@ def _bind_succeeds(dn: str, password: str) -> bool:
             return True
         if connection.result["result"] != INVALID_CREDENTIALS:
             raise LoginRejected(
-                LoginRejection.REFUSED_BY_PROVIDER,
+                LoginRejection.REJECTED_BY_PROVIDER,
                 provider=settings.WEIR.ldap_url,
                 cause=connection.result["message"] or connection.result["description"],
             )

@@ -101,7 +101,7 @@ def user_of_callback(request: HttpRequest) -> ExternalUser:
         raise LoginRejected(LoginRejection.WRONG_STATE) from error
     except OAuthError as error:
         cause = error.description or error.error or "no reason"
-        raise LoginRejected(LoginRejection.REFUSED_BY_PROVIDER, provider=issuer, cause=str(cause)[:200]) from error
+        raise LoginRejected(LoginRejection.REJECTED_BY_PROVIDER, provider=issuer, cause=str(cause)[:200]) from error
     except RequestException as error:
         raise _provider_error(error) from error
     except JoseError as error:

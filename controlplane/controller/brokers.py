@@ -64,7 +64,7 @@ def _with_tail_check(plan: ReconcilePass, r: Registration) -> Registration:
     if not r.tail_intact and r.tail_doubt:
         what, action = broker_lives.explained(r.tail_doubt)
         text = f"data directory not trusted, reason={r.tail_doubt}. {what} {action}".rstrip()
-        plan.report(ReportKind.REFUSED, Subject(SubjectKind.BROKER, str(r.broker_id)), text)
+        plan.report(ReportKind.REJECTED, Subject(SubjectKind.BROKER, str(r.broker_id)), text)
     return r
 
 
@@ -75,7 +75,7 @@ def _accepted_registrations(plan: ReconcilePass) -> dict[int, Registration]:
     ]
     for r in foreign:
         plan.report(
-            ReportKind.REFUSED,
+            ReportKind.REJECTED,
             Subject(SubjectKind.BROKER, str(r.broker_id)),
             f"its data directory belongs to cluster {r.cluster_id}",
         )
@@ -83,7 +83,7 @@ def _accepted_registrations(plan: ReconcilePass) -> dict[int, Registration]:
     for r in incompatible_brokers:
         low, high = r.metadata_levels
         text = f"it reads levels {low} to {high} of the metadata log, which is at {plan.image.metadata_version}: upgrade it"
-        plan.report(ReportKind.REFUSED, Subject(SubjectKind.BROKER, str(r.broker_id)), text)
+        plan.report(ReportKind.REJECTED, Subject(SubjectKind.BROKER, str(r.broker_id)), text)
     # An incarnation that the log records as dead stays dead. A registration can outlive its process. A controller that did not see
     # the death would otherwise restore the state of that process's start. A live broker reads the record and registers again.
     dead = [

@@ -168,7 +168,7 @@ class Core:
         return plan.effects if append is None else [*plan.effects, append]
 
     def _reject_new_cluster(self) -> list[Effect]:
-        """Refuse to create a new cluster while the database belongs to a cluster: ZooKeeper has lost its data, and a new cluster id would not match the disks
+        """Do not create a new cluster while the database belongs to a cluster: ZooKeeper has lost its data, and a new cluster id would not match the disks
         of the brokers."""
         self._dirty = False
         if self.desired.database_cluster_id is None:
@@ -177,4 +177,4 @@ class Core:
             f"ZooKeeper is empty, but the database belongs to cluster {self.desired.database_cluster_id}: no new cluster is created. "
             "Stop all processes and run `manage.py rebuild` (docs/how-to/disaster.md)"
         )
-        return [Report(ReportKind.REFUSED, Subject(SubjectKind.CLUSTER), text)]
+        return [Report(ReportKind.REJECTED, Subject(SubjectKind.CLUSTER), text)]

@@ -98,10 +98,10 @@ KAFKA_ERRORS = {
 """Kafka's error code of a rejection, by the invalid input (`configs.<name>` is a config). Every other input is a policy violation."""
 
 
-def _kafka_error(refused: Rejected) -> ErrorCode:
-    if isinstance(refused, AlreadyExists):
+def _kafka_error(rejected: Rejected) -> ErrorCode:
+    if isinstance(rejected, AlreadyExists):
         return ErrorCode.TOPIC_ALREADY_EXISTS
-    return KAFKA_ERRORS.get(refused.field.partition(".")[0], ErrorCode.POLICY_VIOLATION)
+    return KAFKA_ERRORS.get(rejected.field.partition(".")[0], ErrorCode.POLICY_VIOLATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +401,7 @@ class DatabaseThread:
                 before=made.before,
                 after=made.after,
                 detail=made.detail,
-                outcome=Outcome.REFUSED if made.refused else Outcome.CONFIRMED,
+                outcome=Outcome.REJECTED if made.rejected else Outcome.CONFIRMED,
             )
             self._changes.popleft()
 

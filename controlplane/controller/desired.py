@@ -116,14 +116,14 @@ class DesiredState:
     # -- access, brokers' settings ---------------------------------------------------------------------------------------
     def write_access(self, plan: ReconcilePass, requests: PendingRequests) -> None:
         if self.access and plan.level() < ACCESS_LEVEL:
-            plan.report(ReportKind.REFUSED, Subject(SubjectKind.ACCESS), request_validation.ACCESS_NEEDS_LEVEL)
+            plan.report(ReportKind.REJECTED, Subject(SubjectKind.ACCESS), request_validation.ACCESS_NEEDS_LEVEL)
             return
         desired_access, self.access = self.access, []
         written: dict[tuple[str, str], int] = {}
         for desired in desired_access:
             if desired.kind == AccessKind.ROUTE and plan.level() < ROUTE_LEVEL:
                 text = f"the metadata log is at level {plan.level()}; routes need {ROUTE_LEVEL} (manage.py upgrade_metadata)"
-                plan.report(ReportKind.REFUSED, Subject(SubjectKind.ACCESS, f"{desired.kind} {desired.key}"), text)
+                plan.report(ReportKind.REJECTED, Subject(SubjectKind.ACCESS, f"{desired.kind} {desired.key}"), text)
                 continue  # the row stays in the database, and is read again
             known, _ = plan.image.access_to(desired.kind, desired.key)
             known = max(known, written.get((desired.kind, desired.key), 0))
@@ -154,9 +154,9 @@ class DesiredState:
                 after = _apply_desired(plan, topic, state, desired)
                 if isinstance(after, str):
                     subject = Subject(SubjectKind.MOVE, str(desired.move_id), topic.name, tp.partition)
-                    plan.report(ReportKind.REFUSED, subject, after)
+                    plan.report(ReportKind.REJECTED, subject, after)
                     for request_id in asking:
-                        requests.refused(request_id, name, after)
+                        requests.rejected(request_id, name, after)
                     continue
                 plan.put(tp, after)
             for request_id in asking:
@@ -172,7 +172,7 @@ class DesiredState:
                 least = plan.config(topic).min_insync_replicas
                 after = partition_changes.with_replica_reset(state, reset.broker_id, least, plan.serving(tp))
             if isinstance(after, str):
-                plan.report(ReportKind.REFUSED, Subject(SubjectKind.RECOVERY, reset_id), after)
+                plan.report(ReportKind.REJECTED, Subject(SubjectKind.RECOVERY, reset_id), after)
                 continue
             plan.put(tp, after)
             plan.add(ReplicaReset(reset.topic_id, reset.partition, reset.broker_id, reset_id))
@@ -207,7 +207,7 @@ def _topic_step(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -> 
         try:
             found = places.find(desired, topic.partition_count)
         except PlacementError as e:
-            plan.report(ReportKind.REFUSED, _topic(desired), f"cannot grow: {e}")
+            plan.report(ReportKind.REJECTED, _topic(desired), f"cannot grow: {e}")
             return False
         grown.append(PartitionsGrown(topic.topic_id, desired.generation, desired.partitions))
         grown += [PartitionChanged(topic.topic_id, i, s) for i, s in found.items()]
@@ -248,7 +248,7 @@ def _topic_absent(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -
     try:
         found = places.find(desired, 0)
     except PlacementError as e:
-        plan.report(ReportKind.REFUSED, _topic(desired), f"cannot be placed yet: {e}")
+        plan.report(ReportKind.REJECTED, _topic(desired), f"cannot be placed yet: {e}")
         return False
     plan.add(
         TopicCreated(desired.topic_id, desired.name, desired.generation, dict(desired.configs), desired.partitions),

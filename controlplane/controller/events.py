@@ -195,7 +195,7 @@ class ReportKind(StrEnum):
 
     DRIFT = "drift"
     """The database and the metadata log disagree, and the controller acts on neither."""
-    REFUSED = "refused"
+    REJECTED = "refused"
     """The controller rejects a change that the database or a broker requests."""
     UNCLEAN = "unclean"
     """An unclean leader election may have lost acknowledged records."""
@@ -247,7 +247,7 @@ class StepDown:
 class ChangeMade:
     """A change without a row, because it must not wait for the database. Its audit row is written after it is in the log.
 
-    `refused`: nothing was changed; `detail` has the reason.
+    `rejected`: nothing was changed; `detail` has the reason.
     """
 
     actor: str
@@ -257,7 +257,7 @@ class ChangeMade:
     before: Mapping[str, object] | None = None
     after: Mapping[str, object] | None = None
     detail: str = ""
-    refused: bool = False
+    rejected: bool = False
 
 
 Effect = AppendMetadata | WriteDesired | Report | ChangeMade | StepDown

@@ -84,7 +84,7 @@ class PendingRequests:
         if pending is not None:
             pending.waiting.discard(name)
 
-    def refused(self, request_id: str | None, name: str, reason: str) -> None:
+    def rejected(self, request_id: str | None, name: str, reason: str) -> None:
         """Record that the item `name` of the request is rejected, with the reason."""
         pending = self.pending.get(request_id or "")
         if pending is not None:

@@ -107,9 +107,9 @@ def _reassignments(
     rejected: list[DesiredRead | DesiredFailed] = []
     before = _handled_rows(request)
     if before is None:
-        rows, refusals = reassignments.reassign(items, image, actor=request_validation.principal_of(request))
+        rows, rejections = reassignments.reassign(items, image, actor=request_validation.principal_of(request))
         _remember(request, [str(r.pk) for r in rows])
-        rejected = [DesiredFailed(rid, code, text, (name,)) for name, (code, text) in refusals.items()]
+        rejected = [DesiredFailed(rid, code, text, (name,)) for name, (code, text) in rejections.items()]
     else:
         rows = list(MovePartition.objects.filter(pk__in=[int(pk) for pk in before]))
     desired = {(r.topic_id, r.partition) for r in rows}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from brokerd.cluster.refusal_reasons import RefusalReason
-from controlplane.domain.alert_phrases import NO_FORECASTS, REFUSED, UNWRITABLE, P
+from brokerd.cluster.rejection_reasons import RejectionReason
+from controlplane.domain.alert_phrases import NO_FORECASTS, REJECTED, UNWRITABLE, P
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import (
     NAMES_MAX,
@@ -344,14 +344,14 @@ def _login(x: FailedLoginFacts) -> Phrase:
 
 def _rejected_why(f: RejectedClientFacts) -> Phrase:
     if not f.logins:
-        return Phrase(REFUSED[f.reason])
+        return Phrase(REJECTED[f.reason])
     shown = [_login(x) for x in f.logins[:LOGINS_MAX]]
     return Phrase(P.LOGINS_FAIL, {"logins": names_of(shown, len(f.logins))})
 
 
 def _rejected_advice(f: RejectedClientFacts) -> Phrase:
     """For failed logins: that for the most frequent one with a known reason."""
-    if f.reason is RefusalReason.UNAUTHORIZED:
+    if f.reason is RejectionReason.UNAUTHORIZED:
         return Phrase(P.CHECK_PERMISSION)
     known = (LOGIN_ADVICE[x.failure] for x in f.logins if x.failure in LOGIN_ADVICE)
     return Phrase(next(known, P.CORRECT_CLIENT))
@@ -382,8 +382,8 @@ def clients_rejected(facts: Facts) -> list[Case]:
             },
             parts=RejectedClient(f.client, f.reason),
         )
-        for f in facts.refused
-        if f.reason in REFUSED
+        for f in facts.rejected
+        if f.reason in REJECTED
     ]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.sharing.dead_letters import Unwritable
 from controlplane.domain.history import HistorySubject
 
@@ -95,17 +95,17 @@ class P:
 
 NO_FORECASTS = "No earlier forecast of a disk has an outcome yet."
 
-REFUSED = {
-    RefusalReason.AUTHENTICATION_FAILED: "its authentication fails",
-    RefusalReason.NOT_AUTHENTICATED: "it sends requests before its authentication",
-    RefusalReason.CERTIFICATE_NOT_MAPPED: "no rule of ssl.principal.mapping.rules matches its certificate",
-    RefusalReason.TLS_FAILED: "its TLS handshake fails",
-    RefusalReason.UNSUPPORTED_VERSION: "it sends a version of a request that the brokers do not support",
-    RefusalReason.UNSUPPORTED_API: "it sends a request that the brokers do not support",
-    RefusalReason.MALFORMED: "its requests are malformed",
-    RefusalReason.TOO_LARGE: "its requests are larger than socket.request.max.bytes",
-    RefusalReason.UNAUTHORIZED: "it is not authorized",
-    RefusalReason.CONNECTION_LIMIT: "it exceeds a limit of connections",
+REJECTED = {
+    RejectionReason.AUTHENTICATION_FAILED: "its authentication fails",
+    RejectionReason.NOT_AUTHENTICATED: "it sends requests before its authentication",
+    RejectionReason.CERTIFICATE_NOT_MAPPED: "no rule of ssl.principal.mapping.rules matches its certificate",
+    RejectionReason.TLS_FAILED: "its TLS handshake fails",
+    RejectionReason.UNSUPPORTED_VERSION: "it sends a version of a request that the brokers do not support",
+    RejectionReason.UNSUPPORTED_API: "it sends a request that the brokers do not support",
+    RejectionReason.MALFORMED: "its requests are malformed",
+    RejectionReason.TOO_LARGE: "its requests are larger than socket.request.max.bytes",
+    RejectionReason.UNAUTHORIZED: "it is not authorized",
+    RejectionReason.CONNECTION_LIMIT: "it exceeds a limit of connections",
 }
 """Text of each reason for which a client is rejected. A throttled client is no alert: its quota demands it."""
 
@@ -124,7 +124,7 @@ UNWRITABLE: dict[str, str] = {
     Unwritable.MISSING: "its topic of dead letters does not exist",
     Unwritable.NOT_ENABLED: "its topic of dead letters does not have errors.deadletterqueue.group.enable=true",
     Unwritable.SOURCE: "its topic of dead letters is this topic",
-    Unwritable.REFUSED: "its topic of dead letters rejects the records",
+    Unwritable.REJECTED: "its topic of dead letters rejects the records",
 }
 """Text of each reason for which a share group writes no dead letters. An unknown reason, of a newer broker, is shown as its code."""
 
@@ -143,4 +143,4 @@ def texts() -> Iterator[tuple[str, str]]:
         if name.isupper():
             yield value if isinstance(value, tuple) else (value, "")
     yield from ((text, "") for text in (NO_FORECASTS, MONITOR_SILENT, MONITOR_SILENT_DO))
-    yield from ((text, "") for table in (REFUSED, METRIC_OBJECTS, UNWRITABLE) for text in table.values())
+    yield from ((text, "") for table in (REJECTED, METRIC_OBJECTS, UNWRITABLE) for text in table.values())

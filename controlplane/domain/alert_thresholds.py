@@ -38,7 +38,7 @@ class ThresholdName(StrEnum):
     HALF_EXPIRED = "half_expired"
     DELAYED_OVERDUE = "delayed_overdue"
     DEAD_LETTERS_GROWN = "dead_letters_grown"
-    CLIENT_REFUSED = "client_refused"
+    CLIENT_REJECTED = "client_refused"
     FAILURES_KEPT = "failures_kept"
     HEALTH_REPLICATION = "health_replication"
     HEALTH_LEADER_SKEW = "health_leader_skew"
@@ -170,7 +170,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         1_000_000,
         "New dead letters of a topic in ten minutes. From this number on there is an alert.",
     ),
-    ThresholdName.CLIENT_REFUSED: ThresholdRule(
+    ThresholdName.CLIENT_REJECTED: ThresholdRule(
         ThresholdUnit.COUNT,
         10,
         1,

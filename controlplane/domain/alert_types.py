@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.history import HistorySubject
@@ -83,7 +83,7 @@ class AlertKind(StrEnum):
     DELAYED_OVERDUE = "delayed_overdue"
     DEAD_LETTERS_GROWING = "dead_letters_growing"
     DEAD_LETTERS_MISSING = "dead_letters_missing"
-    CLIENT_REFUSED = "client_refused"
+    CLIENT_REJECTED = "client_refused"
     CONNECTOR_FAILED = "connector_failed"
     CONNECT_SILENT = "connect_silent"
     MONITOR_SILENT = "monitor_silent"
@@ -178,7 +178,7 @@ class RejectedClient:
     """The client that an alert is about: its principal, or its address if it is not authenticated, and why it is rejected."""
 
     client: str
-    reason: RefusalReason
+    reason: RejectionReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class RejectedClientFacts:
     connections, and an operation without authorization, or ""."""
 
     client: str
-    reason: RefusalReason
+    reason: RejectionReason
     per_min: float
     since: datetime
     host: str
@@ -303,7 +303,7 @@ class Facts:
     archives: tuple[tuple[int, str], ...] = ()
     messages: tuple[TopicMessageFacts, ...] = ()
     letters_missing: tuple[MissingLetterFacts, ...] = ()
-    refused: tuple[RejectedClientFacts, ...] = ()
+    rejected: tuple[RejectedClientFacts, ...] = ()
     connect: tuple[ConnectFacts, ...] = ()
     thresholds: AlertThresholds = field(default_factory=AlertThresholds)
 

@@ -48,7 +48,7 @@ class _Tried:
     """A pair of brokers without a change: the versions of both at that time, and the rejected changes that would have helped."""
 
     versions: tuple[int, int]
-    refused: Counter[Obstacle]
+    rejected: Counter[Obstacle]
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class _Search:
     version: Counter[int] = field(default_factory=Counter)
     lists: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     tried: dict[tuple[int, int, bool], _Tried] = field(default_factory=dict)
-    refused: Counter[Obstacle] = field(default_factory=Counter)
+    rejected: Counter[Obstacle] = field(default_factory=Counter)
 
     # -- candidates ------------------------------------------------------------------------------------------------------
     def key(self, i: int) -> tuple[float, int]:
@@ -140,7 +140,7 @@ class _Search:
                 rejected = self.rejection(a, b, Exchange(i), weight)
                 if rejected is None:
                     return Exchange(i)
-                self.refused[rejected] += 1
+                self.rejected[rejected] += 1
         return None
 
     def swap(self, a: int, b: int) -> Exchange | None:
@@ -164,7 +164,7 @@ class _Search:
                 if rejected is None:
                     best = (*rank, Exchange(i, j))
                 else:
-                    self.refused[rejected] += 1
+                    self.rejected[rejected] += 1
         return best[2] if best else None
 
     def pairs(self) -> Iterator[tuple[int, int]]:
@@ -187,12 +187,12 @@ class _Search:
             known = self.tried.get((a, b, swaps))
             if known is not None and known.versions == versions:
                 continue
-            self.refused = Counter()
+            self.rejected = Counter()
             change = self.swap(a, b) if swaps else self.move(a, b)
             if change is not None:
                 self.apply(a, b, change)
                 return True
-            self.tried[a, b, swaps] = _Tried(versions, self.refused)
+            self.tried[a, b, swaps] = _Tried(versions, self.rejected)
         return False
 
     def apply(self, a: int, b: int, change: Exchange) -> None:
@@ -214,7 +214,7 @@ class _Search:
         reasons: Counter[Obstacle] = Counter()
         for (a, b, _), tried in self.tried.items():
             if tried.versions == (self.version[a], self.version[b]):
-                reasons += tried.refused
+                reasons += tried.rejected
         if reasons:
             order = list(Obstacle)
             return min(reasons, key=lambda r: (-reasons[r], order.index(r)))

@@ -66,7 +66,7 @@ class DocumentFault(StrEnum):
     REQUIRED = "required"
     INVALID = "invalid"
     REPEATED = "repeated"
-    REFUSED = "refused"
+    REJECTED = "refused"
     """The resource is well-formed, and its state in the cluster prevents the change."""
 
 

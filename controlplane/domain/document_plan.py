@@ -71,11 +71,11 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDifference:
-    """`steps`: in their order. `refusals`: what prevents a plan. A resource with a rejection has no step."""
+    """`steps`: in their order. `rejections`: what prevents a plan. A resource with a rejection has no step."""
 
     owner: str
     steps: list[DocumentStep]
-    refusals: list[DocumentProblem]
+    rejections: list[DocumentProblem]
 
 
 ResourceCheck = Callable[[DocumentResource, Present], Iterable[DocumentProblem]]
@@ -87,8 +87,8 @@ def steps_of(
 ) -> list[DocumentStep]:
     """The steps in their order. `take_over`: also resources that another owner manages. Raises InvalidDocument with all rejections."""
     found = difference(document, present, prune=prune, take_over=take_over)
-    if found.refusals:
-        raise InvalidDocument(found.refusals)
+    if found.rejections:
+        raise InvalidDocument(found.rejections)
     return found.steps
 
 
@@ -104,7 +104,7 @@ def difference(
     problems: list[DocumentProblem] = []
     steps: list[DocumentStep] = []
     for resource in document.resources:
-        rejected = [*_refusals(document, resource, present, take_over), *check(resource, present)]
+        rejected = [*_rejections(document, resource, present, take_over), *check(resource, present)]
         problems += dict.fromkeys(rejected)
         steps += [] if rejected else _step(document, resource, present, take_over)
     if prune and not document.owner:
@@ -199,49 +199,49 @@ def _flat(value: Mapping[str, object]) -> dict[str, object]:
     return flat
 
 
-def _refusals(
+def _rejections(
     document: ClusterDocument, resource: DocumentResource, present: Present, take_over: bool
 ) -> Iterator[DocumentProblem]:
-    def refused(field: str, detail: str) -> DocumentProblem:
-        return DocumentProblem(f"{resource.path}.{field}", DocumentFault.REFUSED, detail)
+    def rejected(field: str, detail: str) -> DocumentProblem:
+        return DocumentProblem(f"{resource.path}.{field}", DocumentFault.REJECTED, detail)
 
     owner = present.owners.get(resource.id)
     claims = document.owner or _changes(resource, present.values.get(resource.id))
     if owner is not None and owner != document.owner and claims and not take_over:
         yield DocumentProblem(
             resource.path,
-            DocumentFault.REFUSED,
+            DocumentFault.REJECTED,
             f"This {resource.kind} is managed by the document of {owner!r}. Change that document, or take the {resource.kind} over.",
         )
     before, desired = present.values.get(resource.id), resource.desired
     if resource.kind is ResourceKind.TOPIC:
         if (followed := present.protected.get(resource.key)) is not None:
-            yield refused("name", f"{resource.key} follows topic {followed}; configure {followed} instead.")
+            yield rejected("name", f"{resource.key} follows topic {followed}; configure {followed} instead.")
         elif before is not None:
-            yield from _topic_rejections(resource, before, desired, refused)
+            yield from _topic_rejections(resource, before, desired, rejected)
     elif resource.kind is ResourceKind.USER:
-        yield from _user_rejections(resource, before, desired, refused)
+        yield from _user_rejections(resource, before, desired, rejected)
     elif resource.kind is ResourceKind.BROKER_CONFIG and before is None:
-        yield refused("broker", f"Broker {resource.key} does not exist.")
+        yield rejected("broker", f"Broker {resource.key} does not exist.")
     elif resource.kind is ResourceKind.ROUTE and before is not None:
         for field in ("source", "start"):
             if desired[field] != before.get(field):
-                yield refused(field, f"It is {before.get(field)!r} and never changes; create a route of another name.")
+                yield rejected(field, f"It is {before.get(field)!r} and never changes; create a route of another name.")
 
 
 def _user_rejections(
-    resource: DocumentResource, before: Mapping[str, Any] | None, desired: Mapping[str, Any], refused: Any
+    resource: DocumentResource, before: Mapping[str, Any] | None, desired: Mapping[str, Any], rejected: Any
 ) -> Iterator[DocumentProblem]:
     """A document contains no password, so it can neither create a user nor add a mechanism."""
     mechanisms = desired["mechanisms"]
     if before is None:
-        yield refused(
+        yield rejected(
             "name",
             f"There is no SCRAM user {resource.key!r}, and a document cannot create one, because it has no password. "
             f"Create the user first: weir users create --name {resource.key}",
         )
     elif mechanisms not in (None, before["mechanisms"]):
-        yield refused(
+        yield rejected(
             "mechanisms",
             f"The user has {', '.join(before['mechanisms'])}. A document cannot change mechanisms, because each one needs the password. "
             "Delete the user and create it again with these mechanisms.",
@@ -249,18 +249,18 @@ def _user_rejections(
 
 
 def _topic_rejections(
-    resource: DocumentResource, before: Mapping[str, Any], desired: Mapping[str, Any], refused: Any
+    resource: DocumentResource, before: Mapping[str, Any], desired: Mapping[str, Any], rejected: Any
 ) -> Iterator[DocumentProblem]:
     count, replicas = desired["partitions"], desired["replication_factor"]
     if count is not None and count < before["partitions"]:
-        yield refused(
+        yield rejected(
             "partitions",
             f"The topic has {before['partitions']} partitions and cannot be reduced to {count}: records would be lost. "
             "Create a new topic and copy the records instead.",
         )
     if replicas is not None and replicas != before["replication_factor"]:
         scope = json.dumps({"kind": "replication_factor", "topic": resource.key, "replication_factor": replicas})
-        yield refused(
+        yield rejected(
             "replication_factor",
             f"The topic has {before['replication_factor']} replicas per partition. Another number is a move, which copies data. "
             f"Run: weir moves create --scope '{scope}' --comment REASON",

@@ -33,7 +33,7 @@ class LoginRejection(StrEnum):
     BAD_ANSWER = "bad_answer"
     BAD_DIRECTORY = "bad_directory"
     ATTRIBUTE_MISSING = "attribute_missing"
-    REFUSED_BY_PROVIDER = "refused_by_provider"
+    REJECTED_BY_PROVIDER = "refused_by_provider"
     WRONG_STATE = "wrong_state"
     INVALID_TOKEN = "invalid_token"
     CLAIM_MISSING = "claim_missing"
@@ -44,7 +44,7 @@ class LoginRejection(StrEnum):
     DISABLED = "disabled"
 
 
-REFUSALS: dict[LoginRejection, str] = {
+REJECTIONS: dict[LoginRejection, str] = {
     LoginRejection.UNREACHABLE: "The login provider {provider} cannot be reached: {cause}. Try again when it is available. An administrator can log in "
     "with an emergency account.",
     LoginRejection.BAD_ANSWER: "The login provider {provider} sent an answer that cannot be used: {cause}. An administrator must compare the OpenID Connect "
@@ -53,7 +53,7 @@ REFUSALS: dict[LoginRejection, str] = {
     "Weir with those of the directory.",
     LoginRejection.ATTRIBUTE_MISSING: "The entry {dn} of the directory has no attribute {attribute}, or Weir may not read it. WEIR_LDAP_USER_ATTRIBUTE can name "
     "another one.",
-    LoginRejection.REFUSED_BY_PROVIDER: "The login provider {provider} rejected the login: {cause}.",
+    LoginRejection.REJECTED_BY_PROVIDER: "The login provider {provider} rejected the login: {cause}.",
     LoginRejection.WRONG_STATE: "This login was not started in this browser, or was started more than an hour ago. Start again.",
     LoginRejection.INVALID_TOKEN: "The ID token of the login provider {provider} is not valid: {cause}. Start again. If it happens again, an "
     "administrator must compare the clocks, WEIR_OIDC_ISSUER and WEIR_OIDC_CLIENT_ID with those of the provider.",
@@ -79,7 +79,7 @@ class LoginRejected(Exception):
         self.rejection = rejection
         self.user = user
         self.values = {"user": user, **values}
-        super().__init__(REFUSALS[rejection].format(**self.values))
+        super().__init__(REJECTIONS[rejection].format(**self.values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,7 @@ def no_leader(observed: ObservedPart) -> str:
 def step_for_unapplied_order(
     part: PartView, observed: ObservedPart, alive: frozenset[int], now: float
 ) -> PartStep | None:
-    """Return the reason why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
+    """Return the reason why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REJECTED`) is kept."""
     if part.submitted_at is None or now - part.submitted_at <= ORDER_UNTAKEN_SECONDS:
         return None
     cause, text = progress.StallCause.CONTROLLER, sentence(texts.NOT_TAKEN)
@@ -285,6 +285,6 @@ def step_for_unapplied_order(
             progress.StallCause.TARGET_DOWN,
             sentence(texts.TARGET_DOWN, broker=down[0]),
         )
-    elif part.cause == progress.StallCause.REFUSED:
+    elif part.cause == progress.StallCause.REJECTED:
         return None
     return PartStep(part.id, part.state, note=text, cause=cause) if text != part.note else None

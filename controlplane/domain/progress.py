@@ -21,7 +21,7 @@ class StallCause(StrEnum):
     THROTTLE = "throttle"
     FETCH_ERROR = "fetch_error"
     CONTROLLER = "controller"
-    REFUSED = "refused"
+    REJECTED = "refused"
     WILL_NOT_FINISH = "will_not_finish"
     UNFIT = "unfit"
     DEADLINE_PASSED = "deadline_passed"

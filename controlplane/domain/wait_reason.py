@@ -25,7 +25,7 @@ CAUSES: Mapping[str, str] = {
     progress.StallCause.THROTTLE: "a higher throttle",
     progress.StallCause.FETCH_ERROR: "a target with fetch errors",
     progress.StallCause.CONTROLLER: "a controller",
-    progress.StallCause.REFUSED: "an order that the controller rejects",
+    progress.StallCause.REJECTED: "an order that the controller rejects",
     progress.StallCause.UNFIT: "a retention limit of its topic",
     progress.StallCause.DEADLINE_PASSED: "deletion of old records: its deadline has passed",
 }

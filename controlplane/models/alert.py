@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertMetric, AlertParts, EntryKind, GroupTopic, RejectedClient, Severity
@@ -31,7 +31,7 @@ class Alert(models.Model):
     client = models.TextField(
         default="", blank=True, help_text="Of an alert about a rejected client: its principal or address."
     )
-    client_reason = models.CharField(max_length=40, default="", blank=True, choices=choices(RefusalReason))
+    client_reason = models.CharField(max_length=40, default="", blank=True, choices=choices(RejectionReason))
     group_id = models.CharField(
         max_length=255, default="", blank=True, help_text="Share group of an alert about missing dead letters."
     )

@@ -11,7 +11,7 @@ class Outcome(models.TextChoices):
     PENDING = "pending", "pending"
     CONFIRMED = "confirmed", "confirmed"
     UNCHANGED = "unchanged", "unchanged"
-    REFUSED = "refused", "refused"
+    REJECTED = "refused", "refused"
     UNKNOWN = "unknown", "unknown"
 
 

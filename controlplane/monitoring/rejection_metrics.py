@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RejectedClientSample
 from controlplane.monitoring.sample_window import SampleWindow, compare_sample
 
@@ -20,7 +20,7 @@ PAUSE_MS_MAX = 120_000
 """Maximum time between two rejections of a series: a later one is the first of a new series."""
 DENIAL_MS_MAX = 60_000
 """Maximum time for which an operation without authorization is shown after its last report. A client may alternate between two operations."""
-REFUSED_CLIENTS_MAX = 20
+REJECTED_CLIENTS_MAX = 20
 """Maximum number of clients per broker, those with the highest rates."""
 
 
@@ -44,10 +44,10 @@ class RejectionMetrics:
         """Apply the sample of one broker. A sample without replicas has no numbers of rejections either."""
         if sample.replicas is None:
             return
-        earlier = compare_sample(self._windows, WINDOW_MS, sample.broker_id, sample.at_ms, sample.refusals)
+        earlier = compare_sample(self._windows, WINDOW_MS, sample.broker_id, sample.at_ms, sample.rejections)
         if earlier is not None:
             seconds, before = earlier
-            found = [RejectionMetric(r, n, _per_s(before.get(r, 0), n, seconds)) for r, n in sample.refusals.items()]
+            found = [RejectionMetric(r, n, _per_s(before.get(r, 0), n, seconds)) for r, n in sample.rejections.items()]
             self.by_broker[sample.broker_id] = sorted(found, key=lambda f: (-f.per_s, -f.total, f.reason))
 
     def forget(self, broker_id: int) -> None:
@@ -153,11 +153,11 @@ class RejectedClients:
         known, at_ms = self._series.get(sample.broker_id), sample.at_ms
         series: dict[ClientKey, _Series] = {}
         logins = _logins(sample.failed_logins)
-        for r in sample.refused_clients:
-            if r.reason == RefusalReason.THROTTLED:
+        for r in sample.rejected_clients:
+            if r.reason == RejectionReason.THROTTLED:
                 continue
             key = (r.principal, r.host, r.client_id, r.reason)
-            failed = logins.get((r.host, r.client_id), {}) if r.reason == RefusalReason.AUTHENTICATION_FAILED else {}
+            failed = logins.get((r.host, r.client_id), {}) if r.reason == RejectionReason.AUTHENTICATION_FAILED else {}
             # What a broker counted before its first sample has no known time. A client that is missing in an earlier sample had no rejections then.
             found = known.get(key) if known is not None else _Series(r.count, SampleWindow(CLIENT_WINDOW_MS, at_ms, 0))
             if known is None and found is not None:
@@ -170,7 +170,7 @@ class RejectedClients:
             for key, s in series.items()
             if s.since_ms is not None and at_ms - s.last_ms <= PAUSE_MS_MAX
         ]
-        self.by_broker[sample.broker_id] = sorted(metrics, key=lambda f: -f.per_min)[:REFUSED_CLIENTS_MAX]
+        self.by_broker[sample.broker_id] = sorted(metrics, key=lambda f: -f.per_min)[:REJECTED_CLIENTS_MAX]
 
     def forget(self, broker_id: int) -> None:
         """The broker did not answer."""

@@ -95,8 +95,8 @@ class MetricsCache:
         self.remote = RemoteSizeCache()
         self.traffic = TrafficCache()
         self.requests = RequestStatistics()
-        self.refusals = RejectionMetrics()
-        self.refused_clients = RejectedClients()
+        self.rejections = RejectionMetrics()
+        self.rejected_clients = RejectedClients()
         self.directories: dict[int, dict[str, object]] = {}
         """The log directories as the broker reports them, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
@@ -169,8 +169,8 @@ class MetricsCache:
             self.remote.take(sample, leaders)
             self.traffic.take(sample)
             self.requests.take(sample)
-            self.refusals.take(sample)
-            self.refused_clients.take(sample)
+            self.rejections.take(sample)
+            self.rejected_clients.take(sample)
         if newly_silent or any(s.traffic is not None for s in samples):
             changed.traffic = self.traffic.sum_up(leaders)
         self._forget_gone(leaders, changed)
@@ -195,8 +195,8 @@ class MetricsCache:
         self.answered[broker_id] = False
         self.traffic.forget(broker_id)
         self.requests.forget(broker_id)
-        self.refusals.forget(broker_id)
-        self.refused_clients.forget(broker_id)
+        self.rejections.forget(broker_id)
+        self.rejected_clients.forget(broker_id)
 
     def _facts(self, image: Image) -> Callable[[Key], PartitionFacts | None]:
         for_all = _dynamic(image, ALL_BROKERS)
@@ -402,8 +402,8 @@ class MetricsCache:
                 **dict(zip(BROKER_RATES, rates.values if rates else (None,) * len(BROKER_RATES), strict=True)),
             }
             values["requests"] = [f.stored() for f in self.requests.by_broker.get(broker_id, {}).values()]
-            values["refusals"] = [asdict(f) for f in self.refusals.by_broker.get(broker_id, ())]
-            values["refused_clients"] = [asdict(f) for f in self.refused_clients.by_broker.get(broker_id, ())]
+            values["refusals"] = [asdict(f) for f in self.rejections.by_broker.get(broker_id, ())]
+            values["refused_clients"] = [asdict(f) for f in self.rejected_clients.by_broker.get(broker_id, ())]
             if answered:
                 nothing = 0 if self.replica_counts.get(broker_id) == 0 else None
                 values |= {"sampled_at": now, "size_bytes": totals.get(broker_id, nothing)}

@@ -10,7 +10,7 @@ from django.db.models import Case, Count, Q, QuerySet, Value, When
 from django.utils import timezone
 from django_filters import rest_framework as filters
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain.alert import KINDS_IN_ORDER, brief, stored_texts
 from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
 from controlplane.domain.alert_types import AlertKind, AlertMetric, GroupTopic, RejectedClient, Severity
@@ -197,7 +197,7 @@ def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
             a.acknowledged_at,
             max((s.ends_at for s in silences if silences_alert(s, a)), default=None) if a.ended_at is None else None,
             AlertMetric(a.metric, HistorySubject(a.object_kind), a.object_name) if a.metric else None,
-            RejectedClient(a.client, RefusalReason(a.client_reason)) if a.client else None,
+            RejectedClient(a.client, RejectionReason(a.client_reason)) if a.client else None,
             GroupTopic(a.group_id, a.topic) if a.group_id else None,
         )
         for a in alerts

@@ -11,7 +11,7 @@ from django_filters import rest_framework as filters
 
 from brokerd.cluster.broker_lives import explained
 from brokerd.cluster.cordons import is_cordoned, leadership_disabled
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.page_phrases import MORE_BLOCKERS, OLD_STATE
@@ -99,12 +99,12 @@ class ApiRow:
     errors: list[ErrorRate]
 
 
-REJECTION_REASONS: tuple[str, ...] = tuple(RefusalReason)
+REJECTION_REASONS: tuple[str, ...] = tuple(RejectionReason)
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalRow:
-    """Requests or connections that a broker rejected or throttled for one reason (`brokerd.cluster.refusal_reasons`). `total`: since its start. `per_s`: in
+    """Requests or connections that a broker rejected or throttled for one reason (`brokerd.cluster.rejection_reasons`). `total`: since its start. `per_s`: in
     the last seconds."""
 
     reason: str

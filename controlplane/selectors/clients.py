@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.messages import DescribeLogDirsResponse
 from controlplane.clients.all_brokers import ask_brokers
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
@@ -15,7 +15,7 @@ from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
 ConnectedClient = DescribeLogDirsResponse.ConnectedClient
-Refusal = DescribeLogDirsResponse.Refusal
+Rejection = DescribeLogDirsResponse.Rejection
 FailedLogin = DescribeLogDirsResponse.FailedLogin
 REJECTED_MAX = 100
 """Maximum number of rows of rejected clients on the page and in REST."""
@@ -76,7 +76,7 @@ class FailedLoginRow:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClientRow:
-    """Rejected or throttled requests of one client for one reason (`brokerd.cluster.refusal_reasons`), over all brokers since their starts. `principal`:
+    """Rejected or throttled requests of one client for one reason (`brokerd.cluster.rejection_reasons`), over all brokers since their starts. `principal`:
     empty for a client that is not authenticated. `client_id`: empty for a connection without a request. `ago_s`: since the last rejection of this client.
     `operation`, `resource_type`, `resource_name`: the last operation without authorization, as in ACLs; empty: another reason, or unknown.
     `logins`: the latest failed logins, if the reason is that the authentication failed."""
@@ -132,7 +132,7 @@ def client_list(
     shown, total, window = ordered(rows, order, page=page, per_page=per_page)
     return ClientPage(
         rows=shown,
-        refused=_refused_clients(known, query.lower()),
+        refused=_rejected_clients(known, query.lower()),
         total=total,
         window=window,
         sort=sort,
@@ -145,16 +145,16 @@ def client_list(
     )
 
 
-def _refused_clients(answers: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
+def _rejected_clients(answers: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
     """One row per client and reason, the latest first."""
-    refusals: dict[tuple[str, str, str, str], list[tuple[int, Refusal]]] = {}
+    rejections: dict[tuple[str, str, str, str], list[tuple[int, Rejection]]] = {}
     logins = _failed_logins(answers)
     for broker_id, answer in answers.items():
-        for r in answer.refusals:
+        for r in answer.rejections:
             users = [x.user for x in _logins_of(r, logins)]
             if any(query in text.lower() for text in (r.host, r.principal, r.client_id, *users)):
-                refusals.setdefault((r.host, r.principal, r.client_id, r.reason), []).append((broker_id, r))
-    rows = [_rejected_row(key, parts, _logins_of(parts[0][1], logins)) for key, parts in refusals.items()]
+                rejections.setdefault((r.host, r.principal, r.client_id, r.reason), []).append((broker_id, r))
+    rows = [_rejected_row(key, parts, _logins_of(parts[0][1], logins)) for key, parts in rejections.items()]
     return sorted(rows, key=lambda r: (r.ago_s, -r.count, r.host, r.principal, r.client_id, r.reason))[:REJECTED_MAX]
 
 
@@ -182,12 +182,12 @@ def _failed_logins(answers: dict[int, ConnectedClients]) -> dict[tuple[str, str]
     }
 
 
-def _logins_of(r: Refusal, logins: dict[tuple[str, str], list[FailedLoginRow]]) -> list[FailedLoginRow]:
-    return logins.get((r.host, r.client_id), []) if r.reason == RefusalReason.AUTHENTICATION_FAILED else []
+def _logins_of(r: Rejection, logins: dict[tuple[str, str], list[FailedLoginRow]]) -> list[FailedLoginRow]:
+    return logins.get((r.host, r.client_id), []) if r.reason == RejectionReason.AUTHENTICATION_FAILED else []
 
 
 def _rejected_row(
-    key: tuple[str, str, str, str], parts: list[tuple[int, Refusal]], logins: list[FailedLoginRow]
+    key: tuple[str, str, str, str], parts: list[tuple[int, Rejection]], logins: list[FailedLoginRow]
 ) -> RefusedClientRow:
     latest = min((r for _, r in parts), key=lambda r: r.ago_ms)
     return RefusedClientRow(

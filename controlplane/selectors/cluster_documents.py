@@ -180,7 +180,7 @@ def difference_row(difference: DocumentDifference) -> DocumentDifferenceRow:
         digest_of(difference.steps),
         **_numbers(s.action for s in difference.steps),
         steps=[_step_row(s) for s in difference.steps],
-        refusals=[DocumentRefusal(p.path, p.detail) for p in difference.refusals],
+        refusals=[DocumentRefusal(p.path, p.detail) for p in difference.rejections],
     )
 
 

@@ -86,7 +86,7 @@ class StepKind(StrEnum):
     OPEN_DEAD_LETTERS = "open_dead_letters"
     OPEN_SHARE_GROUP = "open_share_group"
     CHECK_PERMISSION = "check_permission"
-    OPEN_REFUSED = "open_refused"
+    OPEN_REJECTED = "open_refused"
     RESTART_TASK = "restart_task"
     RESTART_FAILED = "restart_failed"
     OPEN_CONNECTOR = "open_connector"
@@ -358,7 +358,7 @@ def _rejected_client_steps(a: AlertRow) -> list[NextStep]:
     if a.client is None:
         return []
     who = a.client.client
-    steps = [NextStep(StepKind.OPEN_REFUSED, f"Open rejected requests of {who}", [who])]
+    steps = [NextStep(StepKind.OPEN_REJECTED, f"Open rejected requests of {who}", [who])]
     rows = (r for found in Broker.objects.values_list("refused_clients", flat=True) for r in found)
     denied = [
         r
@@ -397,7 +397,7 @@ _STEPS = {
     AlertKind.DELAYED_OVERDUE: _steps_for_delayed,
     AlertKind.DEAD_LETTERS_GROWING: _dead_letters,
     AlertKind.DEAD_LETTERS_MISSING: _letters_missing,
-    AlertKind.CLIENT_REFUSED: _rejected_client_steps,
+    AlertKind.CLIENT_REJECTED: _rejected_client_steps,
     AlertKind.CONNECTOR_FAILED: _connector,
     AlertKind.CONNECT_SILENT: _connect_silent,
     AlertKind.PARTITIONS_OFFLINE: _partition,

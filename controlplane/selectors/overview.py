@@ -9,7 +9,7 @@ from typing import TypedDict, cast
 from django.conf import settings
 from django.db.models import Count, Max, Min, Q, Sum
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain.alert import brief
 from controlplane.domain.alert_types import AlertMetric, AlertParts, RejectedClient, Severity
 from controlplane.domain.cluster_health import HealthReason, HealthStatus, reason_phrase
@@ -173,7 +173,7 @@ def alert_parts(shape: HealthShape) -> AlertParts | None:
     if metric is not None:
         return AlertMetric(metric["name"], HistorySubject(metric["object_kind"]), metric["object_name"])
     if client is not None:
-        return RejectedClient(client["client"], RefusalReason(client["reason"]))
+        return RejectedClient(client["client"], RejectionReason(client["reason"]))
     return None
 
 

@@ -217,7 +217,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
                 :MESSAGE_ALERTS_MAX
             ]
         ),
-        refused=rejected_clients(thresholds),
+        rejected=rejected_clients(thresholds),
         connect=_connect(),
         thresholds=thresholds,
     )

@@ -39,7 +39,7 @@ TRIGGERS = (
     "weir_transition_final",
     "weir_transition_kept",
 )
-REFUSAL = "the record of changes cannot be edited"
+REJECTION = "the record of changes cannot be edited"
 
 
 # -- the triggers -------------------------------------------------------------------------------------------------------------
@@ -75,13 +75,13 @@ def _sqlite() -> Iterator[str]:
     for name, event, table, when in _rules("IS NOT"):
         condition = f" WHEN {when}" if when else ""
         yield f"DROP TRIGGER IF EXISTS {name}"
-        yield f"CREATE TRIGGER {name} BEFORE {event} ON {table}{condition} BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
+        yield f"CREATE TRIGGER {name} BEFORE {event} ON {table}{condition} BEGIN SELECT RAISE(ABORT, '{REJECTION}'); END"
 
 
 def _postgres() -> Iterator[str]:
     yield (
         "CREATE OR REPLACE FUNCTION weir_refuse_edit() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'integrity_constraint_violation'; END $$"
+        f"$$ BEGIN RAISE EXCEPTION '{REJECTION}' USING ERRCODE = 'integrity_constraint_violation'; END $$"
     )
     for name, event, table, when in _rules("IS DISTINCT FROM"):
         condition = f" WHEN ({when})" if when else ""

@@ -66,8 +66,8 @@ def plan_document(
 ) -> DocumentPlan:
     """Store the steps that this document requires. The cluster is not changed. Raises InvalidDocument with all faults."""
     found = compare_document(document, prune=prune, take_over=take_over)
-    if found.refusals:
-        raise InvalidDocument(found.refusals)
+    if found.rejections:
+        raise InvalidDocument(found.rejections)
     with transaction.atomic():
         row = DocumentPlan.objects.create(
             owner=found.owner,
@@ -139,7 +139,7 @@ def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProb
                 role_bindings.check_holder(resource.desired["user"], resource.desired["group"])
     except Rejected as rejection:
         path = f"{resource.path}.{rejection.field}" if rejection.field else resource.path
-        yield DocumentProblem(path, DocumentFault.REFUSED, rejection.reason)
+        yield DocumentProblem(path, DocumentFault.REJECTED, rejection.reason)
 
 
 def _check_topic(resource: DocumentResource, now: Present) -> None:

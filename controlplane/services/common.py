@@ -65,7 +65,7 @@ def record_rejection(
     verb: str,
     object_kind: str,
     object_name: str,
-    refused: Rejected,
+    rejected: Rejected,
     *,
     comment: str = "",
     after: object = None,
@@ -78,8 +78,8 @@ def record_rejection(
         object_name,
         comment=comment,
         after=after,
-        outcome=Outcome.REFUSED,
-        detail=refused.reason,
+        outcome=Outcome.REJECTED,
+        detail=rejected.reason,
     )
 
 

@@ -337,11 +337,11 @@ def _send_audited(
         send()
     except (ConnectRejected, ConnectUnknown) as error:
         text = hide(reason_of(error))
-        finish_changes(object_id, None, Outcome.REFUSED, text)
+        finish_changes(object_id, None, Outcome.REJECTED, text)
         raise Rejected(text) from None
     except ConnectUnreachable as error:
         text = joined([reason_of(error), UNKNOWN_OUTCOME]) if error.sent else reason_of(error)
-        finish_changes(object_id, None, Outcome.UNKNOWN if error.sent else Outcome.REFUSED, text)
+        finish_changes(object_id, None, Outcome.UNKNOWN if error.sent else Outcome.REJECTED, text)
         raise Rejected(text) from None
     except ConnectUnavailable as error:
         text = joined([hide(reason_of(error)), UNKNOWN_OUTCOME])

@@ -303,7 +303,7 @@ def _send_audited(
             for x in letters
         ]
         total = _sum(total, _send_partition(actor, letter_topic, to, partition, copies))
-    outcome = Outcome.CONFIRMED if total.sent or not total.refused else Outcome.REFUSED
+    outcome = Outcome.CONFIRMED if total.sent or not total.refused else Outcome.REJECTED
     summary = f"{total.sent} sent, {total.already} sent before, {total.refused} rejected, {total.unknown} unknown."
     finish_changes(object_id, None, Outcome.UNKNOWN if total.unknown else outcome, " ".join([summary, *total.problems]))
     return total

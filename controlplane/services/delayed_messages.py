@@ -43,7 +43,7 @@ class CancelState(StrEnum):
 
     CANCELLED = "cancelled"
     DUE = "due"
-    REFUSED = "refused"
+    REJECTED = "refused"
     UNKNOWN = "unknown"
 
 
@@ -125,7 +125,7 @@ def cancel(user: User, topic: str, partition: int, offset: int, *, comment: str)
     written = send_audited(user, VERB, front, requested, comment, [tombstone])
     (placed,) = written.records
     if written.refused:
-        return CancelResult(CancelState.REFUSED, placed.problem, 0, None)
+        return CancelResult(CancelState.REJECTED, placed.problem, 0, None)
     state = CancelState.UNKNOWN if written.unknown else _read_back(found)
     said = placed.problem or SAID[state]
     return CancelResult(state, said, count, placed.offset)

@@ -42,7 +42,7 @@ def _drift(row: DocumentPlan, now: Present) -> tuple[int | None, list[str]]:
         found = compare_document(row.document, prune=row.prune, take_over=row.take_over, now=now)
     except InvalidDocument:
         return None, []
-    return len(found.steps) + len(found.refusals), _names(found)
+    return len(found.steps) + len(found.rejections), _names(found)
 
 
 def _names(differences: DocumentDifference) -> list[str]:

@@ -194,6 +194,6 @@ def record_failure(user: str, source: LoginSource, address: str, reason: str) ->
         "session",
         user,
         after={"source": source, "address": address[:64]},
-        outcome=Outcome.REFUSED,
+        outcome=Outcome.REJECTED,
         detail=reason,
     )

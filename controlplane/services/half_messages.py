@@ -119,7 +119,7 @@ def _write(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
         )
     if _find(act.target)[3] is None:
         return Outcome.UNCHANGED, sentence(GONE)
-    return Outcome.REFUSED, written.problem
+    return Outcome.REJECTED, written.problem
 
 
 def handler(decision: HalfDecision) -> ProposalHandler:

@@ -33,7 +33,7 @@ def query_lake(sql: str, *, actor: str, comment: str = "") -> QueryResult:
         result = lake.query(sql)
     finally:
         _free.release()
-    outcome = Outcome.CONFIRMED if result.error is None else Outcome.REFUSED
+    outcome = Outcome.CONFIRMED if result.error is None else Outcome.REJECTED
     record(
         actor, "lake.query", "lake", "query", comment=comment, after={"sql": sql}, outcome=outcome, detail=result.detail
     )

@@ -98,7 +98,7 @@ def elect_preferred_leaders(
     ]
     counts = Counter(r.outcome for r in results)
     outcome = next(
-        (o for o in (Outcome.UNKNOWN, Outcome.CONFIRMED, Outcome.REFUSED) if counts[o.value]), Outcome.UNCHANGED
+        (o for o in (Outcome.UNKNOWN, Outcome.CONFIRMED, Outcome.REJECTED) if counts[o.value]), Outcome.UNCHANGED
     )
     changed = [r for r in results if r.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)][:RECORDED_MAX]
     change = record(
@@ -118,7 +118,7 @@ def elect_preferred_leaders(
         rows=results,
         confirmed=counts[Outcome.CONFIRMED.value],
         unchanged=counts[Outcome.UNCHANGED.value],
-        refused=counts[Outcome.REFUSED.value],
+        refused=counts[Outcome.REJECTED.value],
         unknown=counts[Outcome.UNKNOWN.value],
         outcome=outcome.value,
         partitions_more=preview.partitions_more,
@@ -133,7 +133,7 @@ def _elect(brokers: Sequence[BrokerAddress], rows: Sequence[ElectionRow]) -> lis
         codes = client.elect_preferred(brokers, list(spots))
     except Declined as e:
         return [
-            _row(r, Outcome.REFUSED, r.leader, sentence("The controller rejected the election: {reason}", reason=e))
+            _row(r, Outcome.REJECTED, r.leader, sentence("The controller rejected the election: {reason}", reason=e))
             for r in rows
         ]
     except NoAnswer as e:
@@ -182,20 +182,20 @@ def _election_result(row: ElectionRow, code: ErrorCode | None) -> ElectedPartiti
             text = sentence(
                 "The replica on broker {broker_id} is not alive and in sync any more.", broker_id=row.preferred
             )
-            return _row(row, Outcome.REFUSED, row.leader, text)
+            return _row(row, Outcome.REJECTED, row.leader, text)
         case ErrorCode.REQUEST_TIMED_OUT:
             return _row(row, Outcome.UNKNOWN, None, "The controller did not respond in time.")
         case _:
             return _row(
                 row,
-                Outcome.REFUSED,
+                Outcome.REJECTED,
                 row.leader,
                 sentence("The controller rejected the election: {reason}", reason=code.text),
             )
 
 
 def _blocked_outcome(row: ElectionRow) -> Outcome:
-    return Outcome.UNCHANGED if row.verdict == ElectionVerdict.PREFERRED_LEADS else Outcome.REFUSED
+    return Outcome.UNCHANGED if row.verdict == ElectionVerdict.PREFERRED_LEADS else Outcome.REJECTED
 
 
 def _row(row: ElectionRow, outcome: Outcome, leader: int | None, reason: str = "") -> ElectedPartition:

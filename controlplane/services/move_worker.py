@@ -109,7 +109,7 @@ def ordered_parts() -> list[MovePartition]:
 def order_rejected(move_id: int, topic: str, partition: int, reason: str) -> None:
     """Store the acting controller's reason not to carry out this order, until the order is carried out. The controller retries automatically."""
     text = sentence(texts.CONTROLLER_REJECTED, reason=reason)
-    values = {"note": text, "note_phrase": phrase_to_json(text), "cause": progress.StallCause.REFUSED}
+    values = {"note": text, "note_phrase": phrase_to_json(text), "cause": progress.StallCause.REJECTED}
     with transaction.atomic():
         parts = MovePartition.objects.filter(
             move_id=move_id, topic_name=topic, partition=partition, active=True, state__in=ORDER_STATES

@@ -94,7 +94,7 @@ def _end(row: OffsetReset, state: ResetState, cause: ResetCause, note: str) -> N
     """The end of a wait without a write."""
     with transaction.atomic():
         change_state(row, state, cause=cause, note=note, finished_at=timezone.now())
-        outcome = Outcome.UNCHANGED if state is ResetState.CANCELLED else Outcome.REFUSED
+        outcome = Outcome.UNCHANGED if state is ResetState.CANCELLED else Outcome.REJECTED
         record(
             row.actor,
             verb_of(row),

@@ -119,7 +119,7 @@ def _delete_records(act: Act) -> tuple[Outcome, str]:
     move = _move(act.target)
     if (
         Change.objects.filter(verb="move.delete_records", object_id=f"move-{move.pk}", comment=act.comment)
-        .exclude(outcome=Outcome.REFUSED)
+        .exclude(outcome=Outcome.REJECTED)
         .exists()
     ):
         return Outcome.UNCHANGED, sentence(
@@ -244,7 +244,7 @@ def _elect(act: Act) -> tuple[Outcome, str]:
             sentence("No response: {error} Check the partition before you propose the election again.", error=e),
         )
     except Declined as e:
-        outcome, said = Outcome.REFUSED, sentence("The controller rejected the election: {error}", error=e)
+        outcome, said = Outcome.REJECTED, sentence("The controller rejected the election: {error}", error=e)
     after = {"partition": int(index)}
     record(act.actor, "topic.elect", "topic", topic, comment=act.comment, after=after, outcome=outcome, detail=said)
     return outcome, said

@@ -220,7 +220,7 @@ def send_audited(
     record(user.get_username(), verb, "records", topic, comment=comment, after=requested, object_id=object_id)
     written = producer.produce(topic, batch)
     summary = ProduceSummary.of(written)
-    outcome = Outcome.CONFIRMED if summary.written else Outcome.REFUSED
+    outcome = Outcome.CONFIRMED if summary.written else Outcome.REJECTED
     finish_changes(object_id, None, Outcome.UNKNOWN if summary.unknown else outcome, _detail(summary, written))
     return ProduceResult(topic, summary.written, summary.refused, summary.unknown, summary.problems, written)
 

@@ -134,7 +134,7 @@ def carry_out(proposal_id: int) -> Proposal:
         act = Act(row.target, row.arguments, row.shown["facts"], row.proposed_by, comment)
         outcome, detail = kind_of(row.kind).carry_out(act)
     except Rejected as rejection:
-        outcome, detail = Outcome.REFUSED, rejection.reason
+        outcome, detail = Outcome.REJECTED, rejection.reason
     done = outcome in (Outcome.CONFIRMED, Outcome.UNCHANGED)
     with transaction.atomic():
         changed = Proposal.objects.filter(pk=row.pk, state=ProposalState.APPROVED, version=row.version).update(
@@ -161,7 +161,7 @@ def reject(proposal_id: int, *, actor: str, comment: str) -> Proposal:
             Proposal.objects.filter(pk=row.pk).update(finished_at=timezone.now())
             verb = "proposal.withdraw" if state == ProposalState.WITHDRAWN else "proposal.reject"
             _record(row, verb, actor, comment, outcome=Outcome.CONFIRMED)
-            finish_changes(f"proposal-{row.pk}", None, Outcome.REFUSED, f"{state} by {actor}: {comment}")
+            finish_changes(f"proposal-{row.pk}", None, Outcome.REJECTED, f"{state} by {actor}: {comment}")
     return Proposal.objects.get(pk=row.pk)
 
 
@@ -177,7 +177,7 @@ def sweep() -> int:
                 finish_changes(
                     f"proposal-{row.pk}",
                     None,
-                    Outcome.REFUSED,
+                    Outcome.REJECTED,
                     f"The proposal expired after {OPEN_HOURS} h without a decision.",
                 )
                 touched += 1

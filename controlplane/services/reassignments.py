@@ -31,14 +31,14 @@ class ReassignmentRejection(NamedTuple):
     message: str
 
 
-Refusals = dict[str, ReassignmentRejection]
+Rejections = dict[str, ReassignmentRejection]
 """Rejections by "topic-partition"."""
 
 
-def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> tuple[list[MovePartition], Refusals]:
+def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> tuple[list[MovePartition], Rejections]:
     """Returns the rows that the controller has to carry out now, and the rejections."""
     rows: list[MovePartition] = []
-    rejected: Refusals = {}
+    rejected: Rejections = {}
     begun: list[tuple[TopicState, int, tuple[int, ...]]] = []
     for item in items:
         topic = image.topic_named(item.topic)

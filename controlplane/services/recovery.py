@@ -114,9 +114,9 @@ def repair_damaged_replicas() -> list[int]:
     for found in ReplicaDamageReport.objects.filter(
         ended_at__isnull=True, recovery__isnull=True, kind__in=(DamageKind.CORRUPT, DamageKind.DISK)
     ).order_by("id")[: max(0, room)]:
-        refusals = Change.objects.filter(verb="replica.recover", actor=BY_ITSELF, outcome=Outcome.REFUSED)
+        rejections = Change.objects.filter(verb="replica.recover", actor=BY_ITSELF, outcome=Outcome.REJECTED)
         name = f"{found.topic_name}-{found.partition}@{found.broker_id}"[:255]
-        if refusals.filter(
+        if rejections.filter(
             object_name=name, at__gt=timezone.now() - timedelta(seconds=REJECTED_AGAIN_SECONDS)
         ).exists():
             continue

@@ -9,7 +9,7 @@ from typing import NotRequired, TypedDict
 
 from django.utils import timezone
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain import alert_types as types
 from controlplane.domain.alert_cases import rejected_who
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
@@ -53,13 +53,13 @@ def rejected_clients(thresholds: AlertThresholds) -> tuple[types.RejectedClientF
     facts = []
     for (who, reason), rows in found.items():
         since_ms, per_min = min(r["since_ms"] for r in rows), sum(r["per_min"] for r in rows)
-        if now_ms - since_ms >= STEADY_MS and per_min >= thresholds[ThresholdName.CLIENT_REFUSED]:
+        if now_ms - since_ms >= STEADY_MS and per_min >= thresholds[ThresholdName.CLIENT_REJECTED]:
             first = min(rows, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
             since = datetime.fromtimestamp(since_ms / 1000, UTC)
             facts.append(
                 types.RejectedClientFacts(
                     client=who,
-                    reason=RefusalReason(reason),
+                    reason=RejectionReason(reason),
                     per_min=per_min,
                     since=since,
                     host=first["host"],

@@ -131,7 +131,7 @@ def _send_audited(
     try:
         result = send()
     except (RegistryRejected, SchemaUnknown) as error:
-        finish_changes(object_id, None, Outcome.REFUSED, str(error))
+        finish_changes(object_id, None, Outcome.REJECTED, str(error))
         raise Rejected(reason_of(error), field) from None
     except RegistryUnreachable as error:
         finish_changes(object_id, None, Outcome.UNKNOWN, f"{error} {UNKNOWN_OUTCOME}")

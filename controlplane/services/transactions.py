@@ -138,24 +138,24 @@ def _abort(topic: str, index: int, offset: int, facts: Mapping[str, object]) -> 
     try:
         now = hanging_transactions.open_in_partition(topic, index, offset)
     except LookupError as e:
-        return Outcome.REFUSED, sentence("Nothing was written: {error}.", error=e)
+        return Outcome.REJECTED, sentence("Nothing was written: {error}.", error=e)
     if now is None:
         return Outcome.UNCHANGED, sentence(
             "The transaction of {partition} has already ended.", partition=f"{topic}-{index}"
         )
     if (now.producer_id, now.producer_epoch) != (facts["producer_id"], facts["producer_epoch"]):
-        return Outcome.REFUSED, sentence(
+        return Outcome.REJECTED, sentence(
             "Producer {producer} (epoch {epoch}) has the transaction now.",
             producer=now.producer_id,
             epoch=now.producer_epoch,
         )
     leader = selectors.address_of_broker(now.leader)
     if leader is None:
-        return Outcome.REFUSED, sentence("Nothing was written: broker {broker} is down.", broker=now.leader)
+        return Outcome.REJECTED, sentence("Nothing was written: broker {broker} is down.", broker=now.leader)
     try:
         client.write_abort_marker(leader.host, leader.port, now)
     except Declined as e:
-        return Outcome.REFUSED, sentence(
+        return Outcome.REJECTED, sentence(
             "Broker {broker} rejected the abort marker: {error}.", broker=now.leader, error=e
         )
     except NoAnswer as e:
@@ -251,7 +251,7 @@ def fence(act: Act) -> tuple[Outcome, str]:
 def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome, str]:
     row = selectors.transaction(transactional_id).row
     if row is None:
-        return Outcome.REFUSED, sentence(
+        return Outcome.REJECTED, sentence(
             "Nothing was changed: the coordinator of this transactional id does not answer."
         )
     if (row.producer_id, row.producer_epoch) != (facts["producer_id"], facts["producer_epoch"]):
@@ -262,11 +262,11 @@ def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome,
         return Outcome.UNCHANGED, sentence("The transaction has already ended: {state}.", state=row.state)
     coordinator = selectors.address_of_broker(row.coordinator)
     if coordinator is None:
-        return Outcome.REFUSED, sentence("Nothing was changed: broker {broker} is down.", broker=row.coordinator)
+        return Outcome.REJECTED, sentence("Nothing was changed: broker {broker} is down.", broker=row.coordinator)
     try:
         _, epoch = client.fence_producer(coordinator.host, coordinator.port, transactional_id, row.timeout_ms or 1)
     except Declined as e:
-        return Outcome.REFUSED, sentence(
+        return Outcome.REJECTED, sentence(
             "Broker {broker} rejected the fencing of the producer: {error}.", broker=row.coordinator, error=e
         )
     except NoAnswer as e:

@@ -34,7 +34,7 @@ def main() -> int:
             return run(context)
     except (AlreadyRunning, OSError, TypeError, ValueError) as e:
         print(f"run: {e}", file=sys.stderr)
-        return Exit.REFUSED
+        return Exit.REJECTED
 
 
 def run(context: RunContext) -> int:
@@ -47,7 +47,7 @@ def run(context: RunContext) -> int:
         text, is_final = reason(e), isinstance(e, Contradiction | JavaMissing | ValueError)
         context.update_status(phase=Phase.FAILED, error=text, is_final=is_final)
         print(f"{context.run.kind}: {text}", file=sys.stderr)
-        return Exit.REFUSED if is_final else Exit.FAILED
+        return Exit.REJECTED if is_final else Exit.FAILED
     context.update_status(phase=Phase.ENDED)
     return Exit.OK
 

@@ -119,7 +119,7 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
             2: [shop, reader],
             3: [client("broker-1", is_broker=True, principal="User:weir")],
         },
-        refusals={
+        rejections={
             1: [
                 rejection("10.1.200.17", "fulfilment-shipment-tracking", "unauthorized", 1_930, 400, **WRITE),
                 rejection("10.0.0.77", "", "authentication_failed", 12, 90_000),

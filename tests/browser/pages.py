@@ -117,7 +117,7 @@ PAGES = {
     "move-throttle": "/moves/1/throttle/",
     "move-1-choose": "/moves/new/?kind=partitions&topic=orders&p=1",
     "move-2-where": "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2&over=1&over=2&over=4",
-    "move-refused": "/moves/2/",
+    "move-rejected": "/moves/2/",
     "plans": "/plans/",
     "plan": "/plans/1/",
     "plan-difference": "/plans/1/difference/?other=2",

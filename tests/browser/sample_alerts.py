@@ -162,7 +162,7 @@ def _brokers(world: World) -> None:
     brokers.filter(broker_id=4).update(answered=False, sampled_at=now - timedelta(minutes=9))
     slow = {"/data/disk-1": 2_800}
     brokers.filter(broker_id=2).update(free_bytes=19 * GIGABYTE, dirs_slow=list(slow), dir_probe_ms=slow)
-    refused = {
+    rejected = {
         "principal": "User:CN=deployment-pipeline.production.example.com,OU=Data Platform,O=Example,C=DE",
         "host": "10.1.200.17",
         "client_id": "fulfilment-shipment-tracking",
@@ -178,7 +178,7 @@ def _brokers(world: World) -> None:
     brokers.filter(broker_id=1).update(
         dirs_failed=["/data/disk-2", "/data/disk-3"],
         dirs_hung=["/data/disk-3"],
-        refused_clients=[refused, refused | failed | {"logins": [login]}],
+        refused_clients=[rejected, rejected | failed | {"logins": [login]}],
     )
     days = {name: (now + timedelta(days=n)).isoformat() for name, n in (("low", 0.5), ("median", 0.8), ("until", 30))}
     forecast = {"subject": "broker:1", "made_at": (now - timedelta(hours=1)).isoformat(), "high": None, **days}

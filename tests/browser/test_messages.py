@@ -129,7 +129,7 @@ def test_a_filter_expression_is_evaluated_and_a_wrong_one_is_rejected_beside_its
     page.click("main button.primary")
     page.wait_for_selector("main .error")
     assert page.locator("#list table.records summary").count() == 0
-    session.shot("messages-expression-refused")
+    session.shot("messages-expression-rejected")
     session.errors = [e for e in session.errors if "400" not in e]
 
 

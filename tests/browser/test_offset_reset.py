@@ -63,7 +63,7 @@ def test_an_operator_resets_offsets_and_undoes_it(session: BrowserSession, devcl
     page.click("button.primary")
     page.wait_for_selector(".note li")
     assert f"expected {end[1] - 10}, found {end[1] - 3}" in page.inner_text(".note")
-    session.shot("reset-03-refused", full=True)
+    session.shot("reset-03-rejected", full=True)
 
     commit(devcluster, GROUP, TopicPartition(TOPIC, 1, end[1] - 10, metadata="m"))
     page.fill("[name=comment]", "replay")

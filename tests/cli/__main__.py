@@ -62,8 +62,8 @@ def run(call: Call, jars: Path, bootstrap: str, folder: Path) -> tuple[str, str]
     except subprocess.TimeoutExpired as e:
         return "did not end", str(e.stdout) + str(e.stderr)
     text = done.stdout + done.stderr
-    if call.refuses:
-        return ("rejected" if re.search(call.refuses, text) else "was not rejected as it should be"), text
+    if call.rejects:
+        return ("rejected" if re.search(call.rejects, text) else "was not rejected as it should be"), text
     if done.returncode:
         return f"failed ({done.returncode})", text
     return ("works" if re.search(call.says.replace("{{", "{"), text) else "says something else"), text

@@ -1,6 +1,6 @@
 """The calls of each tool and their expected output. They run in this order on one cluster; a call that must be rejected has the expected error.
 
-`says` and `refuses` are regular expressions over the whole output of the tool.
+`says` and `rejects` are regular expressions over the whole output of the tool.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`{b}` in the arguments is the bootstrap list, `{dir}` a directory for files. `refuses`: the expected error instead of success. `within_s`: the call
+    """`{b}` in the arguments is the bootstrap list, `{dir}` a directory for files. `rejects`: the expected error instead of success. `within_s`: the call
     is retried for this long until the output matches.
     """
 
     tool: str
     arguments: str
     says: str = ""
-    refuses: str = ""
+    rejects: str = ""
     stdin: str = ""
     within_s: float = 0.0
 
@@ -56,7 +56,7 @@ CALLS = (
     Call("kafka-topics", f"{B} --list", "(?m)^walk$"),
     Call("kafka-topics", f"{B} --describe --topic walk", r"PartitionCount: 2\s+ReplicationFactor: 3\s+Configs: retention.ms=3600000"),
     Call("kafka-topics", f"{B} --alter --topic walk --partitions 3"),
-    Call("kafka-topics", f"{B} --create --topic walk", refuses="already exists"),
+    Call("kafka-topics", f"{B} --create --topic walk", rejects="already exists"),
     Call("kafka-console-producer", f"{B} --topic walk --property parse.key=true --property key.separator=:", stdin="a:one\nb:two\nc:three\n"),
     Call("kafka-console-consumer", f"{B} --topic walk --from-beginning --max-messages 3 --group readers --timeout-ms 60000",
          "(?s)(?=.*one)(?=.*two)(?=.*three).*Processed a total of 3 messages"),
@@ -81,7 +81,7 @@ CALLS = (
     Call("kafka-configs", f"{B} --entity-type brokers --entity-name 1 --describe", "num.partitions=5 sensitive=false synonyms={{DYNAMIC_BROKER_CONFIG:num.partitions=5"),
     Call("kafka-configs", f"{B} --entity-type brokers --entity-default --alter --add-config log.retention.ms=86400000", "Completed updating"),
     Call("kafka-configs", f"{B} --entity-type brokers --entity-default --describe", "log.retention.ms=86400000"),
-    Call("kafka-configs", f"{B} --entity-type brokers --entity-name 1 --alter --add-config log.dirs=/x", refuses="Cannot update log.dirs while the broker runs"),
+    Call("kafka-configs", f"{B} --entity-type brokers --entity-name 1 --alter --add-config log.dirs=/x", rejects="Cannot update log.dirs while the broker runs"),
     Call("kafka-configs", f"{B} --entity-type broker-loggers --entity-name 1 --alter --add-config brokerd.runtime.broker=DEBUG", "Completed updating"),
     Call("kafka-configs", f"{B} --entity-type broker-loggers --entity-name 1 --describe", "brokerd.runtime.broker=DEBUG"),
     Call("kafka-configs", f"{B} --entity-type users --entity-name ann --alter --add-config producer_byte_rate=1000000", "Completed updating"),
@@ -103,11 +103,11 @@ CALLS = (
     Call("kafka-features", f"{B} describe", r"Feature: transaction.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2"),
     Call("kafka-features", f"{B} upgrade --feature transaction.version=2", "transaction.version was upgraded to 2"),
     Call("kafka-features", f"{B} describe", r"transaction.version.*FinalizedVersionLevel: 2"),
-    Call("kafka-features", f"{B} upgrade --metadata 3.9", refuses="unknown feature .metadata.version."),
+    Call("kafka-features", f"{B} upgrade --metadata 3.9", rejects="unknown feature .metadata.version."),
     Call("kafka-broker-api-versions", f"{B}", r"ElectLeaders\(43\): 0 to 2 \[usable: 2\]"),
     Call("kafka-cluster", f"cluster-id {B}", "Cluster ID: "),
-    Call("kafka-delegation-tokens", f"{B} --create --max-life-time-period -1 --command-config {{dir}}/empty.properties", refuses="DelegationTokenDisabledException"),
-    Call("kafka-metadata-quorum", f"{B} describe --status", refuses="UnsupportedVersionException"),
+    Call("kafka-delegation-tokens", f"{B} --create --max-life-time-period -1 --command-config {{dir}}/empty.properties", rejects="DelegationTokenDisabledException"),
+    Call("kafka-metadata-quorum", f"{B} describe --status", rejects="UnsupportedVersionException"),
     Call("kafka-topics", f"{B} --delete --topic walk"),
 )  # fmt: skip
 

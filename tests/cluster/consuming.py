@@ -49,7 +49,7 @@ def main(bootstrap: str, group: str, topic: str, settings: str) -> None:
         try:
             done = consumer.commit(offsets=[TopicPartition(topic, p, o) for p, o in ends.items()], asynchronous=False)
         except KafkaException as e:
-            report(refused=str(e))
+            report(rejected=str(e))
         else:
             report(committed={tp.partition: tp.offset for tp in done or [] if tp.error is None})
     consumer.close()

@@ -263,7 +263,7 @@ def load(cluster: LocalCluster, messages: int, seed: int) -> int:
     wrong = missing + twice + rolled_back
     print(
         f"{messages} messages, {expected} committed: decided in {decided_s:.1f} s ({messages / decided_s:.0f}/s), "
-        f"all read after {read_s:.1f} s; missing: {missing}, twice: {twice}, rolled back but delivered: {rolled_back}, refused: {len(shop.errors)}"
+        f"all read after {read_s:.1f} s; missing: {missing}, twice: {twice}, rolled back but delivered: {rolled_back}, rejected: {len(shop.errors)}"
     )
     return wrong + len(shop.errors)
 

@@ -59,7 +59,7 @@ class ShareMember:
         self.assigned: set[int] = set()
         self.deliveries: list[Delivery] = []
         self.confirmed: list[tuple[Delivery, AcknowledgeType, float]] = []
-        self.refused: list[tuple[Delivery, int]] = []
+        self.rejected: list[tuple[Delivery, int]] = []
         self.unknown: list[Delivery] = []
         self.problem: BaseException | None = None
         self.ends_s: float | None = None
@@ -265,12 +265,12 @@ class ShareMember:
             raise
         session.epoch += 1
         if answer.error_code:
-            self.refused += [(d, int(answer.error_code)) for d, _ in decided]
+            self.rejected += [(d, int(answer.error_code)) for d, _ in decided]
             self._sessions.pop(broker_id, None)
             return
         errors = {p.partition_index: int(p.error_code) for t in answer.responses for p in t.partitions}
         for d, kind in decided:
             if errors[d.partition]:
-                self.refused.append((d, errors[d.partition]))
+                self.rejected.append((d, errors[d.partition]))
             else:
                 self.confirmed.append((d, kind, time.monotonic()))

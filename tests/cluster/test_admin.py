@@ -192,16 +192,16 @@ def test_a_cluster_wide_topic_default_applies_at_once_to_topics_without_an_overr
     plain, own = made(admin, "plain", [[1]]), made(admin, "own", [[1]], max_message_bytes="2000000")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": "none", "linger.ms": 0})
 
-    def refused(topic: str) -> bool:
+    def rejected(topic: str) -> bool:
         verdicts: list[Any] = []
         producer.produce(topic, bytes(50_000), partition=0, on_delivery=lambda e, m: verdicts.append(e))
         producer.flush(60)
         return verdicts[0] is not None and verdicts[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
 
-    assert not refused(plain)
+    assert not rejected(plain)
     assert alter_all(cluster, message_max_bytes="10000") == 0
-    wait_for(lambda: refused(plain), "the new default")
-    assert not refused(own)
+    wait_for(lambda: rejected(plain), "the new default")
+    assert not rejected(own)
 
     def described_now() -> tuple[str | None, int]:
         entry = entries(admin, ResourceType.TOPIC, plain)["max.message.bytes"]
@@ -213,7 +213,7 @@ def test_a_cluster_wide_topic_default_applies_at_once_to_topics_without_an_overr
         "the new default on every broker",
     )
     assert alter_all(cluster, message_max_bytes=None) == 0
-    wait_for(lambda: not refused(plain), "the old default")
+    wait_for(lambda: not rejected(plain), "the old default")
 
 
 @pytest.mark.parametrize(

@@ -121,9 +121,9 @@ def test_an_invalid_topic_is_rejected_with_kafkas_code(
 ) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     future = admin.create_topics([NewTopic(name, partitions, replicas, config=configs)])[name]
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         future.result(30)
-    assert refused.value.args[0].code() == code
+    assert rejected.value.args[0].code() == code
 
 
 def test_a_batch_that_is_too_large_is_rejected_and_nothing_of_it_is_stored(cluster: LocalCluster) -> None:

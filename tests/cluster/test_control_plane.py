@@ -321,8 +321,8 @@ def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluste
     load.finish()
     assert devcluster.leaders("young")
     assert "young" in devcluster.admin.list_topics(timeout=10).topics
-    status, refused = devcluster.call("DELETE", "topics/young", {"comment": "test"})
-    assert (status, "adopt" in refused["detail"]) == (400, True)
+    status, rejected = devcluster.call("DELETE", "topics/young", {"comment": "test"})
+    assert (status, "adopt" in rejected["detail"]) == (400, True)
     for row in drift:
         devcluster.post(f"drift/{row['topic_id']}/adopt", {"comment": "test"})
     assert devcluster.get("drift")["rows"] == []

@@ -175,8 +175,8 @@ def test_the_producer_of_an_open_transaction_is_fenced_by_two_operators(devclust
     assert devcluster.get("transactions?open_longer_minutes=5&query=stuck")["rows"] == []
     detail = devcluster.get("transactions/stuck/app")
     assert detail["partitions"][0]["start_offset"] == stable_end(devcluster)
-    refused = {"kind": "transaction.abort", "target": f"{TOPIC}-0@{stable_end(devcluster)}", "comment": "x"}
-    status, problem = devcluster.call("POST", "proposals", refused)
+    rejected = {"kind": "transaction.abort", "target": f"{TOPIC}-0@{stable_end(devcluster)}", "comment": "x"}
+    status, problem = devcluster.call("POST", "proposals", rejected)
     assert status == 409 and "does not hang" in problem["detail"], "an open transaction is not taken for a hanging one"
 
     assert devcluster.propose_and_approve("transaction.fence", "stuck/app", {})["state"] == "done"

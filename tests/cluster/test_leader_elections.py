@@ -46,8 +46,8 @@ def demoted(devcluster: DevCluster) -> None:
 def test_a_demoted_broker_is_not_elected_and_a_restored_one_is(devcluster: DevCluster) -> None:
     demoted(devcluster)
     assert devcluster.get("overview")["not_preferred"] >= 1
-    status, refusal = devcluster.call("POST", "leader-elections", {"topic": TOPIC, "comment": "test"})
-    assert status == 409 and "is demoted" in refusal["detail"]
+    status, rejection = devcluster.call("POST", "leader-elections", {"topic": TOPIC, "comment": "test"})
+    assert status == 409 and "is demoted" in rejection["detail"]
 
     def elected() -> Any:
         demoted(devcluster)

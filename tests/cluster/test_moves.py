@@ -203,8 +203,8 @@ def test_a_kafka_client_starts_lists_and_cancels_a_move_with_its_own_throttle(
     assert ended["state"] == "cancelled"
     assert replicas(devcluster, "clients") == before
     assert kafka_python_admin.list_partition_reassignments() == {}
-    refused = kafka_python_admin.alter_partition_reassignments({part: None})[part]
-    assert refused is not None and refused.errno == 85
+    rejected = kafka_python_admin.alter_partition_reassignments({part: None})[part]
+    assert rejected is not None and rejected.errno == 85
     configure(None)
     assert wait_for(lambda: throttles(devcluster, "clients") == {}, "the client's throttle to be gone")
     # Without a throttle the move ends within seconds, and the operator can roll back a client's move.
@@ -308,8 +308,8 @@ def test_a_tail_move_copies_no_old_data_and_loses_no_acknowledged_record(
         assert part()["tail_start"] == begins, "a new leader reset a replica that had started"
         assert target not in replicas(devcluster, "tailed"), "clients see an observer as a replica"
         alone = {"kind": "move.delete_records", "target": str(move), "arguments": {"confirm": "tailed"}, "comment": ""}
-        refused, answer = devcluster.call("POST", "proposals", alone)
-        assert refused == 400, answer
+        rejected, answer = devcluster.call("POST", "proposals", alone)
+        assert rejected == 400, answer
         cut = devcluster.get(f"moves/{move}/delete-records")
         assert (cut["problem"], cut["confirm"], cut["parts"][0]["end"]) == (None, "tailed", begins)
         copied = part()["bytes_done"]

@@ -166,18 +166,18 @@ def test_offsets_of_time_shift_file_group_and_offset(devcluster: DevCluster) -> 
     }
     file = [{"topic": TOPIC, "partition": 1, "offset": 33}, {"topic": TOPIC, "partition": 99, "offset": 1}]
     assert after("file", offsets=file) == {1: (33, ""), 99: "no_partition"}
-    status, refused = devcluster.call(
+    status, rejected = devcluster.call(
         "POST", "offset-resets", {"group_id": "shapes", "target": "earliest", "topics": ["absent"]}
     )
-    assert (status, refused["field"]) == (400, "topics")
+    assert (status, rejected["field"]) == (400, "topics")
 
 
 def test_a_commit_after_the_preview_is_rejected_with_the_difference(devcluster: DevCluster) -> None:
     commit(devcluster, "raced", TopicPartition(TOPIC, 0, 5), TopicPartition(TOPIC, 1, 6))
     made = preview(devcluster, "raced", "latest")
     commit(devcluster, "raced", TopicPartition(TOPIC, 1, 7))
-    status, refused = apply(devcluster, made["row"]["id"])
-    assert status == 409 and f"{TOPIC}-1: 6 -> 7" in refused["detail"], refused
+    status, rejected = apply(devcluster, made["row"]["id"])
+    assert status == 409 and f"{TOPIC}-1: 6 -> 7" in rejected["detail"], rejected
     assert offsets_only(committed(devcluster, "raced")) == {(TOPIC, 0): 5, (TOPIC, 1): 7}
     row = devcluster.get(f"offset-resets/{made['row']['id']}")["row"]
     assert (row["state"], row["cause"]) == ("previewed", "changed")
@@ -192,8 +192,8 @@ def test_an_active_group_is_rejected_or_waited_for(devcluster: DevCluster, proto
     member = Member(devcluster, group, **{"group.protocol": protocol})
     try:
         made = preview(devcluster, group, "earliest")
-        status, refused = apply(devcluster, made["row"]["id"])
-        assert status == 409 and "active" in refused["detail"], refused
+        status, rejected = apply(devcluster, made["row"]["id"])
+        assert status == 409 and "active" in rejected["detail"], rejected
         assert devcluster.get(f"offset-resets/{made['row']['id']}")["row"]["cause"] == "active"
         deletion = preview(devcluster, group, "delete", topics=[TOPIC])
         assert apply(devcluster, deletion["row"]["id"])[0] == 409, "offsets of a subscribed topic"

@@ -82,7 +82,7 @@ def test_clients_with_wrong_credentials_are_rejected(devcluster: DevCluster, wro
         "error_cb": lambda e: errors.append(e.code()),
     }
     unauthenticated = Producer(settings)
-    wait_for(lambda: unauthenticated.poll(0.1) or KafkaError._ALL_BROKERS_DOWN in errors, "all brokers to refuse it")
+    wait_for(lambda: unauthenticated.poll(0.1) or KafkaError._ALL_BROKERS_DOWN in errors, "all brokers to reject it")
     with pytest.raises(KafkaException):
         unauthenticated.list_topics(timeout=2)
 
@@ -98,12 +98,12 @@ def test_a_user_of_the_rest_api_logs_in_until_it_is_deleted(devcluster: DevClust
 
     changed = devcluster.call("PATCH", "users/visitor", {"password": "a second password", "comment": "test"})
     assert changed == (200, {"name": "visitor", "password": None})
-    wait_for(lambda: not logs_in(visitor), "the old password to be refused")
+    wait_for(lambda: not logs_in(visitor), "the old password to be rejected")
     visitor["sasl.password"] = "a second password"
     wait_for(lambda: logs_in(visitor), "the new password to be accepted")
 
     assert devcluster.call("DELETE", "users/visitor", {"comment": "test"})[0] == 204
-    wait_for(lambda: not logs_in(visitor), "the deleted user to be refused")
+    wait_for(lambda: not logs_in(visitor), "the deleted user to be rejected")
     assert logs_in(devcluster.client), "other users stay"
 
 
@@ -118,7 +118,7 @@ def logs_in(settings: dict[str, Any]) -> bool:
             client.poll(0)
             if KafkaError._AUTHENTICATION in errors:
                 return False
-    raise AssertionError(f"neither accepted nor refused: {errors}")
+    raise AssertionError(f"neither accepted nor rejected: {errors}")
 
 
 def produced(settings: dict[str, Any], topic: str) -> KafkaError | None:

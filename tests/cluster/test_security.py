@@ -257,7 +257,9 @@ def test_brokers_replicate_over_tls(secured: Secured) -> None:
 def test_a_wrong_password_is_rejected_and_reported(secured: Secured, how: str) -> None:
     received: list[KafkaError] = []
     client = Producer({**settings_of_librdkafka(secured, how, "guess"), "error_cb": received.append})
-    wait_for(lambda: client.poll(0.1) or [e for e in received if e.code() == KafkaError._AUTHENTICATION], "the refusal")
+    wait_for(
+        lambda: client.poll(0.1) or [e for e in received if e.code() == KafkaError._AUTHENTICATION], "the rejection"
+    )
 
 
 @pytest.mark.cluster
@@ -352,12 +354,12 @@ def test_acls_take_effect_within_a_second_and_so_does_their_deletion(secured: Se
     assert [b for f in gone.values() for b in f.result(60)] == [read]
     removed = time.monotonic()
 
-    def refused() -> bool:
+    def rejected() -> bool:
         sent(Producer({"bootstrap.servers": secured.bootstrap, "log_level": 0}), topic)
         m = reader.poll(0.2)
         return m is not None and m.error() is not None and m.error().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    wait_for(refused, "bob to be refused")
+    wait_for(rejected, "bob to be rejected")
     assert max(took, time.monotonic() - removed) < 30, (
         "generous for two busy cores: the metadata log delivers an ACL within about ten milliseconds"
     )
@@ -401,7 +403,7 @@ def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
     def answered() -> list[m.DescribeLogDirsResponse]:
         guessing.poll(0.1)
         unknown.poll(0.1)
-        body = m.DescribeLogDirsRequest(topics=[], refusals=True)
+        body = m.DescribeLogDirsRequest(topics=[], rejections=True)
         return [request(secured, ApiKey.DESCRIBE_LOG_DIRS, 4, body, broker) for broker in secured.ports]
 
     def reported() -> set[tuple[str, ...]]:
@@ -409,7 +411,7 @@ def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
         return {
             (r.principal, r.client_id, r.reason, r.operation, r.resource_type, r.resource_name)
             for answer in answers
-            for r in answer.refusals
+            for r in answer.rejections
             if r.host == "127.0.0.1"
         }
 
@@ -418,7 +420,7 @@ def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
         ("", "guess", "authentication_failed", "", "", ""),
         ("", "", "tls_failed", "", "", ""),
     }
-    wait_for(lambda: expected <= reported(), "the refusals")
+    wait_for(lambda: expected <= reported(), "the rejections")
 
     def logins() -> set[tuple[str, ...]]:
         answers = answered()

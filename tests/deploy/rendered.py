@@ -102,7 +102,7 @@ def problems(text: str) -> list[str]:
     return wrong
 
 
-def refused_by_server(text: str) -> str:
+def rejected_by_server(text: str) -> str:
     """Return the faults that the API server of the current context finds in the manifests; empty: it accepts all of them."""
     namespaces = [o for o in yaml.safe_load_all(text) if o and o["kind"] == "Namespace"]
     apply = ["kubectl", "apply", "--server-side", "-f", "-"]
@@ -122,8 +122,8 @@ def main() -> int:
         return 2
     text = rendered(words)
     wrong = problems(text)
-    if options.server and (refusal := refused_by_server(text)):
-        wrong.append(f"API server: {refusal}")
+    if options.server and (rejection := rejected_by_server(text)):
+        wrong.append(f"API server: {rejection}")
     for line in wrong:
         print(f"wrong: {line}")
     print(f"{' '.join(words)}: {text.count(chr(10) + 'kind: ')} objects, {len(wrong)} problems")

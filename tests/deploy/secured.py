@@ -200,7 +200,7 @@ def consumed(machines: SecuredMachines, wanted: set[bytes]) -> list[bytes]:
     return found
 
 
-def refused(machines: SecuredMachines) -> list[str]:
+def rejected(machines: SecuredMachines) -> list[str]:
     """Requests that were served and must not be, or were rejected for another reason."""
     wrong = []
     for name, settings in (
@@ -236,7 +236,7 @@ def main() -> int:
         acknowledged |= produced(machines, RECORDS)
         print(f"  acknowledged with two machines: {len(acknowledged)}, {time.monotonic() - began:.1f} s", flush=True)
         found = consumed(machines, acknowledged)
-        wrong = refused(machines)
+        wrong = rejected(machines)
         lost, twice = acknowledged - set(found), len(found) - len(set(found))
         print(
             f"  acknowledged {len(acknowledged)}, lost {len(lost)}, duplicated {twice}; served wrongly: {wrong or 'nothing'}"

@@ -97,14 +97,14 @@ def main() -> int:
                     f"start {len(answers)}: error {answer.error} {answer.message}, {answer.waited_s:.2f} s", flush=True
                 )
     waits = sorted(a.waited_s for a in answers)
-    refused = Counter(f"{a.error} {a.message}" for a in answers if a.error)
+    rejected = Counter(f"{a.error} {a.message}" for a in answers if a.error)
     print(
-        f"{len(answers)} cold starts, {refused.total()} refused; the topic was created {statistics.median(waits):.2f} s (median) and "
+        f"{len(answers)} cold starts, {rejected.total()} rejected; the topic was created {statistics.median(waits):.2f} s (median) and "
         f"{waits[-1]:.2f} s (longest) after the broker accepted the connection"
     )
-    for text, count in refused.items():
+    for text, count in rejected.items():
         print(f"  {count} times: {text}")
-    return int(bool(refused))
+    return int(bool(rejected))
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def test_no_error_code_is_a_bare_integer() -> None:
         "RETRIABLE = result.error in frozenset({3, 6})",
         "reply(error_code=E.NONE if known else 3)",
         "class Answer:\n    error: int\nAnswer(3)",
-        "def refuse(request, error=35): ...",
+        "def reject(request, error=35): ...",
         "error: int = -1",
     ],
 )

@@ -138,7 +138,7 @@ class HalfProducer(Producer):
             return
         if code is ErrorCode.INVALID_RECORD and answer.record_errors:
             for error in answer.record_errors:
-                self._refused(self.records[error.batch_index], error.batch_index_error_message)
+                self._rejected(self.records[error.batch_index], error.batch_index_error_message)
             self.later(self._next, self.world.between(1, self.pause_ms))
             return
         if code in FATAL:
@@ -159,17 +159,17 @@ class HalfProducer(Producer):
                 raise Violation(f"{half_id!r}: {decision} is acknowledged after {half.decision}")
             half.decision = decision
 
-    def _refused(self, record: Record, message: str) -> None:
+    def _rejected(self, record: Record, message: str) -> None:
         half_id, decision = _meaning(record)
         half, rejection = self.shop.halves[half_id], MEANINGS[message]
         if decision is None:
-            raise Violation(f"the half message {half_id!r} is refused: {rejection}")
+            raise Violation(f"the half message {half_id!r} is rejected: {rejection}")
         fate = FATES.get(rejection)
         if fate is not None:
             self.shop.claims.append((half_id, fate))
-            self.world.reached[f"second decision refused after {fate.value}"] += 1
+            self.world.reached[f"second decision rejected after {fate.value}"] += 1
         elif self.clock().wall_ms < half.sent_ms + DECIDED_KEEP_MS:
-            raise Violation(f"{decision} of {half_id!r} is refused: {rejection}")
+            raise Violation(f"{decision} of {half_id!r} is rejected: {rejection}")
 
 
 def _meaning(record: Record) -> tuple[bytes, HalfDecision | None]:
@@ -261,7 +261,7 @@ def judge(cluster: Cluster, world: World, shop: HalfMessages) -> None:
             raise Violation(f"{half_id!r} was decided: {half.decision}; its fate is {fate}")
         world.reached[f"half message: {fate.value}"] += 1
         if wrong := [claim for claimed, claim in shop.claims if claimed == half_id and claim is not fate]:
-            raise Violation(f"a refused decision about {half_id!r} named {wrong[0]}, its fate is {fate}")
+            raise Violation(f"a rejected decision about {half_id!r} named {wrong[0]}, its fate is {fate}")
 
 
 def _found(cluster: Cluster, name: str, shop: HalfMessages) -> set[bytes]:

@@ -84,13 +84,13 @@ class PipelinedProducer(Client):
         self.history, self.pause_ms = history, pause_ms
         self.lines = {place: PartitionQueue(place) for place in places}
         self.producer_id = -1
-        self.refused = self._refreshing = False
+        self.rejected = self._refreshing = False
         self._in_flight: Counter[int] = Counter()
         self.enter(self._begin)
 
     @property
     def idle(self) -> bool:
-        return self.refused or (self.stopped and all(line.empty for line in self.lines.values()))
+        return self.rejected or (self.stopped and all(line.empty for line in self.lines.values()))
 
     def _begin(self) -> None:
         def answered(body: Any) -> None:
@@ -106,7 +106,7 @@ class PipelinedProducer(Client):
 
     def _write(self) -> None:
         """The application writes a few records, or a burst."""
-        if self.stopped or self.refused:
+        if self.stopped or self.rejected:
             return
         for line in self.lines.values():
             if len(line.queue) >= QUEUED_MAX or self.world.chance(0.4):
@@ -122,7 +122,7 @@ class PipelinedProducer(Client):
 
     # -- sending -------------------------------------------------------------------------------------------------------
     def _drain(self) -> None:
-        if self.refused:
+        if self.rejected:
             return
         now_ms = self.clock().mono_ms
         while True:
@@ -194,7 +194,7 @@ class PipelinedProducer(Client):
                 reason = f"{self.name} at {line.place} {batch.sequence}: {code.name} {part.error_message}"
                 self.world.deliver(f"{reason}: it gives up")
                 self.history.given_up.append(reason)
-                self.refused = True
+                self.rejected = True
             else:
                 self.world.reached["pipelined batch retried"] += 1
                 line.again(batch, self.clock().mono_ms + RETRY_MS)

@@ -61,7 +61,7 @@ class Scene:
     def write(self, *texts: str, acks: int = -1, age_ms: int = 0) -> None:
         """One batch per text, each acknowledged before the next is sent."""
         for text in texts:
-            assert self.send(self.state.leader, text, acks=acks, age_ms=age_ms) == 0, f"{text!r} was refused"
+            assert self.send(self.state.leader, text, acks=acks, age_ms=age_ms) == 0, f"{text!r} was rejected"
 
     def send(
         self,

@@ -332,7 +332,7 @@ class ShareChecker:
     def wrote(self, core: SharePartition, update: StateUpdate, error: int) -> None:
         """The share coordinator has answered a write."""
         if error:
-            self.world.reached["share state write refused"] += 1
+            self.world.reached["share state write rejected"] += 1
             return
         leader = self.leaders[id(core)]
         place, state_epoch = leader.place, leader.state_epoch

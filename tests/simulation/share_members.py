@@ -287,7 +287,7 @@ class ShareMember(Client):
             place, kind, error = (hand.partition, hand.offset), hand.kind, errors[hand.partition]
             assert kind is not None
             if error:
-                self.world.reached[f"acknowledgement refused: {ErrorCode(error).name}"] += 1
+                self.world.reached[f"acknowledgement rejected: {ErrorCode(error).name}"] += 1
                 self.hands.pop(place, None)
                 if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID):
                     self.leaders.pop((self.topic, hand.partition), None)

@@ -63,7 +63,7 @@ class TailMove:
 
     @property
     def over(self) -> bool:
-        return self.step in ("done", "cancelled", "refused")
+        return self.step in ("done", "cancelled", "rejected")
 
     def _look(self) -> None:
         state = self.state
@@ -105,7 +105,7 @@ class TailMove:
             return None
         self.generation = state.assignment_generation
         if not as_wanted:
-            self._goes_to("cancel" if state.observers else "refused")
+            self._goes_to("cancel" if state.observers else "rejected")
         return as_wanted
 
     def _observe(self, state: PartitionState) -> None:
@@ -164,7 +164,7 @@ class TailMove:
         """Compares the new replicas in the ISR with those old ones that are in the ISR too."""
         self.generation = state.assignment_generation
         if state.target != self.beside:
-            self._goes_to("refused")
+            self._goes_to("rejected")
         elif self.gives_up and not self.calm and self.world.chance(0.1):
             self._goes_to("cancel")
         elif set(self.to) <= set(state.isr_ids) and self._all_equal(state):
@@ -180,7 +180,7 @@ class TailMove:
 
     def _switch(self, state: PartitionState) -> None:
         if not state.reassigning:
-            self._goes_to("done" if state.replicas == self.to else "refused")
+            self._goes_to("done" if state.replicas == self.to else "rejected")
         elif self.gives_up and not self.calm and self.world.chance(0.1):
             self.generation = state.assignment_generation
             self._goes_to("cancel")

@@ -46,7 +46,7 @@ from brokerd.storage.cleaner import Cleaning
 from brokerd.storage.log import Log
 from brokerd.storage.log_dirs import LogDir
 from brokerd.storage.log_start import LogStartFlush, StoredLogStart
-from brokerd.storage.producers import ACCEPTED, NO_OFFSET, Accepted, Duplicate, ProducerRefused, Producers
+from brokerd.storage.producers import ACCEPTED, NO_OFFSET, Accepted, Duplicate, ProducerRejected, Producers
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader
 from controlplane.controller.liveness import Evidence, Liveness
@@ -287,7 +287,7 @@ def a_removed_replica_does_not_raise_the_leader_epoch(patch: pytest.MonkeyPatch)
 def a_sequence_above_the_expected_one_is_accepted(patch: pytest.MonkeyPatch) -> None:
     check = Producers.check
 
-    def generous(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRefused:
+    def generous(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
         known = self.known.get(header.producer_id)
         same_epoch = known is not None and known.epoch == header.producer_epoch
         if known is not None and same_epoch and known.batches and header.base_sequence > known.batches[-1][1]:
@@ -300,7 +300,7 @@ def a_sequence_above_the_expected_one_is_accepted(patch: pytest.MonkeyPatch) -> 
 def a_duplicate_is_acknowledged_at_another_offset(patch: pytest.MonkeyPatch) -> None:
     check = Producers.check
 
-    def beside(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRefused:
+    def beside(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
         found = check(self, header)
         return replace(found, base_offset=found.base_offset + 1) if isinstance(found, Duplicate) else found
 
@@ -310,7 +310,7 @@ def a_duplicate_is_acknowledged_at_another_offset(patch: pytest.MonkeyPatch) -> 
 def only_the_last_batch_is_remembered(patch: pytest.MonkeyPatch) -> None:
     check = Producers.check
 
-    def forgetful(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRefused:
+    def forgetful(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
         found, known = check(self, header), self.known.get(header.producer_id)
         if isinstance(found, Duplicate) and known is not None and found.base_offset != known.batches[-1][2]:
             return ACCEPTED
@@ -322,9 +322,9 @@ def only_the_last_batch_is_remembered(patch: pytest.MonkeyPatch) -> None:
 def an_old_duplicate_is_acknowledged_before_it_is_replicated(patch: pytest.MonkeyPatch) -> None:
     check = Producers.check
 
-    def at_once(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRefused:
+    def at_once(self: Producers, header: BatchHeader) -> Accepted | Duplicate | ProducerRejected:
         found = check(self, header)
-        return replace(found, written_before=NO_OFFSET) if isinstance(found, ProducerRefused) else found
+        return replace(found, written_before=NO_OFFSET) if isinstance(found, ProducerRejected) else found
 
     patch.setattr(Producers, "check", at_once)
 

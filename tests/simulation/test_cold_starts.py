@@ -72,5 +72,5 @@ def created(seed: int) -> str:
 
 
 def test_the_first_request_of_a_new_cluster_is_carried_out() -> None:
-    refused = Counter(filter(None, map(created, SEEDS)))
-    assert not refused, f"of {len(SEEDS)} first requests {refused.total()} were refused: {refused}"
+    rejected = Counter(filter(None, map(created, SEEDS)))
+    assert not rejected, f"of {len(SEEDS)} first requests {rejected.total()} were rejected: {rejected}"

@@ -43,7 +43,7 @@ def test_the_sample_reaches_every_fate_and_rejects_second_decisions() -> None:
         reached += ran(seed).reached
     for decision in HalfDecision:
         assert reached[f"half message: {decision.value}"] > 5, f"{decision}: {reached}"
-        assert reached[f"second decision refused after {decision.value}"], f"{decision}: {reached}"
+        assert reached[f"second decision rejected after {decision.value}"], f"{decision}: {reached}"
     assert reached["metric of half messages"] > 3, "the metrics were compared"
     for state in ("half record not stable", "half batch to topic", "half batch to check", "half batch to expired"):
         assert reached[state], f"{state}: {reached}"

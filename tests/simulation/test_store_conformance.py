@@ -327,12 +327,12 @@ def test_a_multi_is_atomic_and_names_the_failed_operation(ground: StoreEnvironme
     assert send_request(
         lambda d: store.multi([Create(f"{root}/x", b"1"), Create(f"{root}/x/y", b"2"), Check(root, 0)], d)
     ).ok
-    refused = send_request(
+    rejected = send_request(
         lambda d: store.multi([Set(f"{root}/x", b"new", 0), Check(root, 5), Delete(f"{root}/x/y")], d)
     )
-    assert refused.code is Code.BAD_VERSION
-    assert refused.codes[1] is Code.BAD_VERSION
-    assert all(c in (Code.OK, Code.ROLLED_BACK) for i, c in enumerate(refused.codes) if i != 1)
+    assert rejected.code is Code.BAD_VERSION
+    assert rejected.codes[1] is Code.BAD_VERSION
+    assert all(c in (Code.OK, Code.ROLLED_BACK) for i, c in enumerate(rejected.codes) if i != 1)
     assert send_request(lambda d: store.get(f"{root}/x", d)).data == b"1"
     # A registration taken over in one step: deleted and created again.
     assert send_request(

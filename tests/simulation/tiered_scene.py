@@ -52,7 +52,7 @@ class TieredScene(Scene):
             text = f"{number:06d}"
             while (error := self.send(self.state.leader, text, producer=(7, number))) in CHANGING:
                 self.pass_ms(100)
-            assert error == 0, f"{text!r} was refused: {error}"
+            assert error == 0, f"{text!r} was rejected: {error}"
             self.written.append(text)
 
     @property

@@ -180,10 +180,10 @@ class Transactional(Client):
     def next(self) -> None:
         raise NotImplementedError
 
-    def refused(self, what: str, error: int) -> None:
+    def rejected(self, what: str, error: int) -> None:
         """A fatal error: fenced by a newer producer, or timed out, or the transaction must be aborted."""
         self.ledger.fenced += 1
-        self.world.reached["transaction refused"] += 1
+        self.world.reached["transaction rejected"] += 1
         self.attempt = None
         if error not in (
             E.INVALID_PRODUCER_EPOCH,
@@ -208,7 +208,7 @@ class Transactional(Client):
 
         def added(answer: Any, error: int) -> None:
             if error:
-                self.refused("AddPartitionsToTxn", error)
+                self.rejected("AddPartitionsToTxn", error)
             else:
                 self.added.add(place)
                 self._produce(place, values, then)
@@ -245,7 +245,7 @@ class Transactional(Client):
 
         def done(answer: Any, error: int) -> None:
             if error and error != E.DUPLICATE_SEQUENCE_NUMBER:
-                self.refused("Produce", error)
+                self.rejected("Produce", error)
                 return
             self.sequences[place] = sequence + len(values)
             then()
@@ -278,7 +278,7 @@ class Transactional(Client):
 
         def done(answer: Any, error: int) -> None:
             if error:
-                self.refused("EndTxn", error)
+                self.rejected("EndTxn", error)
                 return
             attempt.outcome = commit
             self.ledger.commits += commit
@@ -372,7 +372,7 @@ class Zombie(Transactional):
         self.begin()
         self.write((self._earlier_producer.topic, 0), [f"{self.name}:0:0".encode()], lambda: self.end(True))
 
-    def refused(self, what: str, error: int) -> None:
+    def rejected(self, what: str, error: int) -> None:
         self.world.reached["zombie producer fenced"] += 1
         self.gone = True
 
@@ -451,7 +451,7 @@ class Carrier(Transactional):
 
         def done(answer: Any, error: int) -> None:
             if error:
-                self.refused("AddOffsetsToTxn", error)
+                self.rejected("AddOffsetsToTxn", error)
             else:
                 self._commit_offset(found)
 
@@ -471,7 +471,7 @@ class Carrier(Transactional):
 
         def done(answer: Any, error: int) -> None:
             if error:
-                self.refused("TxnOffsetCommit", error)
+                self.rejected("TxnOffsetCommit", error)
             else:
                 self.end(self.world.chance(0.8))
 

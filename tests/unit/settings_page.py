@@ -28,7 +28,7 @@ Every setting can be set in the broker's properties file (`deploy/broker.propert
 A *dynamic* setting can also be changed while the broker runs, with AlterConfigs and IncrementalAlterConfigs
 (`kafka-configs --entity-type brokers`), for one broker or, with the empty name, as the cluster-wide default. Such a change is a row of the
 control plane, is distributed by the metadata log, survives a restart and takes precedence over the file. A change of any other setting is
-refused with the reason given here. It needs the file and a restart.
+rejected with the reason given here. It needs the file and a restart.
 
 | setting | type | default | dynamic |
 |---|---|---|---|

@@ -78,7 +78,7 @@ def all_in_sync(devcluster: DevCluster) -> bool:
     )
 
 
-def refused(devcluster: DevCluster, *arguments: str) -> str:
+def rejected(devcluster: DevCluster, *arguments: str) -> str:
     done = manage(*arguments, "--data-dir", str(devcluster.folder))
     assert done.returncode != 0, done.stdout
     return done.stderr
@@ -136,7 +136,7 @@ def test_a_cluster_is_restored_rebuilt_and_imported_without_losing_acknowledged_
     commit(devcluster, "kept", 1500)
     devcluster.topic("later", partitions=2, replication_factor=2)
     written["later"] = write(devcluster, "later", range(500))
-    assert "is running" in refused(devcluster, "restore", "--from", str(backup), "--force")
+    assert "is running" in rejected(devcluster, "restore", "--from", str(backup), "--force")
     devcluster.manage("process", "kill", "broker-2")
     devcluster.down()
 
@@ -146,7 +146,7 @@ def test_a_cluster_is_restored_rebuilt_and_imported_without_losing_acknowledged_
 
 def restored(devcluster: DevCluster, backup: Path, manifest: dict[str, Any], written: dict[str, list[int]]) -> None:
     # ZooKeeper was stopped before the session of the killed broker 2 expired. `restore` starts ZooKeeper and waits for the expiry.
-    message = refused(devcluster, "restore", "--from", str(backup))
+    message = rejected(devcluster, "restore", "--from", str(backup))
     assert "--force" in message, message
     shutil.rmtree(devcluster.folder / "zookeeper")
     for file in devcluster.folder.glob("db.sqlite3*"):
@@ -184,7 +184,7 @@ def rebuilt_and_imported(devcluster: DevCluster, written: dict[str, list[int]]) 
     shutil.rmtree(devcluster.folder / "zookeeper")
     output = devcluster.manage("rebuild")
     assert cluster_id in output and "note:" not in output, output
-    assert "--force" in refused(devcluster, "rebuild")
+    assert "--force" in rejected(devcluster, "rebuild")
 
     # As after an `up` over an empty ZooKeeper: the mirror was emptied by the new cluster's monitor. Desired rows and disks are left.
     database(devcluster, "DELETE FROM controlplane_observedreplica")

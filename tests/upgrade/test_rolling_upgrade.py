@@ -217,8 +217,8 @@ def upgrade_and_downgrade(
 
     upgrade_in_order(devcluster, "new", verifier, tried)
     if len(tried) < len(devcluster.ports):
-        refused = raise_level(devcluster)
-        assert refused.returncode != 0 and "brokers [2, 3]" in refused.stderr, refused.stderr
+        rejected = raise_level(devcluster)
+        assert rejected.returncode != 0 and "brokers [2, 3]" in rejected.stderr, rejected.stderr
         assert devcluster.read_image().metadata_version == 1
     upgrade_in_order(devcluster, "old", verifier, tried)  # a downgrade, before the level is raised
 

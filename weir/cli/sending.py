@@ -11,7 +11,7 @@ import click
 
 from weir.cli.client import NoServer, RequestRejected, Response, RestClient
 
-REFUSED, NO_RESPONSE, NOT_SUCCEEDED = 1, 3, 4
+REJECTED, NO_RESPONSE, NOT_SUCCEEDED = 1, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +35,4 @@ def send(settings: CliOptions, method: str, path: str, query: Mapping[str, Any] 
             click.echo(f"error: {error['detail']}", err=True)
         if e.status == 401:
             click.echo("Set WEIR_TOKEN or --token to an API token (console: API tokens).", err=True)
-        sys.exit(NO_RESPONSE if e.status >= 500 else REFUSED)
+        sys.exit(NO_RESPONSE if e.status >= 500 else REJECTED)

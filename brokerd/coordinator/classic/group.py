@@ -330,10 +330,10 @@ class Group(GroupMembership):
             return [Reply(e.token, Answered(error))]
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
-        refused = self.commits.fenced(e.offsets) if self.group_id.startswith(ROUTE_GROUP_PREFIX) else NO_ERRORS
-        if len(refused) == len(e.offsets):
-            return [Reply(e.token, Answered(ErrorCode.NONE, refused))]
-        return self.commits.commit(e, refused)
+        rejected = self.commits.fenced(e.offsets) if self.group_id.startswith(ROUTE_GROUP_PREFIX) else NO_ERRORS
+        if len(rejected) == len(e.offsets):
+            return [Reply(e.token, Answered(ErrorCode.NONE, rejected))]
+        return self.commits.commit(e, rejected)
 
     def _commit_in_transaction(self, e: TransactionalCommit, now: Now) -> list[Effect]:
         """Clients before KIP-447 send no member id. Their commits are accepted, because the transaction fences old producers."""
@@ -372,9 +372,9 @@ class Group(GroupMembership):
         return effects
 
     def _persist_failed(self, e: PersistFailed, now: Now) -> list[Effect]:
-        refused = self.commits.failed(e)
-        if refused is not None:
-            return refused
+        rejected = self.commits.failed(e)
+        if rejected is not None:
+            return rejected
         if self._pending_assignment is None or self._pending_assignment[0] != e.number:
             return []
         self._pending_assignment = None

@@ -55,9 +55,9 @@ class GroupOffsets:
         """True if commits are being written or belong to a transaction without a marker."""
         return bool(self.in_transactions or self._pending_commits)
 
-    def commit(self, e: Commit, refused: Mapping[TopicIndex, int] = NO_ERRORS) -> list[Effect]:
-        number, offsets = self.next_number(), _without_rejected(e.offsets, refused)
-        self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, refused), offsets, None)
+    def commit(self, e: Commit, rejected: Mapping[TopicIndex, int] = NO_ERRORS) -> list[Effect]:
+        number, offsets = self.next_number(), _without_rejected(e.offsets, rejected)
+        self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, rejected), offsets, None)
         return [PersistOffsets(number, offsets)]
 
     def fenced(self, offsets: Mapping[TopicIndex, Offset]) -> dict[TopicIndex, int]:
@@ -71,10 +71,10 @@ class GroupOffsets:
         return {k: ErrorCode.FENCED_LEADER_EPOCH for k, o in offsets.items() if 0 <= o.leader_epoch < epoch_of(k)}
 
     def commit_in_transaction(
-        self, e: TransactionalCommit, refused: Mapping[TopicIndex, int] = NO_ERRORS
+        self, e: TransactionalCommit, rejected: Mapping[TopicIndex, int] = NO_ERRORS
     ) -> list[Effect]:
-        number, offsets = self.next_number(), _without_rejected(e.offsets, refused)
-        self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, refused), offsets, e.producer_id)
+        number, offsets = self.next_number(), _without_rejected(e.offsets, rejected)
+        self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, rejected), offsets, e.producer_id)
         return [PersistOffsets(number, offsets, (e.producer_id, e.producer_epoch))]
 
     def on_persisted(self, e: Persisted) -> list[Effect] | None:
@@ -154,6 +154,6 @@ class GroupOffsets:
 
 
 def _without_rejected(
-    offsets: Mapping[TopicIndex, Offset], refused: Mapping[TopicIndex, int]
+    offsets: Mapping[TopicIndex, Offset], rejected: Mapping[TopicIndex, int]
 ) -> Mapping[TopicIndex, Offset]:
-    return {place: offset for place, offset in offsets.items() if place not in refused} if refused else offsets
+    return {place: offset for place, offset in offsets.items() if place not in rejected} if rejected else offsets

@@ -94,8 +94,8 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
                 committed = self.commits.on_persisted(event)
                 return [*committed] if committed is not None else self._on_persisted(event.number)
             case events.PersistFailed():
-                refused = self.commits.failed(event)
-                return [*refused] if refused is not None else self._on_write_rejected(event)
+                rejected = self.commits.failed(event)
+                return [*rejected] if rejected is not None else self._on_write_rejected(event)
             case events.Tick():
                 return self._tick(now)
 
@@ -126,9 +126,9 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             return ConsumerHeartbeatReply(
                 ErrorCode.UNSUPPORTED_ASSIGNOR, f"unsupported assignor {e.assignor!r}; supported: {known}"
             )
-        refused = membership_error(self, e)
-        if refused is not None:
-            return refused
+        rejected = membership_error(self, e)
+        if rejected is not None:
+            return rejected
         if e.pattern and e.pattern not in self.patterns:
             try:
                 found = Pattern(e.pattern).among(filter(e.may_describe, self.topics.names()))
@@ -346,25 +346,25 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
 
     def _commit(self, e: events.Commit, now: Now) -> list[Effect]:
         if e.generation < 0 and not self.members:
-            refused = Answered(ErrorCode.COORDINATOR_NOT_AVAILABLE if self.dead else ErrorCode.NONE)
+            rejected = Answered(ErrorCode.COORDINATOR_NOT_AVAILABLE if self.dead else ErrorCode.NONE)
             self.empty_since_wall_ms = self.empty_since_wall_ms or now.wall_ms
         else:
-            refused = self._rejected_offsets(e)
-        if refused.error or len(refused.partition_errors) == len(e.offsets):
-            return [Reply(e.token, refused)]
-        return [*self.commits.commit(e, refused.partition_errors)]
+            rejected = self._rejected_offsets(e)
+        if rejected.error or len(rejected.partition_errors) == len(e.offsets):
+            return [Reply(e.token, rejected)]
+        return [*self.commits.commit(e, rejected.partition_errors)]
 
     def _commit_in_transaction(self, e: events.TransactionalCommit, now: Now) -> list[Effect]:
         """Clients before KIP-447 name no member: they are accepted, because the transaction fences them."""
         named = e.generation >= 0 or e.member_id or e.instance_id is not None
         without_members = e.generation < 0 and not self.members  # as in `_commit`
-        refused = self._rejected_offsets(e) if named and not without_members else Answered(ErrorCode.NONE)
+        rejected = self._rejected_offsets(e) if named and not without_members else Answered(ErrorCode.NONE)
         # Clients expect ILLEGAL_GENERATION as the error of a TxnOffsetCommit with an old member epoch.
-        error = ErrorCode.ILLEGAL_GENERATION if refused.error == ErrorCode.STALE_MEMBER_EPOCH else refused.error
-        refused = Answered(error, dict.fromkeys(refused.partition_errors, ErrorCode.ILLEGAL_GENERATION))
-        if error or len(refused.partition_errors) == len(e.offsets):
-            return [Reply(e.token, refused)]
-        return [*self.commits.commit_in_transaction(e, refused.partition_errors)]
+        error = ErrorCode.ILLEGAL_GENERATION if rejected.error == ErrorCode.STALE_MEMBER_EPOCH else rejected.error
+        rejected = Answered(error, dict.fromkeys(rejected.partition_errors, ErrorCode.ILLEGAL_GENERATION))
+        if error or len(rejected.partition_errors) == len(e.offsets):
+            return [Reply(e.token, rejected)]
+        return [*self.commits.commit_in_transaction(e, rejected.partition_errors)]
 
     def _rejected_offsets(self, e: events.Commit | events.TransactionalCommit) -> Answered:
         """The errors of a commit. With an old member epoch only partitions that the member has owned since then are accepted."""

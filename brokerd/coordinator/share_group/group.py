@@ -127,9 +127,9 @@ class ShareGroup(PersistedShareGroup):
 
     # -- heartbeats ----------------------------------------------------------------------------------------------------
     def _heartbeat(self, e: ShareHeartbeat, now: Now) -> ShareHeartbeatReply:
-        refused = self._membership_error(e)
-        if refused is not None:
-            return refused
+        rejected = self._membership_error(e)
+        if rejected is not None:
+            return rejected
         if e.epoch == LEAVE_GROUP_MEMBER_EPOCH:
             self._remove(e.member_id)
             self._raise_epoch()

@@ -74,7 +74,7 @@ class DescribeLogDirsRequest(Struct):
     # A tag of Weir: the response must also contain the numbers of dead letters of the share groups.
     share_letters: bool = f("bool", "2+", tag=10_009, tagged="2+")
     # Likewise the numbers of rejected requests by reason, and of the clients with the latest ones.
-    refusals: bool = f("bool", "2+", tag=10_010, tagged="2+")
+    rejections: bool = f("bool", "2+", tag=10_010, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -184,12 +184,12 @@ class DescribeLogDirsResponse(Struct):
         cold_bytes_per_second: float = f("float64", "2+", tag=0, tagged="2+")
 
     @dataclass(slots=True)
-    class Refusal(Struct):
+    class Rejection(Struct):
         # Of all clients of the broker if `host` is empty. `principal` is empty for a client that is not authenticated.
         host: str = f("string")
         principal: str = f("string")
         client_id: str = f("string")
-        # `brokerd.cluster.refusal_reasons`.
+        # `brokerd.cluster.rejection_reasons`.
         reason: str = f("string")
         count: int = f("int64")
         # Since the last rejection of the client, for any reason.
@@ -229,6 +229,6 @@ class DescribeLogDirsResponse(Struct):
     requests: list[DescribeLogDirsResponse.ApiRequests] = f(array("ApiRequests"), "2+", tag=10_007, tagged="2+")
     # Dead letters of share groups. `brokerd.apis.share_dead_letters`.
     share_letters: list[DescribeLogDirsResponse.ShareLetters] = f(array("ShareLetters"), "2+", tag=10_008, tagged="2+")
-    refusals: list[DescribeLogDirsResponse.Refusal] = f(array("Refusal"), "2+", tag=10_009, tagged="2+")
-    # The latest failed logins of the clients in `refusals`. `brokerd.net.refusals`.
+    rejections: list[DescribeLogDirsResponse.Rejection] = f(array("Rejection"), "2+", tag=10_009, tagged="2+")
+    # The latest failed logins of the clients in `rejections`. `brokerd.net.rejections`.
     failed_logins: list[DescribeLogDirsResponse.FailedLogin] = f(array("FailedLogin"), "2+", tag=10_010, tagged="2+")

@@ -24,7 +24,7 @@ from tests.foreign.aiokafka.kit import (
     numbers,
     producing,
     read,
-    refused,
+    rejected,
     secured,
     send,
     some,
@@ -156,7 +156,7 @@ async def is_rejected(client_options: Settings, reason: str) -> None:
         async with producing(**client_options):
             pass
 
-    await refused(KafkaConnectionError, connect())
+    await rejected(KafkaConnectionError, connect())
     equal(any(reason in line for line in reported), True)
 
 
@@ -180,4 +180,4 @@ async def oauth(name: str) -> None:
 async def mutual_tls(name: str) -> None:
     await apply_registrations(name, certified("alice"))
     async with producing(**certified("bob")) as bob:
-        await refused(TopicAuthorizationFailedError, send(bob, name, ["no"]))
+        await rejected(TopicAuthorizationFailedError, send(bob, name, ["no"]))

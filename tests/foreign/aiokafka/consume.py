@@ -21,7 +21,7 @@ from tests.foreign.aiokafka.kit import (
     polled,
     producing,
     read,
-    refused,
+    rejected,
     send,
     some,
     until,
@@ -116,7 +116,7 @@ async def resets(name: str) -> None:
         earliest.seek(TopicPartition(name, 0), 10_000)
         equal(values(await some(earliest, 1)), ["0"])
     async with consuming(name, group_id=name + "-n", auto_offset_reset="none") as none:
-        await refused(NoOffsetForPartitionError, none.getone())
+        await rejected(NoOffsetForPartitionError, none.getone())
     async with consuming(name, group_id=name + "-l", auto_offset_reset="latest") as latest, producing() as made:
 
         async def brought() -> list[Any]:

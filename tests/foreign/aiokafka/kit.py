@@ -134,12 +134,12 @@ def numbers(n: int) -> list[str]:
     return [str(i) for i in range(n)]
 
 
-async def refused(how: type[Exception] | tuple[type[Exception], ...], call: Awaitable[Any]) -> None:
+async def rejected(how: type[Exception] | tuple[type[Exception], ...], call: Awaitable[Any]) -> None:
     try:
         await asyncio.wait_for(call, SECONDS_MAX)
     except how:
         return
-    raise AssertionError("not refused")
+    raise AssertionError("not rejected")
 
 
 class Member(aiokafka.ConsumerRebalanceListener):

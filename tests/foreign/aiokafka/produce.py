@@ -9,7 +9,7 @@ from collections.abc import Callable
 from aiokafka import TopicPartition
 from aiokafka.errors import InvalidProducerEpoch, MessageSizeTooLargeError, ProducerFenced
 
-from tests.foreign.aiokafka.kit import consuming, feature, numbers, producing, read, refused, send, some, until, values
+from tests.foreign.aiokafka.kit import consuming, feature, numbers, producing, read, rejected, send, some, until, values
 from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records
 
 
@@ -87,7 +87,7 @@ async def big(name: str) -> None:
 @feature
 async def too_large(name: str) -> None:
     async with producing() as made:
-        await refused(MessageSizeTooLargeError, made.send_and_wait(name, b"x" * 500_000))
+        await rejected(MessageSizeTooLargeError, made.send_and_wait(name, b"x" * 500_000))
         await send(made, name, ["small"])
     equal(values(await read(name, 1)), ["small"])
 
@@ -151,7 +151,7 @@ async def fencing(name: str) -> None:
         await old.begin_transaction()
         await send(old, name, ["old"])
         async with producing(transactional_id=name) as new:
-            await refused((ProducerFenced, InvalidProducerEpoch), old.commit_transaction())
+            await rejected((ProducerFenced, InvalidProducerEpoch), old.commit_transaction())
             await new.begin_transaction()
             await send(new, name, ["new"])
             await new.commit_transaction()

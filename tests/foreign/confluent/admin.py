@@ -43,7 +43,7 @@ from tests.foreign.confluent.kit import (
     grouped,
     numbers,
     read,
-    refusal,
+    rejection,
     secured,
     send,
     some,
@@ -57,7 +57,7 @@ def topics(name: str) -> None:
     admin = AdminClient(PLAIN)
     new = NewTopic(name, 2, 3, config={"retention.ms": "3600000"})
     done(admin.create_topics([new]))
-    equal(refusal(lambda: done(admin.create_topics([new]))), KafkaError.TOPIC_ALREADY_EXISTS)
+    equal(rejection(lambda: done(admin.create_topics([new]))), KafkaError.TOPIC_ALREADY_EXISTS)
     found = lambda: admin.list_topics(timeout=30).topics  # noqa: E731
     until(lambda: name in found(), "the topic to be listed")
     equal([len(p.replicas) for p in found()[name].partitions.values()], [3, 3])
@@ -95,7 +95,7 @@ def groups(name: str) -> None:
     described = done(admin.describe_consumer_groups([name]))
     equal((described.state, len(described.members)), (ConsumerGroupState.STABLE, 1))
     equal([p.topic for p in described.members[0].assignment.topic_partitions], [name])
-    equal(refusal(lambda: done(admin.delete_consumer_groups([name]))), KafkaError.NON_EMPTY_GROUP)
+    equal(rejection(lambda: done(admin.delete_consumer_groups([name]))), KafkaError.NON_EMPTY_GROUP)
     member.consumer.close()
     done(admin.delete_consumer_groups([name]))
     equal(name in listed(), False)
@@ -166,7 +166,7 @@ def scram(_: str) -> None:
         [(ScramMechanism.SCRAM_SHA_512, 4096)],
     )
     done(admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512)]))
-    until(lambda: refusal(described) == KafkaError.RESOURCE_NOT_FOUND, "the credential to go")
+    until(lambda: rejection(described) == KafkaError.RESOURCE_NOT_FOUND, "the credential to go")
 
 
 # -- security --------------------------------------------------------------------------------------------------------------
@@ -202,13 +202,13 @@ def oauth(name: str) -> None:
 
 def mutual_tls(name: str) -> None:
     apply_registrations(name, certified("alice"))
-    equal(refusal(lambda: send(Producer(certified("bob")), name, ["no"])), KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    equal(rejection(lambda: send(Producer(certified("bob")), name, ["no"])), KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def acls(name: str) -> None:
     admin = AdminClient(PLAIN)
     asked = Producer(secured("bob"))
-    equal(refusal(lambda: send(asked, name, ["no"])), KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    equal(rejection(lambda: send(asked, name, ["no"])), KafkaError.TOPIC_AUTHORIZATION_FAILED)
     acl = (
         ResourceType.TOPIC,
         name,

@@ -13,7 +13,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.foreign.confluent.kit import PLAIN, Member, grouped, read, refusal, send, some, values
+from tests.foreign.confluent.kit import PLAIN, Member, grouped, read, rejection, send, some, values
 from tests.foreign.stage import FIRST_MS, equal, until
 
 
@@ -83,7 +83,7 @@ def resets(name: str) -> None:
     earliest.close()
     none = grouped(name + "-n", auto_offset_reset="error")
     none.subscribe([name])
-    equal(refusal(lambda: some(none, 1)), KafkaError._AUTO_OFFSET_RESET)
+    equal(rejection(lambda: some(none, 1)), KafkaError._AUTO_OFFSET_RESET)
     none.close()
     latest = grouped(name + "-l", auto_offset_reset="latest")
     latest.subscribe([name])

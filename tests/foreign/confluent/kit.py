@@ -142,13 +142,13 @@ def some(consumer: Consumer, count: int) -> list[Any]:
     return out
 
 
-def refusal(call: Callable[[], Any]) -> int:
+def rejection(call: Callable[[], Any]) -> int:
     """The code of the error that it ends with."""
     try:
         call()
     except KafkaException as e:
         return int(e.args[0].code())
-    raise AssertionError("not refused")
+    raise AssertionError("not rejected")
 
 
 def done(futures: dict[Any, Any]) -> Any:

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.foreign.confluent.kit import PLAIN, numbers, read, refusal, send, values
+from tests.foreign.confluent.kit import PLAIN, numbers, read, rejection, send, values
 from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records, until
 
 
@@ -157,7 +157,7 @@ def big(name: str) -> None:
 
 def too_large(name: str) -> None:
     producer = Producer(PLAIN)
-    code = refusal(lambda: send(producer, name, [b"x" * 500_000]))
+    code = rejection(lambda: send(producer, name, [b"x" * 500_000]))
     equal(code, KafkaError.MSG_SIZE_TOO_LARGE)
     send(producer, name, [b"small"])
     equal(values(read(name, 1)), ["small"])
@@ -226,7 +226,7 @@ def fencing(name: str) -> None:
     old.begin_transaction()
     send(old, name, ["old"])
     new = transactional(name)
-    code = refusal(lambda: old.commit_transaction(60))
+    code = rejection(lambda: old.commit_transaction(60))
     equal(code in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED), True)
     new.begin_transaction()
     send(new, name, ["new"])

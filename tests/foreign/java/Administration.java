@@ -44,7 +44,7 @@ final class Administration {
         try (var admin = Kit.admin()) {
             var wanted = new NewTopic(topic, 2, (short) 3).configs(Map.of("retention.ms", "3600000"));
             Kit.done(admin.createTopics(List.of(wanted)).all());
-            Kit.refused(TopicExistsException.class, () -> Kit.done(admin.createTopics(List.of(wanted)).all()));
+            Kit.rejected(TopicExistsException.class, () -> Kit.done(admin.createTopics(List.of(wanted)).all()));
             Kit.until(() -> Kit.done(admin.listTopics().names()).contains(topic), "the topic to be listed");
             var described = Kit.done(admin.describeTopics(List.of(topic)).allTopicNames()).get(topic);
             Kit.equal(described.partitions().stream().map(p -> p.replicas().size()).toList(), List.of(3, 3));
@@ -81,7 +81,7 @@ final class Administration {
                 var described = Kit.done(admin.describeConsumerGroups(List.of(topic)).all()).get(topic);
                 Kit.equal(described.state().toString() + described.members().size(), "Stable1");
                 Kit.equal(described.members().iterator().next().assignment().topicPartitions(), Set.of(new TopicPartition(topic, 0)));
-                Kit.refused(GroupNotEmptyException.class, () -> Kit.done(admin.deleteConsumerGroups(List.of(topic)).all()));
+                Kit.rejected(GroupNotEmptyException.class, () -> Kit.done(admin.deleteConsumerGroups(List.of(topic)).all()));
             }
             Kit.done(admin.deleteConsumerGroups(List.of(topic)).all());
             Kit.equal(Kit.done(admin.listConsumerGroups().all()).stream().anyMatch(g -> g.groupId().equals(topic)), false);
@@ -217,7 +217,7 @@ final class Administration {
 
     private static void turnedAway(Map<String, Object> door) throws Exception {
         try (var admin = org.apache.kafka.clients.admin.Admin.create(door)) {
-            Kit.refused(SaslAuthenticationException.class, () -> Kit.done(admin.describeCluster().nodes()));
+            Kit.rejected(SaslAuthenticationException.class, () -> Kit.done(admin.describeCluster().nodes()));
         }
     }
 
@@ -237,14 +237,14 @@ final class Administration {
     static void mutualTls(String topic) throws Exception {
         comeAndGo(topic, Kit.certified("alice"));
         try (var producer = Kit.producer(Kit.certified("bob"))) {
-            Kit.refused(AuthorizationException.class, () -> Kit.done(producer.send(Kit.record(topic, "no"))));
+            Kit.rejected(AuthorizationException.class, () -> Kit.done(producer.send(Kit.record(topic, "no"))));
         }
     }
 
     static void acls(String topic) throws Exception {
         try (var admin = Kit.admin()) {
             try (var producer = Kit.producer(Kit.secured("bob", Kit.PASSWORD))) {
-                Kit.refused(AuthorizationException.class, () -> Kit.done(producer.send(Kit.record(topic, "no"))));
+                Kit.rejected(AuthorizationException.class, () -> Kit.done(producer.send(Kit.record(topic, "no"))));
             }
             var entry = new AccessControlEntry("User:bob", "*", AclOperation.WRITE, AclPermissionType.ALLOW);
             var acl = new AclBinding(new ResourcePattern(ResourceType.TOPIC, topic, PatternType.LITERAL), entry);

@@ -87,7 +87,7 @@ final class Consume {
         }
         try (var none = Kit.grouped(topic + "-n", "auto.offset.reset", "none")) {
             none.subscribe(List.of(topic));
-            Kit.refused(NoOffsetForPartitionException.class, () -> Kit.some(none, 1));
+            Kit.rejected(NoOffsetForPartitionException.class, () -> Kit.some(none, 1));
         }
         try (var latest = Kit.grouped(topic + "-l", "auto.offset.reset", "latest"); var producer = Kit.producer(Kit.plain())) {
             latest.subscribe(List.of(topic));

@@ -182,15 +182,15 @@ final class Kit {
         }
     }
 
-    /** That it is refused with this error. */
-    static void refused(Class<? extends Exception> how, Callable<?> call) throws Exception {
+    /** That it is rejected with this error. */
+    static void rejected(Class<? extends Exception> how, Callable<?> call) throws Exception {
         try {
             call.call();
         } catch (Exception e) {
             if (how.isInstance(e)) return;
             throw e;
         }
-        throw new AssertionError("not refused");
+        throw new AssertionError("not rejected");
     }
 
     /** A member of a group; `seen` are the values it was brought, `lost` the partitions it gave up. */

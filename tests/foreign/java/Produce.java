@@ -106,7 +106,7 @@ final class Produce {
 
     static void tooLarge(String topic) throws Exception {
         try (var producer = Kit.producer(Kit.plain())) {
-            Kit.refused(RecordTooLargeException.class, () -> Kit.done(producer.send(new ProducerRecord<>(topic, 0, null, new byte[500_000]))));
+            Kit.rejected(RecordTooLargeException.class, () -> Kit.done(producer.send(new ProducerRecord<>(topic, 0, null, new byte[500_000]))));
             Kit.send(producer, topic, List.of("small"));
         }
         Kit.equal(Kit.values(Kit.read(topic, 1)), List.of("small"));

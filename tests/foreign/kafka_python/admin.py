@@ -38,7 +38,7 @@ from tests.foreign.kafka_python.kit import (
     numbers,
     producer,
     read,
-    refused,
+    rejected,
     secured,
     send,
     some,
@@ -55,7 +55,7 @@ def topics(name: str) -> None:
     client = admin()
     wanted = {name: {"num_partitions": 2, "replication_factor": 3, "configs": {"retention.ms": "3600000"}}}
     client.create_topics(wanted)
-    refused(TopicAlreadyExistsError, lambda: client.create_topics(wanted))
+    rejected(TopicAlreadyExistsError, lambda: client.create_topics(wanted))
     until(lambda: name in client.list_topics(), "the topic to be listed")
     partitions = lambda: client.describe_topics([name])[0]["partitions"]  # noqa: E731
     equal([len(p["replica_nodes"]) for p in partitions()], [3, 3])
@@ -195,7 +195,7 @@ def is_rejected(client_options: Settings) -> None:
     handler = logging.Handler()
     handler.emit = lambda record: reported.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("kafka").addHandler(handler)
-    refused(KafkaTimeoutError, lambda: admin(bootstrap_timeout_ms=5_000, **client_options))
+    rejected(KafkaTimeoutError, lambda: admin(bootstrap_timeout_ms=5_000, **client_options))
     equal(any("SaslAuthenticationFailed" in line for line in reported), True)
 
 
@@ -215,13 +215,13 @@ def oauth(name: str) -> None:
 def mutual_tls(name: str) -> None:
     apply_registrations(name, certified("alice"))
     bob = producer(**certified("bob"))
-    refused((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
+    rejected((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
 
 
 def acls(name: str) -> None:
     client = admin()
     bob = producer(**secured("bob"))
-    refused((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
+    rejected((TopicAuthorizationFailedError, GroupAuthorizationFailedError), lambda: send(bob, name, ["no"]))
     pattern = ResourcePattern(ResourceType.TOPIC, name, ACLResourcePatternType.LITERAL)
     acl = ACL("User:bob", "*", ACLOperation.WRITE, ACLPermissionType.ALLOW, pattern)
     equal(client.create_acls([acl])["failed"], [])

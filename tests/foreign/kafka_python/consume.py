@@ -20,7 +20,7 @@ from tests.foreign.kafka_python.kit import (
     polled,
     producer,
     read,
-    refused,
+    rejected,
     send,
     some,
     values,
@@ -90,7 +90,7 @@ def resets(name: str) -> None:
     equal(values(some(earliest, 1)), ["0"])
     earliest.close()
     none = consumer(name, group_id=name + "-n", auto_offset_reset="none")
-    refused(NoOffsetForPartitionError, lambda: some(none, 1))
+    rejected(NoOffsetForPartitionError, lambda: some(none, 1))
     none.close()
     latest = consumer(name, group_id=name + "-l", auto_offset_reset="latest")
     first: list[Any] = []

@@ -108,12 +108,12 @@ def numbers(n: int) -> list[str]:
     return [str(i) for i in range(n)]
 
 
-def refused(how: type[Exception] | tuple[type[Exception], ...], call: Callable[[], Any]) -> None:
+def rejected(how: type[Exception] | tuple[type[Exception], ...], call: Callable[[], Any]) -> None:
     try:
         call()
     except how:
         return
-    raise AssertionError("not refused")
+    raise AssertionError("not rejected")
 
 
 class Member(kafka.ConsumerRebalanceListener):

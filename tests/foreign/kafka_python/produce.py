@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kafka.errors import InvalidProducerEpochError, MessageSizeTooLargeError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.foreign.kafka_python.kit import consumer, numbers, producer, read, refused, send, some, values
+from tests.foreign.kafka_python.kit import consumer, numbers, producer, read, rejected, send, some, values
 from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records, until
 
 
@@ -74,7 +74,7 @@ def big(name: str) -> None:
 
 def too_large(name: str) -> None:
     made = producer(enable_idempotence=False)  # an idempotent one (the default) rejects all that follows, too
-    refused(MessageSizeTooLargeError, lambda: made.send(name, b"x" * 500_000).get(60))
+    rejected(MessageSizeTooLargeError, lambda: made.send(name, b"x" * 500_000).get(60))
     send(made, name, ["small"])
     equal(values(read(name, 1)), ["small"])
 
@@ -136,7 +136,7 @@ def fencing(name: str) -> None:
     send(old, name, ["old"])
     new = producer(transactional_id=name)
     new.init_transactions()
-    refused((ProducerFencedError, InvalidProducerEpochError), old.commit_transaction)
+    rejected((ProducerFencedError, InvalidProducerEpochError), old.commit_transaction)
     new.begin_transaction()
     send(new, name, ["new"])
     new.commit_transaction()

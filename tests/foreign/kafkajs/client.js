@@ -5,7 +5,7 @@ const { Kafka, logLevel, CompressionTypes, CompressionCodecs, ConfigResourceType
 const lz4 = require("lz4js");
 const snappy = require("kafkajs-snappy");
 const { ZstdCodec } = require("zstd-codec");
-const { env, FIRST_MS, say, sleep, numbers, until, equal, refused, play } = require("./stage.js");
+const { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play } = require("./stage.js");
 
 const LACKS = {
   "assignor-range": "round robin only; others are the user's to write",
@@ -120,8 +120,8 @@ async function comeAndGo(topic, kafka) {
   await reader.consumer.disconnect();
 }
 
-const turnedAway = (kafka) => refused((e) => /Authentication/.test(`${e.name} ${e.cause?.name}`), () => producing({}, () => undefined, kafka));
-const mayNot = (producer, topic) => refused((e) => /TOPIC_AUTHORIZATION_FAILED/.test(`${e.type} ${e.cause?.type}`), () => send(producer, topic, ["no"]));
+const turnedAway = (kafka) => rejected((e) => /Authentication/.test(`${e.name} ${e.cause?.name}`), () => producing({}, () => undefined, kafka));
+const mayNot = (producer, topic) => rejected((e) => /TOPIC_AUTHORIZATION_FAILED/.test(`${e.type} ${e.cause?.type}`), () => send(producer, topic, ["no"]));
 
 const acks = (wanted) => async (topic) => {
   await producing({}, (producer) => send(producer, topic, numbers(100), { acks: wanted }));
@@ -205,7 +205,7 @@ const features = {
 
   async "too-large"(topic) {
     await producing({}, async (producer) => {
-      await refused((e) => e.type === "MESSAGE_TOO_LARGE", () => send(producer, topic, ["x".repeat(500_000)]));
+      await rejected((e) => e.type === "MESSAGE_TOO_LARGE", () => send(producer, topic, ["x".repeat(500_000)]));
       await send(producer, topic, ["small"]);
     });
     equal(texts(await read(topic, 1)), ["small"]);
@@ -256,7 +256,7 @@ const features = {
     await send(begun, topic, ["old"]);
     const fresh = await transactional(topic);
     const transaction = await fresh.transaction(); // it takes its epoch here, not when it connects
-    await refused((e) => /PRODUCER_FENCED|INVALID_PRODUCER_EPOCH/.test(e.type), () => begun.commit());
+    await rejected((e) => /PRODUCER_FENCED|INVALID_PRODUCER_EPOCH/.test(e.type), () => begun.commit());
     await send(transaction, topic, ["new"]);
     await transaction.commit();
     await fresh.disconnect();
@@ -381,7 +381,7 @@ const features = {
       equal(await listed(), true);
       const described = (await admin.describeGroups([topic])).groups[0];
       equal([described.state, described.members.length], ["Stable", 1]);
-      await refused((e) => e.groups?.[0].errorCode === 68, () => admin.deleteGroups([topic]));
+      await rejected((e) => e.groups?.[0].errorCode === 68, () => admin.deleteGroups([topic]));
       await one.consumer.disconnect();
       await admin.deleteGroups([topic]);
       equal(await listed(), false);
@@ -437,7 +437,7 @@ const features = {
     await comeAndGo(topic, bearer(env.SCENE_TOKEN));
     // It takes the server's reason for an answer like any other, and finds its next request's connection closed.
     const forged = bearer(env.SCENE_FORGED);
-    await refused((e) => /^KafkaJS/.test(e.name), () => producing({}, (producer) => send(producer, topic, ["no"]), forged));
+    await rejected((e) => /^KafkaJS/.test(e.name), () => producing({}, (producer) => send(producer, topic, ["no"]), forged));
   },
 
   async "mutual-tls"(topic) {

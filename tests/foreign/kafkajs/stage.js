@@ -23,15 +23,15 @@ function equal(found, wanted) {
   assert.deepEqual(found, wanted);
 }
 
-/** That it is refused with this error: a test of the error. */
-async function refused(test, call) {
+/** That it is rejected with this error: a test of the error. */
+async function rejected(test, call) {
   try {
     await call();
   } catch (error) {
     if (test(error)) return;
     throw error;
   }
-  throw new Error("not refused");
+  throw new Error("not rejected");
 }
 
 async function play(features, lacks) {
@@ -53,4 +53,4 @@ async function play(features, lacks) {
   process.stdout.write("", () => process.exit(0));
 }
 
-module.exports = { env, FIRST_MS, say, sleep, numbers, until, equal, refused, play };
+module.exports = { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play };

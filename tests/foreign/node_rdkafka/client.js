@@ -1,7 +1,7 @@
 // node-rdkafka (librdkafka) as its users use it. What it cannot do at all is in LACKS.
 "use strict";
 const Kafka = require("node-rdkafka");
-const { env, FIRST_MS, say, sleep, numbers, until, equal, refused, play } = require("../kafkajs/stage.js");
+const { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play } = require("../kafkajs/stage.js");
 
 const ADMIN = "its admin client creates, grows and deletes topics only";
 const LACKS = {
@@ -249,7 +249,7 @@ const features = {
 
   async "too-large"(topic) {
     const made = await producer();
-    await refused((e) => /message size too large/i.test(e.message), () => send(made, topic, ["x".repeat(500_000)]));
+    await rejected((e) => /message size too large/i.test(e.message), () => send(made, topic, ["x".repeat(500_000)]));
     made.reports.length = 0;
     await send(made, topic, ["small"]);
     await call(made, "disconnect");
@@ -295,7 +295,7 @@ const features = {
     await call(old, "beginTransaction");
     await send(old, topic, ["old"]);
     const fresh = await transactional(topic);
-    await refused((e) => [ERRORS.ERR__FENCED, ERRORS.ERR_INVALID_PRODUCER_EPOCH, ERRORS.ERR_PRODUCER_FENCED].includes(e.code), () => call(old, "commitTransaction", 60000));
+    await rejected((e) => [ERRORS.ERR__FENCED, ERRORS.ERR_INVALID_PRODUCER_EPOCH, ERRORS.ERR_PRODUCER_FENCED].includes(e.code), () => call(old, "commitTransaction", 60000));
     await call(fresh, "beginTransaction");
     await send(fresh, topic, ["new"]);
     await call(fresh, "commitTransaction", 60000);
@@ -351,7 +351,7 @@ const features = {
     equal(texts(await some(earliest, 1)), ["0"]);
     await call(earliest, "disconnect");
     const none = await consumer({ "group.id": topic + "-n" }, [topic], { "auto.offset.reset": "error" });
-    await refused((e) => e.code === ERRORS.ERR__AUTO_OFFSET_RESET, () => some(none, 1));
+    await rejected((e) => e.code === ERRORS.ERR__AUTO_OFFSET_RESET, () => some(none, 1));
     await call(none, "disconnect");
     const latest = await consumer({ "group.id": topic + "-l" }, [topic], { "auto.offset.reset": "latest" });
     const found = [];
@@ -394,7 +394,7 @@ const features = {
     const found = async () => (await call(asking, "getMetadata", { timeout: 10000 })).topics.find((t) => t.name === topic);
     const wanted = { topic, num_partitions: 2, replication_factor: 3, config: { "retention.ms": "3600000" } };
     await call(admin, "createTopic", wanted, 30000);
-    await refused((e) => e.code === ERRORS.ERR_TOPIC_ALREADY_EXISTS, () => call(admin, "createTopic", wanted, 30000));
+    await rejected((e) => e.code === ERRORS.ERR_TOPIC_ALREADY_EXISTS, () => call(admin, "createTopic", wanted, 30000));
     await until(found, "the topic to be listed");
     equal((await found()).partitions.map((p) => p.replicas.length), [3, 3]);
     await call(admin, "createPartitions", topic, 5, 30000);
@@ -421,7 +421,7 @@ const features = {
 
   async "mutual-tls"(topic) {
     await comeAndGo(topic, certified("alice"));
-    await refused((e) => /authorization failed/i.test(e.message), () => produced(topic, ["no"], certified("bob")));
+    await rejected((e) => /authorization failed/i.test(e.message), () => produced(topic, ["no"], certified("bob")));
   },
 };
 

@@ -264,8 +264,8 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
         {"share.session.timeout.ms": "44999"},
         {beat: "1" * 5000},
     ):
-        (refused,) = broker.alter((GROUP, "g", wrong))
-        assert refused.error_code == 40, wrong
-    (refused,) = broker.alter((GROUP, "", {session: "50000"}))
-    assert refused.error_code == 42
+        (rejected,) = broker.alter((GROUP, "g", wrong))
+        assert rejected.error_code == 40, wrong
+    (rejected,) = broker.alter((GROUP, "", {session: "50000"}))
+    assert rejected.error_code == 42
     assert broker.requested == []

@@ -7,7 +7,7 @@ from typing import Any
 
 from brokerd.apis import front_admission
 from brokerd.apis.front_admission import READING
-from brokerd.apis.produce_results import PartitionResult, ProducerRefusal
+from brokerd.apis.produce_results import PartitionResult, ProducerRejection
 from brokerd.delivery.half_front import NotAdmitted
 from brokerd.delivery.half_messages import HalfDecision
 from brokerd.delivery.half_records import HalfRecord
@@ -49,15 +49,15 @@ def test_admitted_records_are_returned_and_a_compacted_target_needs_keys() -> No
 
 
 def test_a_final_rejection_names_the_records_and_is_confirmed_first() -> None:
-    refusal = admission(Front(NotAdmitted(((0, "already committed"),), retriable=False)))
-    assert isinstance(refusal, ProducerRefusal) and refusal.leader_epoch == 4
-    assert (refusal.error, refusal.message) == (ErrorCode.INVALID_RECORD, "already committed")
-    assert refusal.record_errors == ((0, "already committed"),)
+    rejection = admission(Front(NotAdmitted(((0, "already committed"),), retriable=False)))
+    assert isinstance(rejection, ProducerRejection) and rejection.leader_epoch == 4
+    assert (rejection.error, rejection.message) == (ErrorCode.INVALID_RECORD, "already committed")
+    assert rejection.record_errors == ((0, "already committed"),)
 
 
 def test_a_retriable_rejection_is_sent_at_once() -> None:
-    refusal = admission(Front(NotAdmitted(((0, "not replicated"),), retriable=True)))
-    assert refusal == PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS, "not replicated")
+    rejection = admission(Front(NotAdmitted(((0, "not replicated"),), retriable=True)))
+    assert rejection == PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS, "not replicated")
 
 
 def test_a_delayed_record_without_a_time_is_named() -> None:

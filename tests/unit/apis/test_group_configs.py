@@ -52,11 +52,11 @@ def test_a_change_contains_all_settings_of_the_group() -> None:
     ],
 )
 def test_an_invalid_change_is_rejected(name: str, value: str, op: OpType) -> None:
-    refused = change(configs(), name, value, op)
-    assert isinstance(refused, ItemResult) and refused.error == ErrorCode.INVALID_CONFIG and refused.message
+    rejected = change(configs(), name, value, op)
+    assert isinstance(rejected, ItemResult) and rejected.error == ErrorCode.INVALID_CONFIG and rejected.message
 
 
 @pytest.mark.parametrize("group_id", ["", "g" * (NAME_CHARACTERS_MAX + 1)])
 def test_a_group_id_has_limits(group_id: str) -> None:
-    refused = configs().change(group_id, [])
-    assert isinstance(refused, ItemResult) and refused.error == ErrorCode.INVALID_REQUEST
+    rejected = configs().change(group_id, [])
+    assert isinstance(rejected, ItemResult) and rejected.error == ErrorCode.INVALID_REQUEST

@@ -72,8 +72,8 @@ def test_offsets_are_deleted_with_delete_on_the_group_and_read_on_each_topic() -
     body = r(group_id="g", topics=[r.OffsetDeleteRequestTopic(name=t, partitions=[part]) for t in ("b", "a")])
     broker = Groups("read topic *")
     broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
-    refused = broker.send_request(ApiKey.OFFSET_DELETE, 0, body)
-    assert (refused.error_code, refused.topics) == (GROUP, []) and broker.offsets == {"a": 5, "b": 5}
+    rejected = broker.send_request(ApiKey.OFFSET_DELETE, 0, body)
+    assert (rejected.error_code, rejected.topics) == (GROUP, []) and broker.offsets == {"a": 5, "b": 5}
     broker.set_acl("read topic *", None)
     broker.allow("delete group g", "read topic a")
     assert list(errors(broker.send_request(ApiKey.OFFSET_DELETE, 0, body)).items()) == [("a", 0), ("b", TOPIC)]

@@ -82,8 +82,8 @@ def test_groups_are_described_listed_and_deleted_with_permission() -> None:
     assert [(g.group_id, g.error_code, g.group_state) for g in shown] == [("g", 0, "Empty"), ("h", GROUP, "")]
     assert [g.authorized_operations for g in shown] == [1 << Operation.DESCRIBE, -(2**31)]
     delete = m.DeleteGroupsRequest(groups_names=["h", "g"])
-    refused = broker.send_request(ApiKey.DELETE_GROUPS, 2, delete).results
-    assert [(g.group_id, g.error_code) for g in refused] == [("h", GROUP), ("g", GROUP)]
+    rejected = broker.send_request(ApiKey.DELETE_GROUPS, 2, delete).results
+    assert [(g.group_id, g.error_code) for g in rejected] == [("h", GROUP), ("g", GROUP)]
     broker.allow("delete group g")
     results = broker.send_request(ApiKey.DELETE_GROUPS, 2, delete).results
     assert [(g.group_id, g.error_code) for g in results] == [("g", 0), ("h", GROUP)]

@@ -15,7 +15,7 @@ from brokerd.apis.produce_results import (
     ClientAppendOutcome,
     PartitionResult,
     PendingAppend,
-    ProducerRefusal,
+    ProducerRejection,
 )
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.wire import end_transaction_marker, records
@@ -41,7 +41,7 @@ class Scene:
     def append(self, data: bytearray | None) -> ClientAppendOutcome:
         return self.appender.append(self.harness.replica, data, 1, True, None)
 
-    def refused(self, data: bytearray) -> ErrorCode:
+    def rejected(self, data: bytearray) -> ErrorCode:
         end = self.harness.replica.log.end_offset
         result = self.append(data)
         assert isinstance(result, PartitionResult) and self.harness.replica.log.end_offset == end
@@ -61,10 +61,10 @@ def test_a_rejected_batch_is_not_appended() -> None:
     scene = Scene()
     damaged = batch()
     damaged[-1] ^= 1
-    assert scene.refused(damaged) == ErrorCode.CORRUPT_MESSAGE
-    assert scene.refused(end_transaction_marker.marker(1, 0, Marker(True, 0), 1_000)) == ErrorCode.INVALID_RECORD
+    assert scene.rejected(damaged) == ErrorCode.CORRUPT_MESSAGE
+    assert scene.rejected(end_transaction_marker.marker(1, 0, Marker(True, 0), 1_000)) == ErrorCode.INVALID_RECORD
     idempotent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
-    assert scene.refused(batch(**idempotent) + batch(**idempotent)) == ErrorCode.INVALID_RECORD
+    assert scene.rejected(batch(**idempotent) + batch(**idempotent)) == ErrorCode.INVALID_RECORD
     scene.harness.partitions.produce_suspended = True
     assert scene.append(batch()) is NOT_LEADER
 
@@ -80,11 +80,11 @@ def test_a_repeated_batch_requires_the_high_watermark_of_the_first() -> None:
 def test_a_rejection_by_the_producer_state_is_sent_by_the_confirmed_leader_only() -> None:
     scene = Scene()
     scene.append(batch(producer_id=7, producer_epoch=0, base_sequence=0))
-    refusal = scene.append(batch(producer_id=7, producer_epoch=0, base_sequence=5))
-    assert isinstance(refusal, ProducerRefusal)
-    assert refusal.result(confirmed=True).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert refusal.result(confirmed=False).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    later = refusal._replace(leader_epoch=refusal.leader_epoch + 1)
+    rejection = scene.append(batch(producer_id=7, producer_epoch=0, base_sequence=5))
+    assert isinstance(rejection, ProducerRejection)
+    assert rejection.result(confirmed=True).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection.result(confirmed=False).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    later = rejection._replace(leader_epoch=rejection.leader_epoch + 1)
     assert later.result(confirmed=True).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -93,8 +93,8 @@ def test_internal_appends_need_enough_replicas() -> None:
     replica = scene.harness.replica
     assert isinstance(scene.appender.append_internal(replica, batch()), PendingAppend)
     replica.core.min_insync = 2
-    refused = scene.appender.append_internal(replica, batch())
-    assert isinstance(refused, PartitionResult) and refused.error == ErrorCode.NOT_ENOUGH_REPLICAS
+    rejected = scene.appender.append_internal(replica, batch())
+    assert isinstance(rejected, PartitionResult) and rejected.error == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 @pytest.mark.parametrize("transactional", [False, True])

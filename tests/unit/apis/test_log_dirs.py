@@ -13,9 +13,9 @@ from brokerd.authz.quotas import Quotas
 from brokerd.cluster.disk_health import DiskHealth
 from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.quota_entities import PRODUCE
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.sasl_failures import SaslFailure
-from brokerd.net.refusals import Denial, FailedLogin, Refusals
+from brokerd.net.rejections import Denial, FailedLogin, Rejections
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.replication.follower import Follower
 from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
@@ -184,22 +184,22 @@ def test_rejected_requests_are_returned_on_request_only() -> None:
         tuple,
         tuple,
     )
-    refusals = Refusals(lambda: 200)
-    refusals.add(RefusalReason.UNAUTHORIZED, "10.0.0.1", "app", "User:x", Denial(29, "WRITE", "TOPIC", "orders"))
-    refusals.add(RefusalReason.TOO_LARGE, "10.0.0.1", "app", "User:x")
+    rejections = Rejections(lambda: 200)
+    rejections.add(RejectionReason.UNAUTHORIZED, "10.0.0.1", "app", "User:x", Denial(29, "WRITE", "TOPIC", "orders"))
+    rejections.add(RejectionReason.TOO_LARGE, "10.0.0.1", "app", "User:x")
     tried = FailedLogin("bob", "PLAIN", SaslFailure.WRONG_PASSWORD)
-    refusals.add(RefusalReason.AUTHENTICATION_FAILED, "10.0.0.2", "app", login=tried)
-    api = LogDirsApi(partitions, *others, refusals=refusals)
+    rejections.add(RejectionReason.AUTHENTICATION_FAILED, "10.0.0.2", "app", login=tried)
+    api = LogDirsApi(partitions, *others, rejections=rejections)
     answers: list[DescribeLogDirsResponse] = []
-    for fields in ({"refusals": True}, {}):
+    for fields in ({"rejections": True}, {}):
         body = DescribeLogDirsRequest(topics=[], **fields)  # type: ignore[arg-type]
         api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    found = [[(r.host, r.principal, r.client_id, r.reason, r.count, r.ago_ms) for r in a.refusals] for a in answers]
+    found = [[(r.host, r.principal, r.client_id, r.reason, r.count, r.ago_ms) for r in a.rejections] for a in answers]
     client = ("10.0.0.1", "User:x", "app")
     total = [("", "", "", reason, 1, 0) for reason in ("authentication_failed", "too_large", "unauthorized")]
-    refused = [(*client, "unauthorized", 1, 300), (*client, "too_large", 1, 300)]
-    assert found == [[*total, *refused, ("10.0.0.2", "", "app", "authentication_failed", 1, 300)], []]
-    denials = [(r.operation, r.resource_type, r.resource_name) for r in answers[0].refusals[3:]]
+    rejected = [(*client, "unauthorized", 1, 300), (*client, "too_large", 1, 300)]
+    assert found == [[*total, *rejected, ("10.0.0.2", "", "app", "authentication_failed", 1, 300)], []]
+    denials = [(r.operation, r.resource_type, r.resource_name) for r in answers[0].rejections[3:]]
     assert denials == [("WRITE", "TOPIC", "orders"), ("", "", ""), ("", "", "")]
     logins = [
         [(x.host, x.client_id, x.user, x.mechanism, x.failure, x.count, x.ago_ms) for x in a.failed_logins]

@@ -27,14 +27,14 @@ def topic(**parts: str | None) -> list[Any]:
 
 
 def test_existing_partitions_with_short_metadata_are_committed() -> None:
-    offsets, refused = offsets_of(topic(p0="four", p1=None, p2="", p9=""), GROUPS, 17)
+    offsets, rejected = offsets_of(topic(p0="four", p1=None, p2="", p9=""), GROUPS, 17)
     assert offsets == {("t", 0): Offset(7, 3, "four", 17), ("t", 1): Offset(7, 3, "", 17)}
-    assert refused == {("t", 2): UNKNOWN, ("t", 9): UNKNOWN}
+    assert rejected == {("t", 2): UNKNOWN, ("t", 9): UNKNOWN}
 
 
 def test_the_limit_of_metadata_is_in_bytes() -> None:
-    offsets, refused = offsets_of(topic(p0="äöü"), GROUPS, 17)
-    assert (offsets, refused) == ({}, {("t", 0): LARGE})
+    offsets, rejected = offsets_of(topic(p0="äöü"), GROUPS, 17)
+    assert (offsets, rejected) == ({}, {("t", 0): LARGE})
 
 
 def test_a_request_without_existing_partitions_has_nothing_to_decide() -> None:

@@ -106,8 +106,8 @@ def test_a_partition_that_cannot_accept_answers_with_its_error() -> None:
     scene.harness.replica.core.min_insync = 1
     damaged = scene.batch(1)
     damaged[-1] ^= 1
-    refused = scene.appender.append_routed(scene.harness.replica, damaged, NOTHING)
-    assert isinstance(refused, PartitionResult) and refused.error == ErrorCode.CORRUPT_MESSAGE
+    rejected = scene.appender.append_routed(scene.harness.replica, damaged, NOTHING)
+    assert isinstance(rejected, PartitionResult) and rejected.error == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_request_is_answered_with_the_error_and_the_found_position() -> None:

@@ -165,7 +165,7 @@ def test_a_rejected_dead_letter_does_not_stop_the_group() -> None:
     w = Writer(failed(0, 1))
     w.go()
     w.answer(ErrorCode.INVALID_RECORD)
-    assert w.core.start == 2 and w.writer.unwritten == 2 and w.shared.letters.problem is Unwritable.REFUSED
+    assert w.core.start == 2 and w.writer.unwritten == 2 and w.shared.letters.problem is Unwritable.REJECTED
 
 
 @pytest.mark.parametrize("cause", list(Unwritable))

@@ -115,8 +115,8 @@ def test_offsets_of_a_group_with_members_are_not_changed() -> None:
     api = Api()
     api.scene.settle("m")
     assert api.ask(alter(("a", 0, 5))).error_code == ErrorCode.NON_EMPTY_GROUP
-    refused = api.ask(delete("a"))
-    assert refused.error_code == ErrorCode.NON_EMPTY_GROUP and "members" in refused.error_message
+    rejected = api.ask(delete("a"))
+    assert rejected.error_code == ErrorCode.NON_EMPTY_GROUP and "members" in rejected.error_message
     assert api.initialized == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import ALLOW_ALL, AuthHelper
 from brokerd.net.inter_broker import LoopbackRequest
-from brokerd.net.refusals import Denial
+from brokerd.net.rejections import Denial
 from brokerd.wire import framing, records
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey

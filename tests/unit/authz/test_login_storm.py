@@ -48,7 +48,7 @@ class Clients:
 def test_many_clients_with_correct_passwords_log_in_at_the_same_time(server: SaslServer, mechanism: str) -> None:
     clients = Clients(server, mechanism)
     server.until(lambda: clients.authenticated == CLIENTS, TURNS_MAX, "all clients to get in")
-    assert (server.authenticator.failed, clients.retries) == (0, 0), "(refused, closed)"
+    assert (server.authenticator.failed, clients.retries) == (0, 0), "(rejected, closed)"
 
 
 def test_the_login_of_a_broker_does_not_wait_for_clients() -> None:

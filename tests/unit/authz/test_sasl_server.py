@@ -252,15 +252,15 @@ def test_a_failed_login_is_recorded_with_user_mechanism_and_reason(
     server: Any, mechanism: str, login: Any, user: str, failure: str
 ) -> None:
     dispatch, on_frame = server
-    dispatch.refusals._addresses.clear()
+    dispatch.rejections._addresses.clear()
     caller = FakeConnection()
     on_frame(caller, memoryview(bytearray(sasl_handshake(mechanism, 1))))
     if login is not None:
         login(on_frame, caller)
     assert caller.closed and not caller.proven
-    ((_, found),) = dispatch.refusals.latest(9)
+    ((_, found),) = dispatch.rejections.latest(9)
     assert list(found.logins) == [(user, mechanism, failure)]
-    assert "secret" not in repr(dispatch.refusals.latest(9)), "no part of a password is stored"
+    assert "secret" not in repr(dispatch.rejections.latest(9)), "no part of a password is stored"
 
 
 def test_the_response_is_the_same_for_an_unknown_user_and_a_wrong_password(server: Any) -> None:

@@ -243,7 +243,7 @@ def test_the_controller_keeps_a_broker_in_the_isr_if_it_continues_its_recorded_l
 def test_the_controller_detects_an_older_copy_even_if_the_broker_reports_an_intact_tail(controlled: Controlled) -> None:
     back(controlled, 1, 300, "second", "first-1")
     (report,) = back(controlled, 1, 301, "third", "first-1")
-    assert (report.kind, str(report.subject)) == (ReportKind.REFUSED, "broker 1")
+    assert (report.kind, str(report.subject)) == (ReportKind.REJECTED, "broker 1")
     assert f"reason={DirectoryDoubt.OLDER}" in report.text and "restore that directory" in report.text
     assert 1 not in isr(controlled)
     assert (controlled.image.brokers[1].life, controlled.image.brokers[1].tail_doubt) == ("third", DirectoryDoubt.OLDER)

@@ -9,7 +9,7 @@ from brokerd.cluster.requests import AlterConfigOp, OpType
 from brokerd.config import dynamic
 from brokerd.config.broker import BY_NAME, BrokerConfig
 from brokerd.config.dynamic import CLUSTER_WIDE, FIXED
-from brokerd.net.admission import Admission, AdmissionRefusal
+from brokerd.net.admission import Admission, AdmissionRejection
 from tests.unit.settings_page import PAGE, render
 
 
@@ -124,6 +124,6 @@ def test_new_connection_limits_apply_to_new_connections() -> None:
     assert admission.problem("a", 0) is not None
     admission.limit(4, 3, {"b": 0}, 1)
     assert admission.problem("a", 0) is None
-    assert admission.problem("a", 0) == AdmissionRefusal("max.connections.per.ip (3) reached")
-    assert admission.problem("b", 0) == AdmissionRefusal("max.connections.per.ip (0) reached")
+    assert admission.problem("a", 0) == AdmissionRejection("max.connections.per.ip (3) reached")
+    assert admission.problem("b", 0) == AdmissionRejection("max.connections.per.ip (0) reached")
     assert [admission.delay_ms(1_000), admission.delay_ms(1_000)] == [0, 1_000]

@@ -30,8 +30,8 @@ class Topic(Harness):
         if problem is not None:
             raise ValueError(problem)
         found = run_now(inspect(data, headers, self.replica.config, records.UnpackBudget(), self.now.wall_ms))
-        if found.refused is not None:
-            raise ValueError(found.refused.message)
+        if found.rejected is not None:
+            raise ValueError(found.rejected.message)
         data, headers = found.data, found.headers
         offset = self.replica.log.append(data, headers, 0, self.now).base_offset
         self.partitions.appended(self.replica, self.now)

@@ -86,9 +86,9 @@ def test_a_settings_file_has_comments_empty_lines_and_values_with_an_equals_sign
 def test_an_error_in_a_settings_file_names_the_line_and_not_the_value(tmp_path: Path) -> None:
     path = tmp_path / "broker.properties"
     path.write_text("a=b\nhunter2\n")
-    with pytest.raises(ValueError, match=r"broker.properties:2: expected name=value") as refused:
+    with pytest.raises(ValueError, match=r"broker.properties:2: expected name=value") as rejected:
         properties(path)
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(rejected.value)
 
 
 def test_a_settings_file_that_cannot_be_read_is_rejected(tmp_path: Path) -> None:

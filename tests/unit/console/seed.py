@@ -85,7 +85,7 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     move_worker.advance_move(move.pk)
     move_worker.advance_move(move.pk)
     copied(move.pk)
-    against_a_refusal(world)
+    against_a_rejection(world)
     kept_plans()
     recovery.recover_replica("orders", 0, 3, comment="bad disk", **alice)
     brokers.cordon(4, comment="disk is old", **alice)
@@ -214,7 +214,7 @@ def spark_jobs() -> None:
     )
 
 
-def against_a_refusal(world: World) -> None:
+def against_a_rejection(world: World) -> None:
     """A move below min.insync.replicas that waits for the approval of a second person."""
     world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"}, size=5_000_000)
     to_4 = {"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [4]}]}

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from django.utils import translation
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.sharing.dead_letters import Unwritable
 from console import vocabulary
 from controlplane.domain.alert import RULES, alerts, stored_texts
@@ -49,8 +49,8 @@ def anomaly(state: str, baseline: str, subject: str = "cluster") -> AnomalyFacts
 
 
 MANY = tuple(GroupFacts(f"group-{n}", status) for n in range(30) for status in (LagStatus.STOPPED, LagStatus.DATA_LOST))
-REFUSED = RejectedClientFacts(
-    "User:etl", RefusalReason.UNAUTHORIZED, 40, datetime(2026, 11, 27, 3, tzinfo=UTC), "10.0.0.9"
+REJECTED = RejectedClientFacts(
+    "User:etl", RejectionReason.UNAUTHORIZED, 40, datetime(2026, 11, 27, 3, tzinfo=UTC), "10.0.0.9"
 )
 LOGINS = (
     FailedLoginFacts("etl", "PLAIN", "wrong_password"),
@@ -81,10 +81,10 @@ EXAMPLES = (
         letters_missing=tuple(
             MissingLetterFacts(f"workers-{n}", "orders", 20, why) for n, why in enumerate(Unwritable)
         ),
-        refused=(
-            REFUSED,
-            replace(REFUSED, reason=RefusalReason.AUTHENTICATION_FAILED, logins=LOGINS),
-            replace(REFUSED, client_id="app", operation="write", resource_type="topic", resource_name="orders"),
+        rejected=(
+            REJECTED,
+            replace(REJECTED, reason=RejectionReason.AUTHENTICATION_FAILED, logins=LOGINS),
+            replace(REJECTED, client_id="app", operation="write", resource_type="topic", resource_name="orders"),
         ),
         connect=(
             ConnectFacts(

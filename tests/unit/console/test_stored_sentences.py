@@ -187,22 +187,22 @@ def test_the_result_of_a_comparison_keeps_its_phrase(world: World, operator: Cli
     assert "an English text of an earlier version" in page(operator, f"/moves/{part.move_id}/")
 
 
-@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("rejected", [False, True])
 def test_the_result_of_an_approved_operation_is_translated(
-    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch, refused: bool
+    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch, rejected: bool
 ) -> None:
     proposal = Proposal.objects.get()
     said = (
         sentence("Broker {broker} rejected the abort marker: {error}.", broker=3, error="INVALID_TXN_STATE")
-        if refused
+        if rejected
         else sentence("Move {move} is approved and has started.", move=7)
     )
-    result = (Outcome.REFUSED if refused else Outcome.CONFIRMED, said)
+    result = (Outcome.REJECTED if rejected else Outcome.CONFIRMED, said)
     handler = ProposalHandler("", lambda target, arguments: None, lambda act: result)  # type: ignore[arg-type, return-value]
     monkeypatch.setattr(proposals, "kind_of", lambda kind: handler)
     Proposal.objects.update(state="approved", decided_by="cleo")
     assert proposals.carry_out(proposal.pk).detail == str(said)
-    chinese = "Broker 3 拒绝了中止标记：INVALID_TXN_STATE。" if refused else "迁移 7 已批准并已启动。"
+    chinese = "Broker 3 拒绝了中止标记：INVALID_TXN_STATE。" if rejected else "迁移 7 已批准并已启动。"
     monkeypatch.undo()
     assert chinese in page(operator, f"/proposals/{proposal.pk}/") and chinese in page(operator, "/proposals/")
 

@@ -35,11 +35,11 @@ class PendingRecord:
 
 @dataclass
 class DelayAnswers:
-    """`waiting` by partition. `refused`: partitions whose leader rejects. `silent`: brokers that do not answer. `written`: what was produced; a tombstone
+    """`waiting` by partition. `rejected`: partitions whose leader rejects. `silent`: brokers that do not answer. `written`: what was produced; a tombstone
     cancels at once, unless `ignores_cancel`. `result`: replaces the acknowledgement."""
 
     waiting: dict[int, list[PendingRecord]] = field(default_factory=dict)
-    refused: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
     blocked: int = 0
     ignores_cancel: bool = False
@@ -55,7 +55,7 @@ class DelayAnswers:
         ]
 
     def pending(self, broker: Any, front: str, partition: int, q: DelayedMessagesQuestion) -> DelayedMessagesAnswer:
-        if partition in self.refused:
+        if partition in self.rejected:
             raise Declined("NOT_LEADER_OR_FOLLOWER")
         all_waiting = sorted(self.waiting.get(partition, []), key=lambda w: (w.deliver_at_ms, w.offset))
         counts = [0] * (len(q.bounds_ms) + 1)

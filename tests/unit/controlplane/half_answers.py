@@ -26,10 +26,10 @@ def message(offset: int, half_id: bytes, checks: int = 1, *, expiring: bool = Fa
 
 @dataclass
 class HalfAnswers:
-    """`messages` by partition. `refused`: partitions whose leader rejects. `silent`: brokers that do not answer."""
+    """`messages` by partition. `rejected`: partitions whose leader rejects. `silent`: brokers that do not answer."""
 
     messages: dict[int, list[Message]] = field(default_factory=dict)
-    refused: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
     blocked: int = 0
 
@@ -42,7 +42,7 @@ class HalfAnswers:
         ]
 
     def undecided(self, broker: Any, front: str, partition: int, from_offset: int, most: int) -> HalfMessagesAnswer:
-        if partition in self.refused:
+        if partition in self.rejected:
             raise Declined("NOT_LEADER_OR_FOLLOWER")
         found = [m for m in self.messages.get(partition, []) if m.offset >= from_offset][:most]
         return HalfMessagesAnswer(

@@ -68,7 +68,7 @@ def http_receiver() -> Iterator[HttpReceiver]:
 
 @dataclass
 class SmtpReceiver:
-    """`mails`: (sender, recipients, text). `refusal`: the answer to RCPT, empty = accepted."""
+    """`mails`: (sender, recipients, text). `rejection`: the answer to RCPT, empty = accepted."""
 
     port: int = 0
     mails: list[tuple[str, list[str], str]] = field(default_factory=list)

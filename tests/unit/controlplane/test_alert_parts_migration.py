@@ -9,7 +9,7 @@ from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.models import Alert
 
 pytestmark = pytest.mark.django_db
@@ -32,4 +32,4 @@ def test_stored_alerts_get_their_columns() -> None:
 
 
 def test_the_migration_knows_the_reasons() -> None:
-    assert set(MIGRATION.REASONS) == set(RefusalReason)
+    assert set(MIGRATION.REASONS) == set(RejectionReason)

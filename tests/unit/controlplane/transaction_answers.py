@@ -104,7 +104,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> Answers:
     return found
 
 
-def refuses() -> None:
+def rejects() -> None:
     raise Declined("INVALID_PRODUCER_EPOCH")
 
 

@@ -89,7 +89,7 @@ def test_a_rejected_deletion_deletes_nothing(delete: Any) -> None:
     scene.offset(5)
     scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
     assert delete(scene) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-    assert scene.offsets == {"a": 5}, "refused, and deleted all the same"
+    assert scene.offsets == {"a": 5}, "rejected, and deleted all the same"
     scene.log.error = 0
     scene.offset(6)
     assert scene.offsets == {"a": 6} == scene.reloaded().offsets

@@ -36,16 +36,16 @@ def test_the_journal_entry_must_be_replicated_first() -> None:
 
 
 def test_a_rejected_journal_entry_begins_the_reading_again() -> None:
-    class Refusing(DelayBench):
-        refusals = 2
+    class Rejecting(DelayBench):
+        rejections = 2
 
         def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
-            if self.refusals:
-                self.refusals -= 1
+            if self.rejections:
+                self.rejections -= 1
                 return None
             return super().append_journal(target, values)
 
-    bench = Refusing()
+    bench = Rejecting()
     front = bench.lead()
     for value in ("a", "b"):
         bench.write(value, 0)

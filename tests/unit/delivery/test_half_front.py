@@ -54,7 +54,7 @@ class HalfBench(Bench):
         return [v.removeprefix("value ") for v in self.values_of(target)]
 
 
-def refused(rejection: HalfRejection, i: int = 0, *, retriable: bool = False) -> NotAdmitted:
+def rejected(rejection: HalfRejection, i: int = 0, *, retriable: bool = False) -> NotAdmitted:
     return NotAdmitted(((i, REJECTIONS[rejection]),), retriable)
 
 
@@ -83,9 +83,9 @@ def test_committed_messages_are_delivered_in_the_order_of_their_commits() -> Non
 def test_a_batch_may_have_a_message_and_its_decision_but_only_one() -> None:
     bench = leading()
     assert bench.write(("a", None), ("a", "commit")) is None
-    assert bench.write(("b", None), ("b", None)) == refused(HalfRejection.ID_IN_USE, 1)
+    assert bench.write(("b", None), ("b", None)) == rejected(HalfRejection.ID_IN_USE, 1)
     wrong = bench.write(("b", None), ("b", "commit"), ("b", "rollback"))
-    assert wrong == refused(HalfRejection.ALREADY_COMMITTED, 2)
+    assert wrong == rejected(HalfRejection.ALREADY_COMMITTED, 2)
     bench.wait(500)
     assert bench.values_at(FrontTarget.TOPIC) == ["a"] and bench.end_offset == 3, "two records and a journal entry"
 
@@ -97,10 +97,10 @@ def test_the_second_decision_is_told_the_first_one_when_that_is_replicated() -> 
     bench.replicated = bench.end_offset
     assert bench.write(("a", "rollback")) is None
     bench.wait(100)
-    assert bench.write(("a", "commit")) == refused(HalfRejection.NOT_STABLE, retriable=True)
+    assert bench.write(("a", "commit")) == rejected(HalfRejection.NOT_STABLE, retriable=True)
     bench.replicated = None
     bench.wait(100)
-    assert bench.write(("a", "commit")) == refused(HalfRejection.ALREADY_ROLLED_BACK)
+    assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_ROLLED_BACK)
 
 
 def test_producers_are_asked_and_the_message_expires_exactly_once() -> None:
@@ -111,12 +111,12 @@ def test_producers_are_asked_and_the_message_expires_exactly_once() -> None:
     assert numbers == [b"%d" % n for n in range(1, 16)]
     assert bench.values_at(FrontTarget.EXPIRED) == [] and bench.front.undecided == 1
     bench.wait(2_000, answers=False)
-    assert bench.write(("a", "commit")) == refused(HalfRejection.ALREADY_EXPIRED)
+    assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_EXPIRED)
     bench.front.close()
     bench.lead()
     bench.wait(5_000)
     assert bench.values_at(FrontTarget.EXPIRED) == ["a"] and bench.values_at(FrontTarget.TOPIC) == []
-    assert bench.write(("a", "commit")) == refused(HalfRejection.ALREADY_EXPIRED)
+    assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_EXPIRED)
 
 
 def test_an_expiry_that_is_not_stable_is_known_to_a_new_leader() -> None:
@@ -129,11 +129,11 @@ def test_an_expiry_that_is_not_stable_is_known_to_a_new_leader() -> None:
     bench.lead()
     bench.wait(3_000)
     assert bench.front.ready
-    assert bench.write(("a", "commit")) == refused(HalfRejection.NOT_STABLE, retriable=True)
+    assert bench.write(("a", "commit")) == rejected(HalfRejection.NOT_STABLE, retriable=True)
     bench.stable = None
     bench.wait(60_000)
     assert bench.values_at(FrontTarget.EXPIRED) == ["a"]
-    assert bench.write(("a", "commit")) == refused(HalfRejection.ALREADY_EXPIRED)
+    assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_EXPIRED)
 
 
 def test_a_check_that_was_not_accepted_is_sent_again_unless_the_message_is_decided() -> None:
@@ -172,7 +172,7 @@ def test_a_new_leader_knows_the_decisions_above_its_last_stable_offset() -> None
     bench.front.close()
     bench.lead()
     bench.wait(100)
-    assert bench.write(("a", "rollback")) == refused(HalfRejection.NOT_STABLE, retriable=True)
+    assert bench.write(("a", "rollback")) == rejected(HalfRejection.NOT_STABLE, retriable=True)
     assert bench.write(("b", "commit")) is None
     bench.aborts, bench.stable = [(7, 2, 2)], None
     bench.wait(500)

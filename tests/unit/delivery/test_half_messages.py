@@ -147,8 +147,8 @@ def test_only_the_latest_decided_ids_are_remembered(monkeypatch: pytest.MonkeyPa
     for i in range(3):
         half.handle(appended(2 * i, b"%d" % i), 0)
         half.handle(h.DecisionAppended(b"%d" % i, 2 * i + 1, COMMIT), 0)
-    refusals = [half.rejection(b"%d" % i, COMMIT) for i in range(3)]
-    assert refusals == [HalfRejection.UNKNOWN_ID, HalfRejection.ALREADY_COMMITTED, HalfRejection.ALREADY_COMMITTED]
+    rejections = [half.rejection(b"%d" % i, COMMIT) for i in range(3)]
+    assert rejections == [HalfRejection.UNKNOWN_ID, HalfRejection.ALREADY_COMMITTED, HalfRejection.ALREADY_COMMITTED]
 
 
 def test_a_decision_whose_message_was_deleted_is_still_remembered() -> None:

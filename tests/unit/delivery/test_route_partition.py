@@ -290,7 +290,7 @@ def test_a_target_that_rejects_is_named_and_tried_again() -> None:
     running.tick(bench.now)
     bench.answer(ErrorCode.MESSAGE_TOO_LARGE)
     bench.run(running, answers=False, ms=1_100)
-    assert running.problems == [("t", TargetProblem.REFUSED, "MESSAGE_TOO_LARGE")]
+    assert running.problems == [("t", TargetProblem.REJECTED, "MESSAGE_TOO_LARGE")]
     assert json.loads(bench.committed.metadata)["state"] == "blocked"
     bench.run(running, ms=1_100)
     assert bench.values() == ["large"] and json.loads(bench.committed.metadata)["problems"] == []
@@ -429,9 +429,9 @@ def test_a_target_that_grows_does_not_wait_for_a_partition_that_rejects() -> Non
     bench.run(running)
     bench.write("a", "k")
     running.tick(bench.now)
-    for refused in [s for s in bench.sent if s.topic_id == bench.topics["t"].topic_id]:
-        bench.sent.remove(refused)
-        refused.done(ErrorCode.MESSAGE_TOO_LARGE, -1, bench.now)
+    for rejected in [s for s in bench.sent if s.topic_id == bench.topics["t"].topic_id]:
+        bench.sent.remove(rejected)
+        rejected.done(ErrorCode.MESSAGE_TOO_LARGE, -1, bench.now)
     bench.topics["u"] = replace_partitions(bench.topics["u"], 4)
     running.topics_changed()
     for i in range(20):

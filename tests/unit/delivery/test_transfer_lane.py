@@ -73,11 +73,11 @@ def test_cold_records_wait_and_deleted_ones_are_released() -> None:
 
 
 def test_a_lane_whose_journal_is_rejected_does_nothing_more() -> None:
-    class Refusing(Bench):
+    class Rejecting(Bench):
         def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
             return None
 
-    bench, released = Refusing(), list[int]()
+    bench, released = Rejecting(), list[int]()
     written(bench, 1)
     found = lane(bench, released)
     found.due.append(0)

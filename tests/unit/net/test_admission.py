@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from brokerd.net.admission import WAIT_MS_MAX, Admission, AdmissionRefusal
+from brokerd.net.admission import WAIT_MS_MAX, Admission, AdmissionRejection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 
@@ -15,11 +15,11 @@ def test_an_address_has_a_connection_limit_and_closed_connections_free_it() -> N
     it = Admission(5, 2, {"10.0.0.9": 0, "10.0.0.8": 4}, 0)
     assert it.problem("10.0.0.1", 0) is None
     assert it.problem("10.0.0.1", 0) is None
-    assert it.problem("10.0.0.1", 0) == AdmissionRefusal("max.connections.per.ip (2) reached")
-    assert it.problem("10.0.0.9", 0) == AdmissionRefusal("max.connections.per.ip (0) reached")
+    assert it.problem("10.0.0.1", 0) == AdmissionRejection("max.connections.per.ip (2) reached")
+    assert it.problem("10.0.0.9", 0) == AdmissionRejection("max.connections.per.ip (0) reached")
     for _ in range(3):
         assert it.problem("10.0.0.8", 0) is None
-    assert it.problem("10.0.0.2", 0) == AdmissionRefusal("max.connections (5) reached")
+    assert it.problem("10.0.0.2", 0) == AdmissionRejection("max.connections (5) reached")
     it.connection_closed("10.0.0.1")
     assert it.problem("10.0.0.1", 0) is None
 
@@ -42,7 +42,7 @@ def test_an_address_has_its_own_rate_or_the_default() -> None:
         return sum(it.problem(ip, ms) is None for _ in range(5))
 
     assert (come("10.0.0.1", ms=1_000), come("10.0.0.2", ms=1_000), come("10.0.0.3", ms=1_000)) == (2, 1, 1)
-    assert it.problem("10.0.0.2", 1_000) == AdmissionRefusal("connection_creation_rate (0.5) reached", 2_000)
+    assert it.problem("10.0.0.2", 1_000) == AdmissionRejection("connection_creation_rate (0.5) reached", 2_000)
     assert (come("10.0.0.1", ms=1_500), come("10.0.0.2", ms=1_500)) == (1, 0)
     assert come("10.0.0.2", ms=3_500) == 1
     assert come("10.0.0.1", ms=100_000) == 2, "what was not used does not pile up"
@@ -56,14 +56,14 @@ def test_a_connection_above_the_rate_does_not_count_as_open() -> None:
     assert [it.problem("10.0.0.1", 0) is None for _ in range(5)] == [True] + [False] * 4
     it.rates = {}
     assert it.problem("10.0.0.1", 0) is None
-    assert it.problem("10.0.0.1", 0) == AdmissionRefusal("max.connections (2) reached")
+    assert it.problem("10.0.0.1", 0) == AdmissionRejection("max.connections (2) reached")
 
 
 def test_the_throttle_time_is_at_most_kafkas_window() -> None:
     it = Admission(1 << 30, 1 << 30, {}, 0)
     it.rates = {None: 0.01}
     assert it.problem("10.0.0.1", 0) is None
-    assert it.problem("10.0.0.1", 0) == AdmissionRefusal("connection_creation_rate (0.01) reached", WAIT_MS_MAX)
+    assert it.problem("10.0.0.1", 0) == AdmissionRejection("connection_creation_rate (0.01) reached", WAIT_MS_MAX)
 
 
 def test_a_connection_above_the_rate_is_delayed_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:

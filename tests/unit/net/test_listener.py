@@ -11,14 +11,14 @@ from itertools import count, pairwise
 
 import pytest
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.net import buffers
 from brokerd.net import connection as limits
 from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener, SocketBuffers
 from brokerd.net.loop import Loop, read_clocks
-from brokerd.net.refusals import Refusals
+from brokerd.net.rejections import Rejections
 from brokerd.net.slots import Slot
 from brokerd.wire.framing import FileRegion
 
@@ -118,10 +118,10 @@ def test_an_invalid_frame_length_closes_the_connection_after_earlier_requests(
 
 
 def test_a_frame_that_is_too_large_is_counted(served: ServedConnection) -> None:
-    served.connection.refusals = refusals = Refusals()
+    served.connection.rejections = rejections = Rejections()
     served.send(b"\x7f\xff\xff\xff")
-    assert served.connection.closed and refusals.counts == {RefusalReason.TOO_LARGE: 1}
-    assert [client for client, _ in refusals.latest(9)] == [("client", "", "")]
+    assert served.connection.closed and rejections.counts == {RejectionReason.TOO_LARGE: 1}
+    assert [client for client, _ in rejections.latest(9)] == [("client", "", "")]
 
 
 def test_a_frame_of_the_maximum_size_is_accepted(served: ServedConnection) -> None:

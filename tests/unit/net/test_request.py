@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.request_buckets import bucket_of
 from brokerd.net.client_traffic import ClientTraffic
-from brokerd.net.refusals import Denial
+from brokerd.net.rejections import Denial
 from brokerd.net.request import Request, Session
 from brokerd.net.request_metrics import ApiMetrics, RequestMetrics
 from brokerd.net.turns import BROKERS
@@ -132,9 +132,9 @@ def test_a_response_with_authorization_errors_is_one_rejection() -> None:
     for _ in range(2):
         Request(*arguments, Session("CLIENTS", "User:alice"), metrics).reply(response)
     assert metrics.errors == {29: 4, 6: 2}
-    assert metrics.refusals.counts == {RefusalReason.UNAUTHORIZED: 2}
-    ((client, found),) = metrics.refusals.latest(2)
-    assert client == ("10.0.0.1", "User:alice", "c") and found.counts == {RefusalReason.UNAUTHORIZED: 2}
+    assert metrics.rejections.counts == {RejectionReason.UNAUTHORIZED: 2}
+    ((client, found),) = metrics.rejections.latest(2)
+    assert client == ("10.0.0.1", "User:alice", "c") and found.counts == {RejectionReason.UNAUTHORIZED: 2}
     assert found.denial is None
 
 
@@ -144,11 +144,11 @@ def test_the_denial_of_an_authorization_error_is_stored() -> None:
     it = Request(*arguments, Session("CLIENTS", "User:alice"), metrics)
     it.denial = denied = Denial(30, "READ", "GROUP", "billing")
     it.reply(m.HeartbeatResponse(error_code=30))
-    assert metrics.refusals.latest(1)[0][1].denial == denied
+    assert metrics.rejections.latest(1)[0][1].denial == denied
     it = Request(*arguments, Session("CLIENTS", "User:bob"), metrics)
     it.denial = Denial(29, "DESCRIBE", "TOPIC", "hidden")
     it.reply(m.HeartbeatResponse(error_code=30))
-    found = {client.principal: r for client, r in metrics.refusals.latest(9)}
+    found = {client.principal: r for client, r in metrics.rejections.latest(9)}
     assert found["User:bob"].denial is None, "a topic that was only left out of the response"
 
 
@@ -156,4 +156,4 @@ def test_a_throttled_request_is_counted() -> None:
     it, metrics = measured()
     it.mute(50)
     it.reply(m.HeartbeatResponse())
-    assert metrics.refusals.counts == {RefusalReason.THROTTLED: 1}
+    assert metrics.rejections.counts == {RejectionReason.THROTTLED: 1}

@@ -198,7 +198,7 @@ def test_a_broker_rejects_an_untrusted_broker(echo: TlsListener, tmp_path: Path)
     assert received == [None]
 
 
-def refused(served: TlsListener, authority: Authority, pem: Path | None) -> bool:
+def rejected(served: TlsListener, authority: Authority, pem: Path | None) -> bool:
     try:
         Client(served, authority, pem).send_request(b"hello")
         return False
@@ -227,7 +227,7 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
         assert alice.send_request(b"hello") == b"ok"
         assert names == ["CN=alice,OU=Ops,O=Weir\\, Ltd,C=DE"]
         for pem in (None, Authority(tmp_path / "other").issue("mallory")):
-            assert refused(served, authority, pem)
+            assert rejected(served, authority, pem)
     finally:
         served.close()
     assert len(names) == 1

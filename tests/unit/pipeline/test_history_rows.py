@@ -45,7 +45,7 @@ def test_a_day_is_settled_when_it_has_averages_of_a_minute_only(tmp_path: Path) 
 def test_changes_are_read_up_to_the_first_one_that_may_still_change(tmp_path: Path) -> None:
     for name, outcome in (
         ("a", Outcome.CONFIRMED),
-        ("b", Outcome.REFUSED),
+        ("b", Outcome.REJECTED),
         ("c", Outcome.PENDING),
         ("d", Outcome.CONFIRMED),
     ):

@@ -161,7 +161,7 @@ def test_a_rejected_response_is_fetched_again_later() -> None:
     follower = Follower()
     follower.next_fetch()
     follower.effects_of(FetchAnswered((records(TPS[0], 5),), 0, 5))
-    follower.core.append_refused(TPS[0], Now(follower.ms, 0))
+    follower.core.append_rejected(TPS[0], Now(follower.ms, 0))
     assert follower.next_fetch().forgotten == (TPS[0],)
     follower.answered()
     follower.ms += 1000

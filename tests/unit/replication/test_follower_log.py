@@ -63,7 +63,7 @@ def test_copied_bytes_are_not_those_of_clients() -> None:
     copied = harness.replica.log.size_bytes - own
     assert (harness.replica.bytes_in, harness.replica.replication_bytes_in) == (own, copied) and copied > 0
     harness.fetched(6, hw=7, damaged=True)
-    assert harness.replica.replication_bytes_in == copied, "refused"
+    assert harness.replica.replication_bytes_in == copied, "rejected"
 
 
 def test_a_damaged_batch_is_fetched_again_and_reported_until_then() -> None:

@@ -15,7 +15,7 @@ from brokerd.replication.partition_events import (
     FailWaiters,
     Follow,
     FollowerFetched,
-    IsrProposalRefused,
+    IsrProposalRejected,
     Lead,
     LeaderAppended,
     PartitionStateChanged,
@@ -203,28 +203,28 @@ def test_a_follower_that_was_never_caught_up_does_not_join() -> None:
     )
 
 
-def refused(bench: Bench) -> None:
+def rejected(bench: Bench) -> None:
     """The controller rejects the proposal, and the partition epoch changes."""
     proposal = bench.machine.proposal
     assert proposal is not None
-    assert bench.deliver(IsrProposalRefused(proposal.leader_epoch, proposal.partition_epoch)) == []
+    assert bench.deliver(IsrProposalRejected(proposal.leader_epoch, proposal.partition_epoch)) == []
     bench.changed(replace(bench.state, partition_epoch=bench.state.partition_epoch + 1))
 
 
 def test_a_rejected_proposal_is_repeated_after_a_while() -> None:
     bench = outside()
     assert proposed(bench.fetched(3, 10))
-    refused(bench)
+    rejected(bench)
     assert not proposed(bench.passes(RETRY_MS - 1))
     assert proposed(bench.passes(1)) == [[(1, 11), (2, 12), (3, 13)]]
 
 
 def test_only_the_rejection_of_the_present_proposal_delays_the_next() -> None:
     bench = outside()
-    assert bench.deliver(IsrProposalRefused(5, 10)) == []
+    assert bench.deliver(IsrProposalRejected(5, 10)) == []
     assert proposed(bench.fetched(3, 10)), "nothing was proposed before"
     for leader_epoch, partition_epoch in ((4, 10), (5, 9)):
-        bench.deliver(IsrProposalRefused(leader_epoch, partition_epoch))
+        bench.deliver(IsrProposalRejected(leader_epoch, partition_epoch))
     assert proposed(bench.changed(replace(bench.state, partition_epoch=11))), "at once"
 
 
@@ -232,7 +232,7 @@ def test_only_the_rejection_of_the_present_proposal_delays_the_next() -> None:
 def test_a_follower_below_the_high_watermark_does_not_join(offset: int, joins: bool) -> None:
     bench = outside()
     bench.fetched(3, 10)
-    refused(bench)
+    rejected(bench)
     bench.appended(20)
     bench.fetched(2, 20)
     bench.fetched(3, offset)
@@ -245,7 +245,7 @@ def test_a_follower_below_the_high_watermark_does_not_join(offset: int, joins: b
 def test_a_follower_below_the_start_of_the_leader_epoch_does_not_join(offset: int, joins: bool) -> None:
     bench = Bench(replace(LED, isr=ALL[:2]), end=10)
     bench.fetched(3, 10)
-    refused(bench)
+    rejected(bench)
     bench.fetched(3, offset)
     assert bench.machine.high_watermark == 0
     assert bool(proposed(bench.passes(RETRY_MS))) == joins
@@ -255,7 +255,7 @@ def test_a_follower_that_stopped_fetching_does_not_join() -> None:
     for since_ms, joins in ((LAG_MS, True), (LAG_MS + 1, False)):
         bench = outside()
         bench.fetched(3, 10)
-        refused(bench)
+        rejected(bench)
         bench.ms += since_ms
         assert proposed(bench.fetched(2, 10)) == ([[(1, 11), (2, 12), (3, 13)]] if joins else [])
 

@@ -423,7 +423,7 @@ def test_a_log_whose_reset_fails_on_a_full_disk_goes_offline_without_ending_the_
         except DiskFull as e:
             harness.partitions.fail(harness.replica, e)
         step += 1
-        assert step < 20, "the disk never refused the segment itself"
+        assert step < 20, "the disk never rejected the segment itself"
     assert harness.replica.offline_reason
     harness.log_maintenance.retain(harness.now)
     harness.log_maintenance.flush(harness.now)

@@ -177,7 +177,7 @@ def test_a_removed_throttle_applies_immediately_and_a_backoff_stays() -> None:
     follower.core.lift_throttles()
     assert isinstance(follower.fetch(11), SendFetch)
     follower.effects_of(12, A)
-    follower.core.append_refused(A, Now(12, 0))
+    follower.core.append_rejected(A, Now(12, 0))
     follower.core.throttle(A, 60_000)
     follower.core.lift_throttles()
     assert isinstance(follower.fetch(13), WakeAt)

@@ -87,10 +87,10 @@ def test_readiness_is_a_status_with_a_reason(scene: Scene, monkeypatch: pytest.M
     monkeypatch.setattr(module, "INTERVAL_S", 0.0)
     for state in (Readiness(ReadinessState.STARTING), Readiness(ReadinessState.OUT_OF_SYNC, 7)):
         scene.state = state
-        with pytest.raises(urllib.error.HTTPError) as refused:
+        with pytest.raises(urllib.error.HTTPError) as rejected:
             scene.get("/readyz")
         body = {"status": state.state.value, "partitions_out_of_sync": state.partitions_out_of_sync}
-        assert refused.value.code == 503 and json.loads(refused.value.read()) == body
+        assert rejected.value.code == 503 and json.loads(rejected.value.read()) == body
     scene.state = Readiness(ReadinessState.READY)
     assert scene.get("/readyz")[1] == '{"status": "ready", "partitions_out_of_sync": 0}\n'
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from brokerd.net.refusals import Refusals
+from brokerd.net.rejections import Rejections
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.runtime import process as command
 from brokerd.storage.disk import DiskFailed
@@ -95,7 +95,7 @@ def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, mo
 
         def __init__(self, config: Any, store: Any) -> None:
             self.partitions = SimpleNamespace(hosted={})
-            self.dispatch = SimpleNamespace(metrics=RequestMetrics(), refusals=Refusals(lambda: 0))
+            self.dispatch = SimpleNamespace(metrics=RequestMetrics(), rejections=Rejections(lambda: 0))
 
         def run(self) -> None:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:

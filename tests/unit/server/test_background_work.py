@@ -79,7 +79,7 @@ def test_a_job_runs_on_a_thread_and_returns_its_value_or_error() -> None:
         try:
             got = yield lambda: unpack(value)
         except CorruptBatch as e:
-            return f"refused: {e}"
+            return f"rejected: {e}"
         yield None
         return f"got {got}"
 
@@ -91,7 +91,7 @@ def test_a_job_runs_on_a_thread_and_returns_its_value_or_error() -> None:
     scene.jobs.end()
     scene.jobs.end()
     scene.turn()
-    assert scene.done == ["got 7", "refused: torn"]
+    assert scene.done == ["got 7", "rejected: torn"]
 
 
 def test_the_work_of_a_disconnected_client_is_abandoned_and_the_next_continues() -> None:

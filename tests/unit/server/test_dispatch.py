@@ -126,7 +126,7 @@ def test_a_failed_handler_closes_its_connection_only(caplog: pytest.LogCaptureFi
 
 def reasons(dispatch: Dispatch) -> list[tuple[str, str]]:
     """(client ID, reason) of the clients with rejections."""
-    return [(client.client_id, str(r)) for client, found in dispatch.refusals.latest(9) for r in found.counts]
+    return [(client.client_id, str(r)) for client, found in dispatch.rejections.latest(9) for r in found.counts]
 
 
 def test_rejected_requests_are_counted_by_reason_and_client() -> None:
@@ -135,4 +135,4 @@ def test_rejected_requests_are_counted_by_reason_and_client() -> None:
     assert [reason for _, reason in reasons(dispatched(unknown)[0])] == ["unsupported_version"]
     assert [reason for _, reason in reasons(dispatched(b"\x00")[0])] == ["malformed"]
     served = dispatched(heartbeat(), handlers={ApiKey.HEARTBEAT: lambda request: None})[0]
-    assert reasons(served) == [] and served.refusals.counts == {}
+    assert reasons(served) == [] and served.rejections.counts == {}

@@ -14,7 +14,7 @@ from brokerd.storage.aborted import Aborted
 from brokerd.storage.log import Log
 from brokerd.storage.producers import (
     ACCEPTED,
-    ProducerRefused,
+    ProducerRejected,
 )
 from brokerd.wire import end_transaction_marker, records
 from brokerd.wire.end_transaction_marker import Marker
@@ -132,15 +132,15 @@ def header(sequence: int = 0, epoch: int = 0, attributes: int = records.TRANSACT
     return BatchHeader(0, 61, 0, 2, 0, attributes, 0, 0, 0, 7, epoch, sequence, 1)
 
 
-def refusal(verdict: object) -> int:
-    assert isinstance(verdict, ProducerRefused)
+def rejection(verdict: object) -> int:
+    assert isinstance(verdict, ProducerRejected)
     return verdict.error
 
 
 def test_a_producer_with_an_open_transaction_appends_only_transactional_batches() -> None:
     log = opened()
     write(log, 7)
-    assert refusal(log.check_producer(header(1, attributes=0), NOW)) == ErrorCode.INVALID_TXN_STATE
+    assert rejection(log.check_producer(header(1, attributes=0), NOW)) == ErrorCode.INVALID_TXN_STATE
     assert log.check_producer(header(1), NOW) is ACCEPTED
     end(log, 7, True)
     assert log.check_producer(header(1, attributes=0), NOW) is ACCEPTED
@@ -150,11 +150,11 @@ def test_a_marker_of_a_newer_epoch_fences_the_producer_and_resets_its_sequences(
     log = opened()
     write(log, 7, 0, 3)
     end(log, 7, False, epoch=1, coordinator_epoch=4)
-    assert refusal(log.check_producer(header(3), NOW)) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert refusal(log.check_producer(header(5, epoch=1), NOW)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(log.check_producer(header(3), NOW)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejection(log.check_producer(header(5, epoch=1), NOW)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.check_producer(header(0, epoch=1), NOW) is ACCEPTED
-    assert refusal(log.producers.check_marker(7, 0, 9)) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert refusal(log.producers.check_marker(7, 1, 3)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert rejection(log.producers.check_marker(7, 0, 9)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejection(log.producers.check_marker(7, 1, 3)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert log.producers.check_marker(7, 1, 4) is None
     assert log.producers.check_marker(1234, 0, 0) is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerd.storage.appending import assign_offsets, check_fetched, starts_below
-from brokerd.storage.slices import FetchRefused
+from brokerd.storage.slices import FetchRejected
 from brokerd.wire import records
 from brokerd.wire.records import Record
 
@@ -54,22 +54,22 @@ def test_a_follower_takes_complete_batches_and_ignores_a_partial_one() -> None:
     ],
 )
 def test_a_follower_rejects_offsets_and_epochs_that_decrease(data: bytearray, message: str) -> None:
-    with pytest.raises(FetchRefused, match=f"orders-0: {message}"):
+    with pytest.raises(FetchRejected, match=f"orders-0: {message}"):
         fetched(data, 5, 3)
 
 
 def test_a_follower_rejects_a_damaged_batch() -> None:
     data = batch(1, 5)
     data[-1] ^= 1
-    with pytest.raises(FetchRefused, match="batch at offset 5 is damaged"):
+    with pytest.raises(FetchRejected, match="batch at offset 5 is damaged"):
         fetched(data, 5)
 
 
 def test_only_an_empty_log_starts_within_the_first_batch() -> None:
     assert fetched(batch(10, 20) + batch(1, 30), 25, empty=True)[0] == [20, 30]
-    with pytest.raises(FetchRefused):
+    with pytest.raises(FetchRejected):
         fetched(batch(10, 20), 25)
-    with pytest.raises(FetchRefused):
+    with pytest.raises(FetchRejected):
         fetched(batch(1, 25) + batch(10, 20), 25, empty=True)
 
 

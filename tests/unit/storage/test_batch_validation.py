@@ -82,7 +82,7 @@ def verdict(data: bytes, rules: Rules = ANY, budget: UnpackBudget | None = None)
     return found
 
 
-def refused(data: bytes, rules: Rules = ANY) -> Rejection:
+def rejected(data: bytes, rules: Rules = ANY) -> Rejection:
     found = verdict(data, rules)
     assert isinstance(found, Rejection), "accepted"
     return found
@@ -145,13 +145,13 @@ def test_records_that_no_consumer_could_read_are_invalid(case: str, codec: int) 
     if codec:
         _, header = next(records.batches(data))
         data = sealed(data[HEADER_BYTES:], header.record_count, codec=codec)
-    found = refused(data)
+    found = rejected(data)
     assert (found.error, found.record_errors) == (ErrorCode.INVALID_RECORD, ())
 
 
 def test_a_batch_that_cannot_be_decompressed_is_invalid_or_too_large() -> None:
     broken = sealed(b"x" * 50, 1, codec=0, flags=4)
-    assert refused(broken).error == ErrorCode.INVALID_RECORD
+    assert rejected(broken).error == ErrorCode.INVALID_RECORD
     bomb = batch(*[RawRecord(value=b"\0" * 1000)] * 100, codec=4)
     budget = UnpackBudget()
     budget.records = 99
@@ -165,14 +165,14 @@ def test_ten_records_without_key_in_a_hundred_are_named(codec: int) -> None:
     without = set(range(3, 100, 10))
     data = batch(*(RawRecord(key=None if i in without else b"key") for i in range(100)), codec=codec)
     assert verdict(data) == NOW
-    found = refused(data, Rules(keyed=True))
+    found = rejected(data, Rules(keyed=True))
     assert found.error == ErrorCode.INVALID_RECORD
     assert {e.batch_index for e in found.record_errors} == without
     assert all("key" in e.message for e in found.record_errors)
 
 
 def test_a_batch_without_keys_names_a_bounded_number_of_records() -> None:
-    found = refused(batch(*[RawRecord()] * 5_000), Rules(keyed=True))
+    found = rejected(batch(*[RawRecord()] * 5_000), Rules(keyed=True))
     assert [e.batch_index for e in found.record_errors] == list(range(RECORD_ERRORS_MAX))
 
 
@@ -185,7 +185,7 @@ def test_timestamps_out_of_range_are_named_and_decide_the_code() -> None:
             "cleanup.policy": "compact",
         }
     )
-    found = refused(batch(*raw, RawRecord()), rules_of(config, NOW))
+    found = rejected(batch(*raw, RawRecord()), rules_of(config, NOW))
     assert found.error == ErrorCode.INVALID_TIMESTAMP
     assert {e.batch_index for e in found.record_errors} == {1, 3, 6}
     assert verdict(batch(RawRecord(key=b"k"), base=-1), rules_of(config, NOW)) == -1, (
@@ -196,7 +196,7 @@ def test_timestamps_out_of_range_are_named_and_decide_the_code() -> None:
     )
     assert verdict(batch(*raw), rules_of(stamped, NOW)) == NOW + 501
     many = [RawRecord(timestamp_delta=0)] * 30 + [RawRecord(timestamp_delta=60)] + [RawRecord(timestamp_delta=0)] * 30
-    far = refused(batch(*many), Rules(False, NOW - 10, NOW + 50))
+    far = rejected(batch(*many), Rules(False, NOW - 10, NOW + 50))
     assert [e.batch_index for e in far.record_errors] == [30]
 
 
@@ -207,7 +207,7 @@ def test_without_a_limit_every_timestamp_is_accepted() -> None:
 
 
 def test_only_brokers_stamp_append_times() -> None:
-    assert refused(batch(RawRecord(), flags=TIMESTAMP_TYPE)).error == ErrorCode.INVALID_TIMESTAMP
+    assert rejected(batch(RawRecord(), flags=TIMESTAMP_TYPE)).error == ErrorCode.INVALID_TIMESTAMP
 
 
 def test_the_validation_stops_after_the_requested_number_of_records() -> None:

@@ -11,8 +11,8 @@ import pytest
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
 from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
-from brokerd.storage.log import FetchRefused, Log
-from brokerd.storage.producers import ACCEPTED, Duplicate, ProducerRefused
+from brokerd.storage.log import FetchRejected, Log
+from brokerd.storage.producers import ACCEPTED, Duplicate, ProducerRejected
 from brokerd.wire import records
 from brokerd.wire.records import Record
 from brokerd.wire.steps import run_now
@@ -142,7 +142,7 @@ def test_a_fetched_batch_with_a_wrong_offset_is_rejected_and_not_written(what: s
     records.stamp(data, 0, 2 if what == "offset" else 3, 2 if what == "epoch" else 3)
     if what == "crc":
         data[-1] ^= 1
-    with pytest.raises(FetchRefused):
+    with pytest.raises(FetchRejected):
         log.append_fetched(memoryview(data), NOW)
     assert log.end_offset == 3
 
@@ -158,7 +158,7 @@ def test_a_replica_that_starts_within_a_batch_starts_with_that_batch() -> None:
     assert follower.append_fetched(data, NOW) == (5, 9, -1)
     follower.raise_start(7)
     assert (follower.start_offset, follower.end_offset) == (7, 10)
-    with pytest.raises(FetchRefused):
+    with pytest.raises(FetchRejected):
         follower.append_fetched(data, NOW)  # batches that the log has are not appended again
 
 
@@ -224,7 +224,7 @@ def test_a_duplicate_batch_returns_its_first_offset_also_after_a_restart_and_on_
         repeat = records.peek(sequenced(4, 2))
         assert holder.check_producer(repeat, NOW) == Duplicate(4, 5)
         assert holder.check_producer(records.peek(sequenced(8)), NOW) is ACCEPTED
-        assert isinstance(holder.check_producer(records.peek(sequenced(9)), NOW), ProducerRefused)
+        assert isinstance(holder.check_producer(records.peek(sequenced(9)), NOW), ProducerRejected)
 
 
 def test_inactive_producers_expire_by_the_wall_clock() -> None:

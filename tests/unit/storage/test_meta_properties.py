@@ -39,7 +39,7 @@ def test_directories_whose_write_failed_are_reported() -> None:
     device.broken.add(OTHER)
     writing = MetaWriter(device).plan([(DATA, b"a=1\n"), (OTHER, b"a=1\n")], lost=False)
     writing.run()
-    assert [folder for folder, _ in writing.refused] == [OTHER]
+    assert [folder for folder, _ in writing.rejected] == [OTHER]
     assert read_meta(device, DATA) == {"a": "1"}
 
 
@@ -49,5 +49,5 @@ def test_a_loss_is_recorded_in_place_on_a_full_disk() -> None:
     device.fail_at[device.steps + 1] = DiskFull("no space left on the device")
     writing = MetaWriter(device).plan([(DATA, b"tail.intact=lost\nbroker.id=3\n")], lost=True)
     writing.run()
-    assert len(writing.refused) == 1
+    assert len(writing.rejected) == 1
     assert read_meta(device, DATA) == {"tail.intact": "lost", "broker.id": "3"}

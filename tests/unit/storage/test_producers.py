@@ -9,7 +9,7 @@ import pytest
 from brokerd.storage.producers import (
     ACCEPTED,
     Duplicate,
-    ProducerRefused,
+    ProducerRejected,
     Producers,
 )
 from brokerd.wire.end_transaction_marker import Marker
@@ -29,8 +29,8 @@ def wrote(*batches: tuple[int, int], epoch: int = 0) -> Producers:
     return out
 
 
-def refusal(verdict: object) -> int:
-    assert isinstance(verdict, ProducerRefused)
+def rejection(verdict: object) -> int:
+    assert isinstance(verdict, ProducerRejected)
     return verdict.error
 
 
@@ -41,7 +41,7 @@ def test_an_unknown_producer_may_start_with_any_sequence() -> None:
 def test_the_next_sequence_is_accepted_and_a_gap_is_rejected() -> None:
     known = wrote((0, 3), (3, 2))
     assert known.check(header(5)) is ACCEPTED
-    assert refusal(known.check(header(6))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(known.check(header(6))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_each_of_the_last_five_batches_is_a_duplicate_with_its_offsets() -> None:
@@ -53,41 +53,41 @@ def test_each_of_the_last_five_batches_is_a_duplicate_with_its_offsets() -> None
 def test_an_older_sequence_that_was_certainly_written_is_a_duplicate() -> None:
     known = wrote(*[(i, 1) for i in range(8)])
     found = known.check(header(1))
-    assert refusal(found) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    assert isinstance(found, ProducerRefused) and found.written_before == 3, "the oldest of the last five"
+    assert rejection(found) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert isinstance(found, ProducerRejected) and found.written_before == 3, "the oldest of the last five"
 
 
 def test_a_sequence_before_the_known_range_is_no_duplicate() -> None:
     known = wrote(*[(100 + i, 1) for i in range(8)])
-    assert refusal(known.check(header(99))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert refusal(known.check(header(100))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert rejection(known.check(header(99))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(known.check(header(100))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
 def test_an_overlapping_batch_is_rejected() -> None:
-    assert refusal(wrote((0, 5)).check(header(3, 5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(wrote((0, 5)).check(header(3, 5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_part_of_a_remembered_batch_is_not_answered_with_its_offsets() -> None:
     known = wrote((0, 5), (5, 5))
-    assert refusal(known.check(header(5, 3))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    assert refusal(known.check(header(7, 3))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert rejection(known.check(header(5, 3))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert rejection(known.check(header(7, 3))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert known.check(header(5, 5)) == Duplicate(5, 9)
 
 
 @pytest.mark.parametrize("around", [[(SEQUENCE_MAX, 1), (0, 11)], [(SEQUENCE_MAX, 12)]])
 def test_after_a_wrap_an_older_sequence_is_no_duplicate(around: list[tuple[int, int]]) -> None:
     known = wrote((3, SEQUENCE_MAX - 3), *around, *[(i, 1) for i in range(11, 17)])
-    assert refusal(known.check(header(5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(known.check(header(5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert isinstance(known.check(header(16)), Duplicate)
 
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_sequence_zero() -> None:
     known = wrote((0, 5), epoch=4)
-    assert refusal(known.check(header(5, epoch=3))) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert refusal(known.check(header(5, epoch=5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(known.check(header(5, epoch=3))) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejection(known.check(header(5, epoch=5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert known.check(header(0, epoch=5)) is ACCEPTED
     known.appended(header(0, epoch=5), 5, 60)
-    assert refusal(known.check(header(0, 5, epoch=4))) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejection(known.check(header(0, 5, epoch=4))) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_control_batch_raises_the_epoch_and_uses_no_sequence() -> None:
@@ -95,7 +95,7 @@ def test_a_control_batch_raises_the_epoch_and_uses_no_sequence() -> None:
     known.appended(header(-1, epoch=1, attributes=CONTROL), 2, 60)
     assert known.check(header(2, epoch=1)) is ACCEPTED
     known.appended(header(-1, epoch=2, attributes=CONTROL), 3, 60)
-    assert refusal(known.check(header(2, epoch=1))) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejection(known.check(header(2, epoch=1))) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @pytest.mark.parametrize("first", [SEQUENCE_MAX - 1, SEQUENCE_MAX])
@@ -108,7 +108,7 @@ def test_sequences_wrap_at_the_largest_int(first: int) -> None:
     assert known.check(header(following + 2)) is ACCEPTED
     for _ in range(6):
         known.appended(header(known.known[9].batches[-1][1] + 1), 10, 60)
-    assert refusal(known.check(header(first, 4))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(known.check(header(first, 4))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_batches_without_a_producer_id_leave_no_state() -> None:
@@ -121,7 +121,7 @@ def test_the_newest_coordinator_stays_known_after_a_marker_of_an_older_one() -> 
     known = wrote((0, 1))
     for coordinator_epoch in (5, 3):
         known.appended(header(0, attributes=CONTROL | TRANSACTIONAL), 1, 50, Marker(True, coordinator_epoch))
-    assert refusal(known.check_marker(9, 0, 4)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert rejection(known.check_marker(9, 0, 4)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert known.check_marker(9, 0, 5) is None
 
 
@@ -163,8 +163,8 @@ def test_compaction_keeps_the_newest_batch_or_marker_of_each_producer() -> None:
 
 def test_a_gap_in_the_log_makes_earlier_sequences_uncertain() -> None:
     known = wrote(*[(i, 1) for i in range(3)], (50, 1), *[(51 + i, 1) for i in range(6)])
-    assert refusal(known.check(header(1))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert refusal(known.check(header(50))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert rejection(known.check(header(1))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(known.check(header(50))) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
 def test_the_producer_state_survives_json() -> None:

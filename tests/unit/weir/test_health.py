@@ -104,12 +104,12 @@ def test_tables_of_an_earlier_program_are_reported(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_database_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> None:
+    def reject(*arguments: object) -> None:
         raise DatabaseError("no route to host")
 
     closed: list[int] = []
-    monkeypatch.setattr(health, "MigrationExecutor", refuse)
-    monkeypatch.setattr(connection, "cursor", refuse)
+    monkeypatch.setattr(health, "MigrationExecutor", reject)
+    monkeypatch.setattr(connection, "cursor", reject)
     monkeypatch.setattr(connection, "close", lambda: closed.append(1))
     assert health.check_database() is health.ask_database() is WebReadiness.DATABASE_UNAVAILABLE
     assert closed == [1, 1]

@@ -37,7 +37,7 @@ def test_no_response_of_the_api_is_cached(client: Client, address: str) -> None:
     assert client_of(user("alice")).get(address).headers["Cache-Control"] == "no-store"
 
 
-def test_the_server_refuses_to_start_without_a_secret_key(settings: Any) -> None:
+def test_the_server_does_not_start_without_a_secret_key(settings: Any) -> None:
     settings.SECRET_KEY_GIVEN = False
     with pytest.raises(ImproperlyConfigured, match="WEIR_SECRET_KEY"):
         Guard(lambda request: HttpResponse())

@@ -98,7 +98,7 @@ def test_both_walks_agree_on_valid_changed_and_truncated_records(
     compiled: ModuleType,
 ) -> None:
     rng = random.Random(44)
-    refused = 0
+    rejected = 0
     for _ in range(15):
         data, count = sound(rng)
         assert same(compiled, data, count)
@@ -108,9 +108,9 @@ def test_both_walks_agree_on_valid_changed_and_truncated_records(
             for _ in range(rng.choice((1, 1, 3))):
                 at = rng.choice(places)
                 wrong[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, wrong[at] ^ 1, wrong[at] ^ 0x80))
-            refused += not same(compiled, bytes(wrong), count)
-            refused += not same(compiled, data[: rng.randrange(len(data))], count)
-    assert refused > 400
+            rejected += not same(compiled, bytes(wrong), count)
+            rejected += not same(compiled, data[: rng.randrange(len(data))], count)
+    assert rejected > 400
 
 
 ALIKE = [

@@ -19,7 +19,7 @@ from controlplane.services.common import record
 def two(db: None) -> None:
     record("ann", "topic.create", "topic", "orders", after={"configs": {"a": "1"}}, outcome=Outcome.CONFIRMED)
     record("eve", "session.login", "session", "eve", outcome=Outcome.CONFIRMED)
-    record("bob", "acl.create", "acl", "7", outcome=Outcome.REFUSED, detail="no such user")
+    record("bob", "acl.create", "acl", "7", outcome=Outcome.REJECTED, detail="no such user")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,9 @@ def test_rejected_requests_have_their_client_and_reason(
     viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     denied = rejection("10.0.0.9", "app", "unauthorized", 2, 9_000, **WRITE)
-    answering(monkeypatch, {}, refusals={1: [rejection("10.0.0.9", "<b>", "authentication_failed", 12, 3_000), denied]})
+    answering(
+        monkeypatch, {}, rejections={1: [rejection("10.0.0.9", "<b>", "authentication_failed", 12, 3_000), denied]}
+    )
     page = text(viewer, "/clients/")
     assert "10.0.0.9" in page and "authentication failed" in page and "&lt;b&gt;" in page and "3 s ago" in page
     assert "write, topic orders" in page

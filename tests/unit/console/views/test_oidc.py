@@ -169,7 +169,7 @@ def test_an_expired_token_is_rejected(client: Client, settings: Any) -> None:
 def test_a_token_for_another_client_is_rejected(client: Client, idp: Provider, settings: Any) -> None:
     back = idp.log_in(with_query(started(client), client_id="another-client"), "s-1")
     answer = callback(client, back)
-    assert "rejected the login" in rejection(answer, 403), "the provider refuses the code of another client"
+    assert "rejected the login" in rejection(answer, 403), "the provider rejects the code of another client"
 
 
 def test_a_token_that_another_key_signed_is_rejected(client: Client, idp: Provider) -> None:

@@ -77,8 +77,8 @@ class Broker:
         failed = r.ErrorCount(code=6, count=2)
         produce = r.ApiRequests(name="Produce", counts=[3, 1], sum_seconds=0.5, greatest_seconds=0.25, errors=[failed])
         total, rejected = (
-            r.Refusal(reason="too_large", count=4),
-            r.Refusal(
+            r.Rejection(reason="too_large", count=4),
+            r.Rejection(
                 host="h",
                 principal="User:x",
                 client_id="c",
@@ -92,7 +92,7 @@ class Broker:
         login = r.FailedLogin(host="h", client_id="c", user="etl", mechanism="PLAIN", failure="wrong_password", count=2)
         return r(
             requests=[produce],
-            refusals=[total, rejected],
+            rejections=[total, rejected],
             failed_logins=[login],
             results=[
                 r.DescribeLogDirsResult(log_dir="/a", topics=topics, total_bytes=1000, usable_bytes=90),
@@ -127,9 +127,9 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
     assert (sample.slow, sample.hung, sample.probe_ms) == (("/b",), ("/d",), {"/b": 1_500, "/d": 61_000})
     assert sample.lagging == {F0: {3: (70, -1)}} and sample.stable == {F0: 60}
     assert sample.requests == {"Produce": ((3, 1), 0.25, {6: 2})}
-    assert sample.refusals == {"too_large": 4}
+    assert sample.rejections == {"too_large": 4}
     denial = ("write", "topic", "flights")
-    assert sample.refused_clients == (RejectedClientSample("User:x", "h", "c", "unauthorized", 3, denial),)
+    assert sample.rejected_clients == (RejectedClientSample("User:x", "h", "c", "unauthorized", 3, denial),)
     assert sample.failed_logins == (FailedLoginSample("h", "c", "etl", "PLAIN", "wrong_password", 2),)
     assert sample.traffic == {F0: (9_000, 0, 0, 18_000)}, "only replicas with traffic"
 

@@ -10,7 +10,7 @@ from controlplane.clients.connected_clients import ConnectedClients, connected_c
 
 SHOP = m.DescribeLogDirsResponse.ConnectedClient(client_id="shop", connections=2)
 
-REFUSAL = m.DescribeLogDirsResponse.Refusal(host="10.0.0.1", client_id="shop", reason="throttled", count=2)
+REJECTION = m.DescribeLogDirsResponse.Rejection(host="10.0.0.1", client_id="shop", reason="throttled", count=2)
 
 
 class Broker:
@@ -18,12 +18,12 @@ class Broker:
         self.requests: list[Any] = []
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
-        self.requests.append((api, version, body.topics, body.clients, body.refusals))
-        total = m.DescribeLogDirsResponse.Refusal(reason="throttled", count=9)
-        return m.DescribeLogDirsResponse(clients=[SHOP], client_count=7, refusals=[total, REFUSAL])
+        self.requests.append((api, version, body.topics, body.clients, body.rejections))
+        total = m.DescribeLogDirsResponse.Rejection(reason="throttled", count=9)
+        return m.DescribeLogDirsResponse(clients=[SHOP], client_count=7, rejections=[total, REJECTION])
 
 
 def test_the_clients_of_a_broker() -> None:
     broker = Broker()
-    assert connected_clients(broker) == ConnectedClients([SHOP], 7, [REFUSAL])  # type: ignore[arg-type]
+    assert connected_clients(broker) == ConnectedClients([SHOP], 7, [REJECTION])  # type: ignore[arg-type]
     assert broker.requests == [(ApiKey.DESCRIBE_LOG_DIRS, 4, [], True, True)]

@@ -225,14 +225,14 @@ def test_reports_are_stored_in_the_rows_of_their_subjects(world: World) -> None:
     world.topic("other", (1, 2))
     row = recovery.recover_replica("other", 0, 2, actor="alice")
     core_harness.thread._handle(
-        Report(ReportKind.REFUSED, Subject(SubjectKind.TOPIC, topic="flights"), "cannot be placed yet")
+        Report(ReportKind.REJECTED, Subject(SubjectKind.TOPIC, topic="flights"), "cannot be placed yet")
     )
     core_harness.thread._handle(
-        Report(ReportKind.REFUSED, Subject(SubjectKind.RECOVERY, str(row.reset_id)), "this broker has no such replica")
+        Report(ReportKind.REJECTED, Subject(SubjectKind.RECOVERY, str(row.reset_id)), "this broker has no such replica")
     )
     core_harness.thread._handle(
         Report(
-            ReportKind.REFUSED, Subject(SubjectKind.MOVE, "", "flights", 0), "an order of a client, which has no row"
+            ReportKind.REJECTED, Subject(SubjectKind.MOVE, "", "flights", 0), "an order of a client, which has no row"
         )
     )
     assert Topic.objects.get(name="flights").note == "cannot be placed yet"
@@ -271,7 +271,7 @@ def test_a_rejected_order_has_its_reason_in_its_row_until_it_is_applied(world: W
     move_worker.advance_move(move.pk)
     move_worker.advance_move(move.pk)
     assert (move.parts.get().state, move.parts.get().cause) == ("catching_up", "")
-    core_harness.thread._handle(Report(ReportKind.REFUSED, report.subject, "it came too late"))
+    core_harness.thread._handle(Report(ReportKind.REJECTED, report.subject, "it came too late"))
     assert "too late" not in move.parts.get().note
 
 
@@ -332,7 +332,7 @@ def test_a_term_starts_with_the_cluster_id_of_the_rows(db: None, known: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("refused", "code"),
+    ("rejected", "code"),
     [
         (AlreadyExists("stsixe", "name"), ErrorCode.TOPIC_ALREADY_EXISTS),
         (Rejected("it exists already", "name"), ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -340,5 +340,5 @@ def test_a_term_starts_with_the_cluster_id_of_the_rows(db: None, known: str) -> 
         (Rejected("", ""), ErrorCode.POLICY_VIOLATION),
     ],
 )
-def test_the_error_code_of_a_rejection_does_not_depend_on_its_message(refused: Rejected, code: ErrorCode) -> None:
-    assert database._kafka_error(refused) is code
+def test_the_error_code_of_a_rejection_does_not_depend_on_its_message(rejected: Rejected, code: ErrorCode) -> None:
+    assert database._kafka_error(rejected) is code

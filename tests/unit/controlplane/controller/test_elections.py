@@ -160,7 +160,7 @@ def test_a_change_row_is_requested_after_the_log_has_the_election() -> None:
 def test_a_rejected_election_has_a_change_row_and_an_unneeded_one_has_none() -> None:
     core_harness = CoreHarness(replace(LED_BY_2, isr=ALL[1:]))
     (made,) = [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, ChangeMade)]
-    assert made.refused
+    assert made.rejected
     assert "80" in made.detail
     core_harness = CoreHarness(replace(LED_BY_2, leader=1, leader_broker_epoch=101))
     assert not [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, ChangeMade)]

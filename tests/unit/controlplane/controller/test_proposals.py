@@ -10,7 +10,7 @@ from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, Topic
 from brokerd.cluster.znodes import IsrProposal, Registration
 from brokerd.replication.partition import Partition
 from brokerd.replication.partition_events import FollowerFetched, PartitionStateChanged, ProposeIsr, RaiseHighWatermark
-from brokerd.replication.partition_events import IsrProposalRefused as Rejected
+from brokerd.replication.partition_events import IsrProposalRejected as Rejected
 from brokerd.replication.partition_events import LeaderAppended as Grown
 from controlplane.controller.core import Core
 from controlplane.controller.events import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from brokerd.cluster.refusal_reasons import RefusalReason
-from controlplane.domain.alert_phrases import REFUSED, P, texts
+from brokerd.cluster.rejection_reasons import RejectionReason
+from controlplane.domain.alert_phrases import REJECTED, P, texts
 
 
 def test_both_forms_of_a_text_have_the_same_placeholders() -> None:
@@ -17,5 +17,5 @@ def test_both_forms_of_a_text_have_the_same_placeholders() -> None:
 
 def test_every_text_is_listed_for_the_catalogues() -> None:
     listed = {text for text, _ in texts()}
-    assert {P.LAG, P.ACCURACY[0], *REFUSED.values()} <= listed
-    assert RefusalReason.UNAUTHORIZED in REFUSED
+    assert {P.LAG, P.ACCURACY[0], *REJECTED.values()} <= listed
+    assert RejectionReason.UNAUTHORIZED in REJECTED

@@ -31,7 +31,7 @@ def topic(**fields: Any) -> Any:
     return parse({"owner": "payments", "topics": [{"name": "flights", **fields}]})
 
 
-def refusals(document: Any, now: Present, **options: bool) -> list[str]:
+def rejections(document: Any, now: Present, **options: bool) -> list[str]:
     with pytest.raises(InvalidDocument) as rejection:
         steps_of(document, now, **options)
     return [p.detail for p in rejection.value.problems]
@@ -88,14 +88,14 @@ def test_an_equal_resource_is_managed_once_and_then_unchanged() -> None:
 
 
 def test_a_resource_of_another_owner_is_rejected_unless_it_is_taken_over() -> None:
-    assert "managed by the document of 'ops'" in refusals(topic(), present(owner="ops"))[0]
+    assert "managed by the document of 'ops'" in rejections(topic(), present(owner="ops"))[0]
     assert [s.action for s in steps_of(topic(), present(owner="ops"), take_over=True)] == [StepAction.MANAGE]
     released = steps_of(parse({"topics": [{"name": "flights"}]}), present(owner="ops"), take_over=True)
     assert [s.action for s in released] == [StepAction.MANAGE], "a document without an owner releases it"
 
 
 def test_partitions_and_replicas_are_never_changed_silently() -> None:
-    fewer, move = refusals(topic(partitions=2, replication_factor=3), present())
+    fewer, move = rejections(topic(partitions=2, replication_factor=3), present())
     assert "cannot be reduced" in fewer
     assert (
         'weir moves create --scope \'{"kind": "replication_factor", "topic": "flights", "replication_factor": 3}\''
@@ -104,13 +104,13 @@ def test_partitions_and_replicas_are_never_changed_silently() -> None:
 
 
 def test_other_rejections() -> None:
-    assert "Without an owner" in refusals(parse({}), NOTHING, prune=True)[0]
-    assert "follows topic f" in refusals(topic(), Present({}, {}, {"flights": "f"}))[0]
+    assert "Without an owner" in rejections(parse({}), NOTHING, prune=True)[0]
+    assert "follows topic f" in rejections(topic(), Present({}, {}, {"flights": "f"}))[0]
     route = parse({"routes": [ROUTE]})
     was = {**route.resources[0].desired, "source": "other"}
-    assert "never changes" in refusals(route, Present({route.resources[0].id: was}, {}, {}))[0]
+    assert "never changes" in rejections(route, Present({route.resources[0].id: was}, {}, {}))[0]
     many = parse({"topics": [{"name": f"t{i}"} for i in range(STEPS_MAX + 1)]})
-    assert "Divide it" in refusals(many, NOTHING)[0]
+    assert "Divide it" in rejections(many, NOTHING)[0]
 
 
 def test_the_digest_covers_what_the_steps_were_made_from() -> None:

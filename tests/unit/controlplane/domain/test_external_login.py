@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.domain.external_login import (
-    REFUSALS,
+    REJECTIONS,
     SHOWN_MAX,
     ExternalUser,
     GroupRules,
@@ -87,7 +87,7 @@ def test_a_long_list_of_names_is_cut() -> None:
 
 
 def test_every_rejection_has_a_sentence() -> None:
-    assert set(REFUSALS) == set(LoginRejection)
-    fields = {name for text in REFUSALS.values() for name in re.findall(r"{(\w+)}", text)}
+    assert set(REJECTIONS) == set(LoginRejection)
+    fields = {name for text in REJECTIONS.values() for name in re.findall(r"{(\w+)}", text)}
     for rejection in LoginRejection:
         assert "{" not in str(LoginRejected(rejection, **dict.fromkeys(fields, "x")))

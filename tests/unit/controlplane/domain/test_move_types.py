@@ -91,7 +91,7 @@ def test_a_target_that_is_down_explains_an_order_that_is_not_taken() -> None:
 
 
 def test_the_reason_of_a_controller_is_kept_unless_a_target_is_down() -> None:
-    rejected = replace(PART, cause=StallCause.REFUSED, note="no")
+    rejected = replace(PART, cause=StallCause.REJECTED, note="no")
     assert step_for_unapplied_order(rejected, SEEN, ALIVE, LATE) is None
     step = step_for_unapplied_order(rejected, replace(SEEN, replicas=(1, 2)), frozenset({1, 2}), LATE)
     assert step is not None and step.cause == StallCause.TARGET_DOWN

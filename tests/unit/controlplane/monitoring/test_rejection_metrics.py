@@ -14,8 +14,8 @@ from controlplane.monitoring.rejection_metrics import (
 def test_rejections_have_a_total_and_a_rate() -> None:
     metrics = RejectionMetrics()
 
-    def take(at_ms: int, **refusals: int) -> None:
-        metrics.take(BrokerSample(1, at_ms, replicas={}, refusals=refusals))
+    def take(at_ms: int, **rejections: int) -> None:
+        metrics.take(BrokerSample(1, at_ms, replicas={}, rejections=rejections))
 
     take(0, throttled=100, too_large=1)
     assert metrics.by_broker == {}
@@ -40,7 +40,7 @@ def x(count: int, reason: str = "unauthorized", denial: tuple[str, str, str] = W
 
 
 def take(clients: RejectedClients, at_s: int, *found: RejectedClientSample) -> None:
-    clients.take(BrokerSample(1, at_s * 1000, replicas={}, refused_clients=found))
+    clients.take(BrokerSample(1, at_s * 1000, replicas={}, rejected_clients=found))
 
 
 def test_a_rejected_client_has_a_rate_and_the_time_of_its_first_rejection() -> None:
@@ -95,8 +95,10 @@ def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reason
         other = RejectedClientSample("", "10.0.0.1", "app", "too_large", count)
         logins = [FailedLoginSample("10.0.0.1", "app", user, "PLAIN", "wrong_password", n) for user, n in users.items()]
         logins.append(FailedLoginSample("10.0.0.2", "app", "elsewhere", "PLAIN", "wrong_password", at_s))
-        refused_clients, failed_logins = (rejection, other), tuple(logins)
-        sample = BrokerSample(1, at_s * 1000, replicas={}, refused_clients=refused_clients, failed_logins=failed_logins)
+        rejected_clients, failed_logins = (rejection, other), tuple(logins)
+        sample = BrokerSample(
+            1, at_s * 1000, replicas={}, rejected_clients=rejected_clients, failed_logins=failed_logins
+        )
         clients.take(sample)
         found = {f.reason: f.logins for f in clients.by_broker[1]}
         assert not found.get("too_large"), "logins belong to the failed authentication"
@@ -109,4 +111,4 @@ def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reason
     assert sampled(1_010, 505, etl=302, app=3) == metrics(app=3, etl=2)
     assert sampled(1_020, 511, etl=307, app=4) == metrics(etl=7, app=4)
     assert sampled(1_030, 513, app=2, new=4) == metrics(app=6, new=4), "the broker counts app again from 0"
-    assert sampled(1_200, 514, app=3, new=4) == metrics(app=1), "another series of refusals"
+    assert sampled(1_200, 514, app=3, new=4) == metrics(app=1), "another series of rejections"

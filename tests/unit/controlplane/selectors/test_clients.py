@@ -34,7 +34,7 @@ def answering(
     clients: dict[int, list[DescribeLogDirsResponse.ConnectedClient]],
     silent: Iterable[int] = (),
     count: int = 0,
-    refusals: Mapping[int, list[DescribeLogDirsResponse.Refusal]] | None = None,
+    rejections: Mapping[int, list[DescribeLogDirsResponse.Rejection]] | None = None,
     logins: Mapping[int, list[DescribeLogDirsResponse.FailedLogin]] | None = None,
 ) -> None:
     def ask(brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
@@ -46,7 +46,7 @@ def answering(
                 ConnectedClients(
                     clients.get(b.broker_id, []),
                     max(count, len(clients.get(b.broker_id, []))),
-                    (refusals or {}).get(b.broker_id, []),
+                    (rejections or {}).get(b.broker_id, []),
                     (logins or {}).get(b.broker_id, []),
                 ),
             )
@@ -130,8 +130,8 @@ def test_clients_that_read_from_the_disk_are_counted_as_lagging_readers(monkeypa
 
 def rejection(
     host: str, client_id: str, reason: str, count: int, ago_ms: int, **more: str
-) -> DescribeLogDirsResponse.Refusal:
-    return DescribeLogDirsResponse.Refusal(
+) -> DescribeLogDirsResponse.Rejection:
+    return DescribeLogDirsResponse.Rejection(
         host=host, client_id=client_id, reason=reason, count=count, ago_ms=ago_ms, **more
     )
 
@@ -145,7 +145,7 @@ def test_rejected_clients_are_summed_over_brokers_the_latest_first(monkeypatch: 
         rejection("10.0.0.1", "shop", "throttled", 4, 2_000),
         rejection("10.0.0.1", "shop", "unauthorized", 1, 2_000, **WRITE),
     ]
-    answering(monkeypatch, {}, refusals={1: one, 3: other})
+    answering(monkeypatch, {}, rejections={1: one, 3: other})
     found = [(r.host, r.client_id, r.reason, r.count, r.brokers, r.ago_s) for r in selectors.client_list().refused]
     assert found == [
         ("10.0.0.2", "", "tls_failed", 1, [1], 0.5),
@@ -157,7 +157,7 @@ def test_rejected_clients_are_summed_over_brokers_the_latest_first(monkeypatch: 
     assert (denied.principal, denied.operation, denied.resource_type) == ("User:x", "write", "topic")
     assert denied.resource_name == "orders"
     many = {1: [rejection("10.0.0.1", f"c{n}", "throttled", 1, n) for n in range(3 * selectors.REJECTED_MAX)]}
-    answering(monkeypatch, {}, refusals=many)
+    answering(monkeypatch, {}, rejections=many)
     assert len(selectors.client_list().refused) == selectors.REJECTED_MAX
 
 
@@ -174,7 +174,7 @@ def test_failed_logins_are_summed_over_brokers_with_advice(monkeypatch: pytest.M
     too_large = rejection("10.0.0.1", "shop", "too_large", 1, 500)
     one = [failed("bob", "wrong_password", 2, 900), failed("eve", "unknown_user", 1, 500)]
     other = [failed("bob", "wrong_password", 4, 700), failed("x", "of_a_newer_broker", 1, 9_000)]
-    answering(monkeypatch, {}, refusals={1: [rejected, too_large], 3: [rejected]}, logins={1: one, 3: other})
+    answering(monkeypatch, {}, rejections={1: [rejected, too_large], 3: [rejected]}, logins={1: one, 3: other})
     by_reason = {r.reason: r for r in selectors.client_list().refused}
     logins = by_reason["authentication_failed"].logins
     assert [(x.user, x.failure, x.count, x.ago_s) for x in logins] == [

@@ -54,7 +54,7 @@ def test_a_look_up_by_key_time_and_partition(answers: DelayAnswers) -> None:
 
 
 def test_partitions_without_an_answer_are_named(answers: DelayAnswers) -> None:
-    answers.refused, answers.silent = {0}, {2}
+    answers.rejected, answers.silent = {0}, {2}
     expected = [(0, "Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."), (1, "it is frozen")]
     found, page = selectors.delayed_messages("orders"), selectors.look_up("orders")
     assert found is not None and [(m.partition, m.problem) for m in found.missing] == expected

@@ -30,14 +30,14 @@ def test_the_oldest_of_all_partitions_come_first(answers: HalfAnswers) -> None:
 
 
 def test_partitions_without_an_answer_are_named(answers: HalfAnswers) -> None:
-    answers.refused, answers.silent, answers.blocked = {0}, {2}, ErrorCode.MESSAGE_TOO_LARGE
+    answers.rejected, answers.silent, answers.blocked = {0}, {2}, ErrorCode.MESSAGE_TOO_LARGE
     found = selectors.undecided("orders")
     assert found is not None and not found.rows and not found.blocked
     assert [(m.partition, m.problem) for m in found.missing] == [
         (0, "Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."),
         (1, "it is frozen"),
     ]
-    answers.refused, answers.silent = set(), set()
+    answers.rejected, answers.silent = set(), set()
     found = selectors.undecided("orders", 1)
     assert found is not None and [(b.partition, b.problem) for b in found.blocked] == [(1, "MESSAGE_TOO_LARGE")]
 

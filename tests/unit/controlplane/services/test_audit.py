@@ -67,7 +67,7 @@ def test_an_outcome_is_set_once(db: None) -> None:
     (row,) = written(1)
     assert finish_changes("o0", 1, Outcome.CONFIRMED, "read back") == 1
     with pytest.raises(IntegrityError, match="cannot be edited"), transaction.atomic():
-        Change.objects.filter(pk=row.pk).update(outcome=Outcome.REFUSED)
+        Change.objects.filter(pk=row.pk).update(outcome=Outcome.REJECTED)
     audit.seal()
     assert [(link.number, link.part) for link in ChangeSeal.objects.all()] == [(1, "act"), (2, "outcome")]
     assert audit.verify_chain().problems == []
@@ -83,7 +83,7 @@ def test_an_edit_that_bypassed_the_triggers_is_detected(db: None) -> None:
 
 def test_a_changed_outcome_is_detected(db: None) -> None:
     rows = written()
-    finish_changes("o1", 1, Outcome.REFUSED)
+    finish_changes("o1", 1, Outcome.REJECTED)
     audit.seal()
     by_hand(f"UPDATE {Change._meta.db_table} SET outcome = 'confirmed' WHERE id = {rows[1].pk}")
     (problem,) = audit.verify_chain().problems

@@ -55,11 +55,11 @@ def test_neither_a_success_nor_a_defect_is_a_rejection() -> None:
 
 def test_an_object_name_may_be_a_function_and_is_truncated_to_its_column() -> None:
     @audited("a.b", lambda a: ",".join(a["names"]), kind="thing")
-    def refuse(names: list[str], *, actor: str) -> None:
+    def reject(names: list[str], *, actor: str) -> None:
         raise Rejected("No.")
 
     with pytest.raises(Rejected):
-        refuse(["x" * 200, "y" * 200], actor="bea")
+        reject(["x" * 200, "y" * 200], actor="bea")
     expected = {
         "object_kind": "thing",
         "object_name": ("x" * 200 + "," + "y" * 200)[:255],

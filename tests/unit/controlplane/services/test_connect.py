@@ -58,7 +58,7 @@ def test_all_errors_of_a_config_are_reported_at_once(state: WorkerState) -> None
     with pytest.raises(MisfitValue) as rejection:
         services.create_connector("etl", "jdbc", wrong, **WHO)
     assert [path for path, _ in rejection.value.faults] == ["$.tasks.max", "$.connection.url"]
-    assert state.connectors == {} and rows() == [("connector.create", "etl/jdbc", Outcome.REFUSED)]
+    assert state.connectors == {} and rows() == [("connector.create", "etl/jdbc", Outcome.REJECTED)]
     assert "typed-secret" not in stored_text()
     checked = services.validate_config("etl", "jdbc", wrong)
     assert not checked.valid and checked.error_count == 2 and len(rows()) == 1
@@ -135,7 +135,7 @@ def test_a_stop_and_a_deletion_need_a_reason(state: WorkerState) -> None:
         with pytest.raises(Rejected) as rejection:
             service("etl", "jdbc", actor="alice", comment=" ")
         assert rejection.value.field == "comment"
-    assert state.requests == [] and {outcome for *_, outcome in rows()} == {Outcome.REFUSED}
+    assert state.requests == [] and {outcome for *_, outcome in rows()} == {Outcome.REJECTED}
 
 
 def test_a_rejection_of_the_worker_has_its_words(state: WorkerState) -> None:
@@ -146,7 +146,7 @@ def test_a_rejection_of_the_worker_has_its_words(state: WorkerState) -> None:
         services.pause_connector("etl", "jdbc", actor="alice")
     with pytest.raises(Rejected):
         services.pause_connector("etl", "gone", actor="alice")
-    assert [outcome for *_, outcome in rows()] == [Outcome.REFUSED, Outcome.REFUSED]
+    assert [outcome for *_, outcome in rows()] == [Outcome.REJECTED, Outcome.REJECTED]
 
 
 def test_a_worker_that_fails_leaves_an_unknown_outcome(state: WorkerState, settings: Any) -> None:
@@ -157,4 +157,4 @@ def test_a_worker_that_fails_leaves_an_unknown_outcome(state: WorkerState, setti
     settings.WEIR = replace(settings.WEIR, connect_urls=(("etl", ("http://127.0.0.1:9",)),))
     with pytest.raises(Rejected, match="did not answer"):
         services.pause_connector("etl", "jdbc", actor="alice")
-    assert [outcome for *_, outcome in rows()] == [Outcome.UNKNOWN, Outcome.REFUSED], "nobody received the second one"
+    assert [outcome for *_, outcome in rows()] == [Outcome.UNKNOWN, Outcome.REJECTED], "nobody received the second one"

@@ -67,7 +67,7 @@ def test_a_message_that_is_not_pending_is_rejected(olga: Any, answers: DelayAnsw
             services.preview_cancel(olga, "orders", partition, offset)
         with pytest.raises(Rejected, match=reason):
             cancelled(olga, partition, offset)
-    answers.refused = {0}
+    answers.rejected = {0}
     with pytest.raises(Rejected, match="unknown now: Its leader rejected"):
         cancelled(olga)
     assert not answers.written and Change.objects.filter(outcome="refused").count() == 5

@@ -41,17 +41,17 @@ def actions(row: DocumentPlan) -> list[tuple[str, str, str]]:
     return [(s.kind, s.key, s.action) for s in selectors.steps_of(row)]
 
 
-def refusals(document: Any) -> list[str]:
+def rejections(document: Any) -> list[str]:
     with pytest.raises(InvalidDocument) as rejection:
         services.plan_document(document, actor="ada")
     return [f"{p.path}: {p.detail}" for p in rejection.value.problems]
 
 
 def test_a_document_creates_no_user_and_changes_no_mechanism() -> None:
-    (missing,) = refusals({"users": [{"name": "billing"}]})
+    (missing,) = rejections({"users": [{"name": "billing"}]})
     assert missing.startswith("users.0.name: There is no SCRAM user") and "weir users create" in missing
     users.create_user("billing", mechanisms=["SCRAM-SHA-256"], actor="ada")
-    (other,) = refusals({"users": [{"name": "billing", "mechanisms": ["SCRAM-SHA-512"]}]})
+    (other,) = rejections({"users": [{"name": "billing", "mechanisms": ["SCRAM-SHA-512"]}]})
     assert other.startswith("users.0.mechanisms: The user has SCRAM-SHA-256.")
 
 
@@ -83,7 +83,7 @@ def test_broker_configs_are_set_and_removed_and_others_stay() -> None:
 
 
 def test_a_value_that_a_broker_would_reject_is_rejected_before_the_plan() -> None:
-    found = refusals(
+    found = rejections(
         {
             "broker_configs": [
                 {"broker": 99, "configs": {"max.connections.per.ip": 4}},
@@ -110,7 +110,7 @@ def test_role_bindings_are_created_and_pruned_by_administrators_only() -> None:
         apply({}, prune=True)
     apply({}, prune=True, is_administrator=True)
     assert not RoleBinding.objects.exists()
-    (unknown,) = refusals({"role_bindings": [{**BINDING, "user": "nobody"}]})
+    (unknown,) = rejections({"role_bindings": [{**BINDING, "user": "nobody"}]})
     assert unknown.startswith("role_bindings.0.user: There is no user 'nobody'")
 
 

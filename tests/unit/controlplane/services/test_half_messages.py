@@ -67,7 +67,7 @@ def test_what_is_not_undecided_is_rejected(answers: HalfAnswers) -> None:
     ):
         with pytest.raises(Rejected, match=reason):
             proposals.propose(COMMIT, target, actor="alice", comment="x")
-    answers.refused = {0}
+    answers.rejected = {0}
     with pytest.raises(Rejected, match="unknown now: Its leader rejected"):
         proposals.propose(COMMIT, "orders-0@3", actor="alice", comment="x")
 
@@ -80,11 +80,11 @@ def test_an_approval_needs_the_message_that_was_shown(answers: HalfAnswers) -> N
 
 
 def test_a_producer_that_decides_first_wins(answers: HalfAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(topic: str, records: Any) -> list[ProducedRecord]:
+    def reject(topic: str, records: Any) -> list[ProducedRecord]:
         answers.messages = {}
         return [ProducedRecord(0, None, "The broker rejected the record.")]
 
-    monkeypatch.setattr(producer, "produce", refuse)
+    monkeypatch.setattr(producer, "produce", reject)
     row = decided(COMMIT, "orders-0@3")
     assert row.state == "done" and "was decided or has expired" in row.detail
     assert Change.objects.get(verb=COMMIT).outcome == "unchanged"

@@ -43,19 +43,19 @@ def test_other_formats_need_no_registry() -> None:
 
 
 def test_rejections_name_the_field(known: ScriptedSchemas, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(choice: SchemaChoice, text: str = "{}") -> Rejected:
+    def rejected(choice: SchemaChoice, text: str = "{}") -> Rejected:
         with pytest.raises(Rejected) as error:
             encode("lines", RecordPart.VALUE, text, "schema", choice)
         return error.value
 
-    assert isinstance(refused(SchemaChoice()), MisfitValue) and refused(SchemaChoice()).field == "value"
-    assert refused(SchemaChoice("gone")).field == "value_subject"
-    assert refused(SchemaChoice("x", 2, "Ordr")).field == "value_message"
+    assert isinstance(rejected(SchemaChoice()), MisfitValue) and rejected(SchemaChoice()).field == "value"
+    assert rejected(SchemaChoice("gone")).field == "value_subject"
+    assert rejected(SchemaChoice("x", 2, "Ordr")).field == "value_message"
     known.down = True
-    down = refused(SchemaChoice())
+    down = rejected(SchemaChoice())
     assert down.field == "" and "did not answer" in down.reason and "WEIR_SCHEMA_REGISTRY_URL" in down.reason
     monkeypatch.setattr(record_encoding, "registry", lambda: None)
-    assert refused(SchemaChoice()).field == "value_format"
+    assert rejected(SchemaChoice()).field == "value_format"
 
 
 def test_the_schema_with_a_sample(known: ScriptedSchemas) -> None:

@@ -15,7 +15,7 @@ from controlplane.services.alert_thresholds import alter_threshold
 from tests.unit.controlplane.world import World
 
 
-def refused(reason: str = "unauthorized", *, per_min: float = 40.0, minutes: float = 5, **more: Any) -> dict[str, Any]:
+def rejected(reason: str = "unauthorized", *, per_min: float = 40.0, minutes: float = 5, **more: Any) -> dict[str, Any]:
     since_ms = int(timezone.now().timestamp() * 1000 - minutes * 60_000)
     denied = reason == "unauthorized"
     return {
@@ -41,8 +41,8 @@ def found() -> dict[str, Any]:
 
 
 def test_a_client_that_is_rejected_steadily_is_an_alert(world: World) -> None:
-    store(1, refused(per_min=24.0))
-    store(2, refused(per_min=19.0, minutes=7, host="10.0.0.2"))
+    store(1, rejected(per_min=24.0))
+    store(2, rejected(per_min=19.0, minutes=7, host="10.0.0.2"))
     (alert,) = found().values()
     assert alert.subject == "User:x (unauthorized)" and alert.severity == "degraded"
     assert alert.text.startswith("Requests of User:x are rejected about 40 times per minute since ")
@@ -53,15 +53,15 @@ def test_a_client_that_is_rejected_steadily_is_an_alert(world: World) -> None:
 
 
 def test_neither_a_short_series_nor_a_low_rate_is_an_alert(world: World) -> None:
-    store(1, refused(minutes=1), refused("too_large", per_min=9.0))
+    store(1, rejected(minutes=1), rejected("too_large", per_min=9.0))
     assert found() == {}
     alter_threshold("client_refused", 5, actor="root")
     assert list(found()) == ["User:x (too large)"]
 
 
 def test_clients_without_a_principal_have_the_name_of_their_address(world: World) -> None:
-    failed = refused("authentication_failed", principal="", client_id="", host="10.0.0.9")
-    store(1, failed, refused("too_large", principal="User:ANONYMOUS"))
+    failed = rejected("authentication_failed", principal="", client_id="", host="10.0.0.9")
+    store(1, failed, rejected("too_large", principal="User:ANONYMOUS"))
     both = found()
     assert set(both) == {"10.0.0.9 (authentication failed)", "10.0.0.1 (too large)"}
     assert both["10.0.0.9 (authentication failed)"].text.endswith("its authentication fails (address 10.0.0.9).")
@@ -74,7 +74,7 @@ def login(user: str, count: int, failure: str = "wrong_password", mechanism: str
 
 
 def test_the_alert_about_failed_logins_names_users_mechanism_and_reason_with_the_advice(world: World) -> None:
-    failed = refused("authentication_failed", principal="", client_id="", host="10.0.0.9")
+    failed = rejected("authentication_failed", principal="", client_id="", host="10.0.0.9")
     store(1, failed | {"logins": [login("etl", 40), login("", 8, "malformed", "")]})
     store(2, failed | {"logins": [login("etl", 4), login("app", 70, "unknown_user")]})
     (alert,) = found().values()
@@ -100,7 +100,7 @@ def test_many_rejected_clients_have_a_limited_number_of_alerts(world: World) -> 
     store(
         1,
         *(
-            refused(host=f"10.0.{n}.1", principal="", per_min=100.0 + n)
+            rejected(host=f"10.0.{n}.1", principal="", per_min=100.0 + n)
             for n in range(2 * rejected_clients.REJECTED_ALERTS_MAX)
         ),
     )
@@ -111,7 +111,7 @@ def test_many_rejected_clients_have_a_limited_number_of_alerts(world: World) -> 
 
 @pytest.mark.parametrize("principal", ["User:x", "User:CN=a (b),O=c"])
 def test_the_next_step_is_the_permission_that_the_client_lacks(world: World, principal: str) -> None:
-    store(1, refused(principal=principal))
+    store(1, rejected(principal=principal))
     (alert,) = found().values()
     check, clients = next_steps(alert)
     assert (check.kind, check.target) == ("check_permission", [principal, "10.0.0.1", "topic", "flights", "write"])

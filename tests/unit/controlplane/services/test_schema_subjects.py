@@ -38,14 +38,14 @@ def test_register_is_audited_with_its_outcome(state: RegistryState) -> None:
     with pytest.raises(Rejected) as rejection:
         services.register_schema("a", BAD, **WHO)
     assert rejection.value.field == "definition"
-    assert rows() == [("schema.register", "a", Outcome.CONFIRMED), ("schema.register", "a", Outcome.REFUSED)]
+    assert rows() == [("schema.register", "a", Outcome.CONFIRMED), ("schema.register", "a", Outcome.REJECTED)]
 
 
 def test_a_missing_value_is_rejected_before_a_request_to_the_registry(state: RegistryState) -> None:
     for subject, schema, comment in (("", GOOD, "x"), ("a", replace(GOOD, definition=" "), "x"), ("a", GOOD, "")):
         with pytest.raises(Rejected):
             services.register_schema(subject, schema, actor="alice", comment=comment)
-    assert state.requests == [] and {outcome for *_, outcome in rows()} == {Outcome.REFUSED}
+    assert state.requests == [] and {outcome for *_, outcome in rows()} == {Outcome.REJECTED}
 
 
 def test_a_registry_that_does_not_answer_leaves_an_unknown_outcome(settings: Any, world: World) -> None:
@@ -75,7 +75,7 @@ def test_deletions_are_soft_and_audited(state: RegistryState) -> None:
         services.delete_subject("a", **WHO)
     assert next(path for method, path in state.requests if method == "DELETE") == "/subjects/a/versions/1"
     outcomes = [outcome for *_, outcome in rows()]
-    assert outcomes == [Outcome.CONFIRMED, Outcome.CONFIRMED, Outcome.REFUSED]
+    assert outcomes == [Outcome.CONFIRMED, Outcome.CONFIRMED, Outcome.REJECTED]
 
 
 def test_references_are_typed_as_lines() -> None:

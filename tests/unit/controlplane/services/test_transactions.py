@@ -9,7 +9,7 @@ import pytest
 from controlplane.domain.transactions import DescribedTransaction
 from controlplane.models import Change, Proposal
 from controlplane.services import Rejected, proposals
-from tests.unit.controlplane.transaction_answers import HANGING, Answers, answering, refuses, stays_silent
+from tests.unit.controlplane.transaction_answers import HANGING, Answers, answering, rejects, stays_silent
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -78,7 +78,7 @@ def test_an_approval_needs_the_transaction_that_was_shown(answers: Answers) -> N
 @pytest.mark.parametrize(
     ("before", "outcome", "said"),
     [
-        (refuses, "refused", "INVALID_PRODUCER_EPOCH"),
+        (rejects, "refused", "INVALID_PRODUCER_EPOCH"),
         (stays_silent, "unknown", "No response"),
     ],
 )
@@ -143,7 +143,7 @@ def test_only_an_ongoing_transaction_is_fenced(answers: Answers) -> None:
 
 def test_a_failed_fencing_reports_the_reason(answers: Answers) -> None:
     answers.coordinators = {3: [OPEN]}
-    answers.on_fence = refuses
+    answers.on_fence = rejects
     assert "rejected the fencing" in decided(FENCE, "billing").detail
     answers.on_fence = stays_silent
     row = decided(FENCE, "billing")

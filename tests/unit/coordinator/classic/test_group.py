@@ -241,9 +241,9 @@ def test_a_commit_without_a_generation_needs_a_group_without_members() -> None:
             assert [type(e) for e in harness.group.handle(event, harness.now)] == [g.PersistOffsets]
         harness.group.members["somebody"] = g.Member("somebody", None, "c", "/h", 1, 1, ())
         harness.group.state = g.State.STABLE
-        refused = g.Answered(ErrorCode.UNKNOWN_MEMBER_ID)
+        rejected = g.Answered(ErrorCode.UNKNOWN_MEMBER_ID)
         plain = g.Commit("plain", member_id, instance_id, -1, offsets)
-        assert harness.group.handle(plain, harness.now) == [g.Reply("plain", refused)]
+        assert harness.group.handle(plain, harness.now) == [g.Reply("plain", rejected)]
         effects = harness.group.handle(
             g.TransactionalCommit("late", member_id, instance_id, -1, offsets, 7, 0), harness.now
         )

@@ -17,8 +17,8 @@ BOTH = (("range", b"x"), ("roundrobin", b"x"))
 def test_a_rejected_member_gets_its_member_id_back() -> None:
     harness = stable("a", size_max=1)
     harness.group.end()
-    refused = harness.answers[harness.join("a")]
-    assert (refused.error, refused.member_id) == (E.COORDINATOR_NOT_AVAILABLE, "a")
+    rejected = harness.answers[harness.join("a")]
+    assert (rejected.error, rejected.member_id) == (E.COORDINATOR_NOT_AVAILABLE, "a")
 
 
 def test_a_group_has_a_maximum_size() -> None:
@@ -109,8 +109,8 @@ def test_the_first_member_stays_the_leader() -> None:
 # -- static members ------------------------------------------------------------------------------------------------------
 def test_an_instance_id_belongs_to_one_member() -> None:
     harness = stable("a", "s", static=("s",))
-    refused = harness.answers[harness.join("other", instance="i-s")]
-    assert (refused.error, refused.member_id) == (E.FENCED_INSTANCE_ID, "other")
+    rejected = harness.answers[harness.join("other", instance="i-s")]
+    assert (rejected.error, rejected.member_id) == (E.FENCED_INSTANCE_ID, "other")
     assert harness.heartbeat("s") == E.NONE
 
 

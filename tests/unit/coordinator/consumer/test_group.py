@@ -64,7 +64,7 @@ class Members(RuleBasedStateMachine):
         self.clients = [Client(f"m{i}", "static" if i == 3 else None) for i in range(4)]
         self.log: list[ConsumerGroupChange] = []
         self.on_the_way: list[PersistChanges] = []
-        self.refusing = False
+        self.rejecting = False
         self.requested: dict[Any, Client] = {}
         self.serial = 0
 
@@ -76,7 +76,7 @@ class Members(RuleBasedStateMachine):
         for effect in effects:
             if isinstance(effect, g.Reply):
                 self.answered(effect.token, effect.answer)
-            elif self.refusing:
+            elif self.rejecting:
                 self.deliver(g.PersistFailed(effect.number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             else:
                 self.on_the_way.append(effect)
@@ -168,9 +168,9 @@ class Members(RuleBasedStateMachine):
         self.log += write.changes
         self.deliver(g.Persisted(write.number))
 
-    @rule(refusing=st.booleans())
-    def the_log_refuses(self, refusing: bool) -> None:
-        self.refusing = refusing
+    @rule(rejecting=st.booleans())
+    def the_log_rejects(self, rejecting: bool) -> None:
+        self.rejecting = rejecting
 
     @rule(kept=st.integers(0, 3))
     def another_coordinator(self, kept: int) -> None:
@@ -240,7 +240,7 @@ class Members(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """No client fails from now on: the group becomes stable."""
-        self.refusing = False
+        self.rejecting = False
         for round_ in range(14):
             while self.on_the_way:
                 self.replicate(self.on_the_way.pop(0))
@@ -442,16 +442,16 @@ def test_a_pattern_is_resolved_by_the_broker_and_again_for_new_topics() -> None:
     assert harness.group.patterns["a|l.*"].topics == {"a", "later"}
     harness.beat("m1", 2, pattern="l.*", rebalance_ms=REBALANCE_MS, owned=frozenset())
     assert list(harness.group.patterns) == ["l.*"]
-    refused = harness.beat("m1", 3, pattern="(a")
-    assert refused.error == ErrorCode.INVALID_REGULAR_EXPRESSION and "missing )" in (refused.message or "")
+    rejected = harness.beat("m1", 3, pattern="(a")
+    assert rejected.error == ErrorCode.INVALID_REGULAR_EXPRESSION and "missing )" in (rejected.message or "")
     harness.beat("m1", 3, pattern="", topics=frozenset({"b"}))
     assert harness.group.patterns == {} and harness.group.members["m1"].topics == {"b"}
 
 
 def test_limits_and_assignors() -> None:
     harness = GroupHarness(GroupConfig(SESSION_MS, 1_000, 2))
-    refused = harness.join("m1", "a", assignor="mine")
-    assert refused.error == ErrorCode.UNSUPPORTED_ASSIGNOR and harness.changes == []
+    rejected = harness.join("m1", "a", assignor="mine")
+    assert rejected.error == ErrorCode.UNSUPPORTED_ASSIGNOR and harness.changes == []
     harness.join("m1", "a", assignor="range")
     assert harness.group.assignor() == "range"
     harness.join("m2", "a", assignor="range")

@@ -25,8 +25,8 @@ def joined() -> ConsumerGroupMachine:
 
 
 def code(group: ConsumerGroupMachine, **changes: Any) -> ErrorCode | int:
-    refused = membership_error(group, replace(JOIN, **changes))
-    return ErrorCode.NONE if refused is None else refused.error
+    rejected = membership_error(group, replace(JOIN, **changes))
+    return ErrorCode.NONE if rejected is None else rejected.error
 
 
 def test_a_known_member_continues_with_its_epoch_and_rejoins_with_0() -> None:

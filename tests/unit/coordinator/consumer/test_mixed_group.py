@@ -360,9 +360,9 @@ class MixedGroupMachine(RuleBasedStateMachine):
             self.log.replicate(error)
             self.groups.tick(self.now)
 
-    @rule(refusing=st.booleans())
-    def the_log_refuses(self, refusing: bool) -> None:
-        self.log.error = ErrorCode.NOT_ENOUGH_REPLICAS if refusing else ErrorCode.NONE
+    @rule(rejecting=st.booleans())
+    def the_log_rejects(self, rejecting: bool) -> None:
+        self.log.error = ErrorCode.NOT_ENOUGH_REPLICAS if rejecting else ErrorCode.NONE
 
     @rule(kept=st.integers(0, 5))
     def another_coordinator(self, kept: int) -> None:

@@ -46,7 +46,7 @@ def test_a_transactional_id_expires_when_its_tombstone_is_in_the_log() -> None:
     scene.begin()
     scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
     scene.later(IDLE_MS_MAX + 60_000)
-    assert scene.known, "the log has refused it"
+    assert scene.known, "the log has rejected it"
     scene.log.error, scene.log.later = 0, []
     scene.later(60_000)
     assert scene.known

@@ -28,8 +28,8 @@ def test_each_kind_is_a_class_with_its_parameters() -> None:
     [
         (None, Exit.OK, None),
         (RuntimeError("away"), Exit.FAILED, False),
-        (Contradiction("gap"), Exit.REFUSED, True),
-        (ValueError("no table"), Exit.REFUSED, True),
+        (Contradiction("gap"), Exit.REJECTED, True),
+        (ValueError("no table"), Exit.REJECTED, True),
     ],
 )
 def test_the_end_of_a_run(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.weir.cli.test_app import FakeClient
 from weir.cli.client import NoServer, RequestRejected
-from weir.cli.sending import NO_RESPONSE, REFUSED, CliOptions, send
+from weir.cli.sending import NO_RESPONSE, REJECTED, CliOptions, send
 
 
 @pytest.mark.parametrize(
@@ -16,9 +16,9 @@ from weir.cli.sending import NO_RESPONSE, REFUSED, CliOptions, send
     [
         (NoServer("away"), NO_RESPONSE, "away"),
         (RequestRejected(503, {"detail": "locked"}), NO_RESPONSE, "locked"),
-        (RequestRejected(409, {"detail": "changed"}), REFUSED, "changed"),
-        (RequestRejected(400, {"errors": [{"detail": "one"}, {"detail": "two"}]}), REFUSED, "error: one\nerror: two"),
-        (RequestRejected(401, {"detail": "no"}), REFUSED, "WEIR_TOKEN"),
+        (RequestRejected(409, {"detail": "changed"}), REJECTED, "changed"),
+        (RequestRejected(400, {"errors": [{"detail": "one"}, {"detail": "two"}]}), REJECTED, "error: one\nerror: two"),
+        (RequestRejected(401, {"detail": "no"}), REJECTED, "WEIR_TOKEN"),
     ],
 )
 def test_an_error_ends_the_program(error: Exception, code: int, shown: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,11 +61,11 @@ def test_a_process_on_standby_ends_by_a_signal(calls: list[str], monkeypatch: py
     handlers: dict[int, Callable[[], None]] = {}
     monkeypatch.setattr(command, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=handlers.__setitem__))
 
-    def refuse(lock: object) -> bool:
+    def reject(lock: object) -> bool:
         handlers[15]()
         return False
 
-    monkeypatch.setattr(command.ProcessLock, "acquire", refuse)
+    monkeypatch.setattr(command.ProcessLock, "acquire", reject)
     run("monitor", "--skip-checks")
     assert calls == []
 

@@ -1,9 +1,9 @@
-"""Counters of refused and throttled requests and connections, by reason and by client, and the latest failed logins of each client.
+"""Counters of rejected and throttled requests and connections, by reason and by client, and the latest failed logins of each client.
 
-Counters only grow, so two readings give the interval between them. Only a refusal costs time: nothing here is called for a request that is served.
+Counters only grow, so two readings give the interval between them. Only a rejection costs time: nothing here is called for a request that is served.
 Invariant: at most ADDRESSES_MAX x CLIENTS_PER_ADDRESS_MAX clients are stored. A client chooses its client ID and, where nobody authenticates, nothing
 else: invented names remove only other clients of the same address. A client has at most LOGINS_PER_CLIENT_MAX failed logins: invented users remove
-only other users of the same client. Passwords are never passed to this module. Does not contain: who refuses, and why.
+only other users of the same client. Passwords are never passed to this module. Does not contain: who rejects, and why.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.sasl_failures import SaslFailure
 
 ADDRESSES_MAX = 100
-"""Maximum number of stored addresses. The one whose last refusal is the oldest is removed."""
+"""Maximum number of stored addresses. The one whose last rejection is the oldest is removed."""
 CLIENTS_PER_ADDRESS_MAX = 20
-"""Maximum number of stored clients per address, for example of the pods behind one address. The one whose last refusal is the oldest is removed."""
+"""Maximum number of stored clients per address, for example of the pods behind one address. The one whose last rejection is the oldest is removed."""
 CLIENT_ID_CHARS_MAX = 100
 NAME_CHARS_MAX = 250
 """Maximum number of characters of the name of a resource: Kafka's topics have at most 249, but a client may send any name."""
@@ -30,7 +30,7 @@ LOGIN_CHARS_MAX = 100
 """Maximum number of characters of the name of a user or a mechanism that a client sent."""
 
 
-class RefusedClient(NamedTuple):
+class RejectedClient(NamedTuple):
     """`principal`: empty for a client that is not authenticated. `client_id`: empty for a connection without a request."""
 
     address: str
@@ -63,26 +63,26 @@ class LoginCount(NamedTuple):
 
 
 @dataclass(slots=True)
-class ClientRefusals:
-    """`last_ms`: monotonic time of the last refusal. `denial`: the last operation without authorization. `logins`: the last one is the latest."""
+class ClientRejections:
+    """`last_ms`: monotonic time of the last rejection. `denial`: the last operation without authorization. `logins`: the last one is the latest."""
 
-    counts: dict[RefusalReason, int] = field(default_factory=dict)
+    counts: dict[RejectionReason, int] = field(default_factory=dict)
     last_ms: int = 0
     denial: Denial | None = None
     logins: OrderedDict[FailedLogin, LoginCount] = field(default_factory=OrderedDict)
 
 
-class Refusals:
+class Rejections:
     """`now_ms`: the monotonic time."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._now_ms = now_ms
-        self.counts: dict[RefusalReason, int] = {}
-        self._addresses: OrderedDict[str, OrderedDict[RefusedClient, ClientRefusals]] = OrderedDict()
+        self.counts: dict[RejectionReason, int] = {}
+        self._addresses: OrderedDict[str, OrderedDict[RejectedClient, ClientRejections]] = OrderedDict()
 
     def add(
         self,
-        reason: RefusalReason,
+        reason: RejectionReason,
         address: str,
         client_id: str = "",
         principal: str = "",
@@ -94,8 +94,8 @@ class Refusals:
         self._addresses.move_to_end(address)
         if len(self._addresses) > ADDRESSES_MAX:
             self._addresses.popitem(last=False)
-        client = RefusedClient(address, principal, client_id[:CLIENT_ID_CHARS_MAX])
-        found = clients.setdefault(client, ClientRefusals())
+        client = RejectedClient(address, principal, client_id[:CLIENT_ID_CHARS_MAX])
+        found = clients.setdefault(client, ClientRejections())
         clients.move_to_end(client)
         if len(clients) > CLIENTS_PER_ADDRESS_MAX:
             clients.popitem(last=False)
@@ -110,8 +110,8 @@ class Refusals:
             if len(found.logins) > LOGINS_PER_CLIENT_MAX:
                 found.logins.popitem(last=False)
 
-    def latest(self, clients_max: int) -> list[tuple[RefusedClient, ClientRefusals]]:
-        """The clients with the latest refusals, the latest first."""
+    def latest(self, clients_max: int) -> list[tuple[RejectedClient, ClientRejections]]:
+        """The clients with the latest rejections, the latest first."""
         every = (found for clients in self._addresses.values() for found in clients.items())
         return heapq.nlargest(clients_max, every, key=lambda found: found[1].last_ms)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class RefusalReason(StrEnum):
+class RejectionReason(StrEnum):
     """The names are in the protocol between brokers and control plane, and in metrics."""
 
     AUTHENTICATION_FAILED = "authentication_failed"
