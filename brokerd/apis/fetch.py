@@ -331,7 +331,7 @@ class FetchApi:
         for partition_request in partition_requests:
             if (
                 partition_request.replica is None
-                or partition_request.requested.unseeded
+                or partition_request.requested.awaits_bootstrap
                 or find_divergence(partition_request.replica, partition_request.requested) is not None
             ):
                 continue

@@ -70,7 +70,7 @@ def classify(
         return Classified(FetchCondition.ERROR, error)
     if is_unknown_follower(replica, follower):
         return UNKNOWN_FOLLOWER
-    if requested.unseeded:
+    if requested.awaits_bootstrap:
         return BOOTSTRAP
     offset, log = requested.fetch_offset, replica.log
     near = rack if partition_request.may_follow and follower is None and replica.leads else None

@@ -253,7 +253,7 @@ class FetchReader:
             if condition is FetchCondition.BOOTSTRAP:
                 with blocking_reads():  # this may roll a segment
                     self._add_observer_snapshot(replica, data, follower)
-                nothing_yet = nothing_yet and not data.seed
+                nothing_yet = nothing_yet and not data.bootstrap_snapshot
                 continue
             if found.diverging is not None:
                 epoch, end = found.diverging
@@ -326,8 +326,8 @@ class FetchReader:
                 ErrorCode.OFFSET_OUT_OF_RANGE
             )  # there are no remote records any more: the follower starts without a snapshot
             return
-        data.seed = self._history.remote_seed(replica) or b""
-        if not data.seed:
+        data.bootstrap_snapshot = self._history.remote_bootstrap_snapshot(replica) or b""
+        if not data.bootstrap_snapshot:
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
 
     def _add_observer_snapshot(
@@ -344,10 +344,10 @@ class FetchReader:
             )  # the follower has not yet read in the metadata log that it is no longer an observer
             return
         try:
-            data.seed = self._partitions.bootstrap.snapshot_for_observer(replica, self._loop.now) or b""
+            data.bootstrap_snapshot = self._partitions.bootstrap.snapshot_for_observer(replica, self._loop.now) or b""
         except DiskFailed as e:
             self._partitions.fail(replica, e)
             data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return
-        if not data.seed:
+        if not data.bootstrap_snapshot:
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE

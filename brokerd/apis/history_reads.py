@@ -113,10 +113,10 @@ class HistoryReader:
             replica, requested.fetch_offset, upto, requested.last_fetched_epoch, bytes_max, on_result
         )
 
-    def remote_seed(self, replica: Replica) -> bytes | None:
+    def remote_bootstrap_snapshot(self, replica: Replica) -> bytes | None:
         """The snapshot at the local log start of a leader with remote records. None if it is not available yet; the follower repeats its request."""
         remote = self._history_reads.remote if self._history_reads is not None else None
-        return remote.seed(replica) if remote is not None and replica.leads else None
+        return remote.bootstrap_snapshot(replica) if remote is not None and replica.leads else None
 
     def read(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
         """Fill `read` with records below the local log. Returns their bytes."""

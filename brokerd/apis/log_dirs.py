@@ -120,7 +120,7 @@ class LogDirsApi:
             if names is not None and index not in names.get(replica.topic, ()):
                 continue
             lag = 0 if replica.leads else max(0, replica.core.leader_high_watermark - replica.log.end_offset)
-            if replica.unseeded:
+            if replica.awaits_bootstrap:
                 lag = UNKNOWN_LAG
             described = DescribeLogDirsResponse.DescribeLogDirsPartition(
                 partition_index=index, partition_size=replica.log.size_bytes, offset_lag=lag, is_future_key=False

@@ -140,7 +140,7 @@ class IsrProposal:
 
 
 @dataclass(frozen=True, slots=True)
-class SeedProposal:
+class BootstrapProposal:
     """The offset at which the observers of a partition start to replicate. It is committed and the base offset of a segment of the leader."""
 
     topic_id: UUID
@@ -175,14 +175,14 @@ class Proposals:
     """All proposals of a broker for the partitions that it leads."""
 
     isrs: Sequence[IsrProposal] = ()
-    seeds: Sequence[SeedProposal] = ()
+    bootstrap_offsets: Sequence[BootstrapProposal] = ()
     starts: Sequence[StartProposal] = ()
     resets: Sequence[ResetProposal] = ()
 
 
 def encode_proposals(broker_epoch: int, desired: Proposals) -> bytes:
-    """Older controllers ignore `seeds`, `starts` and `resets`. The first two exist only at metadata levels that such a controller cannot read;
-    without `resets` a replica stays out of sync."""
+    """Older controllers ignore `bootstrap_offsets` (stored as `seeds`), `starts` and `resets`. The first two exist only at metadata levels
+    that such a controller cannot read; without `resets` a replica stays out of sync."""
     body: dict[str, object] = {
         "incarnation": broker_epoch,
         "proposals": [
@@ -190,7 +190,7 @@ def encode_proposals(broker_epoch: int, desired: Proposals) -> bytes:
             for p in desired.isrs[:PROPOSALS_MAX]
         ],
     }
-    for key, offsets in (("seeds", desired.seeds), ("starts", desired.starts)):
+    for key, offsets in (("seeds", desired.bootstrap_offsets), ("starts", desired.starts)):
         if offsets:
             body[key] = [[str(s.topic_id), s.partition, s.leader_epoch, s.offset] for s in offsets[:PROPOSALS_MAX]]
     if desired.resets:
@@ -206,10 +206,10 @@ def decode_proposals(data: bytes) -> tuple[int, Proposals]:
         IsrProposal(UUID(t), p, le, pe, tuple(ReplicaIncarnation(*s) for s in isr))
         for t, p, le, pe, isr in body["proposals"]
     )
-    seeds = tuple(SeedProposal(UUID(t), p, e, o) for t, p, e, o in body.get("seeds", ()))
+    bootstrap_offsets = tuple(BootstrapProposal(UUID(t), p, e, o) for t, p, e, o in body.get("seeds", ()))
     starts = tuple(StartProposal(UUID(t), p, e, o) for t, p, e, o in body.get("starts", ()))
     resets = tuple(ResetProposal(UUID(t), p, e, ReplicaIncarnation(*s)) for t, p, e, s in body.get("resets", ()))
-    return body["incarnation"], Proposals(isrs, seeds, starts, resets)
+    return body["incarnation"], Proposals(isrs, bootstrap_offsets, starts, resets)
 
 
 def encode_offline(broker_epoch: int, partitions: Iterable[TopicPartition]) -> bytes:

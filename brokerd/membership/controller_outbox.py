@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.cluster.znodes import DamageReport, IsrProposal, Proposals, ResetProposal, SeedProposal, StartProposal
+from brokerd.cluster.znodes import BootstrapProposal, DamageReport, IsrProposal, Proposals, ResetProposal, StartProposal
 from brokerd.replication.outbox import OutboxEntry
 
 PROPOSALS = frozenset(
@@ -31,7 +31,7 @@ class OutboxContents:
 
     isr_proposals: Callable[[], Sequence[IsrProposal]]
     replica_resets: Callable[[], Sequence[ResetProposal]]
-    bootstrap_offsets: Callable[[], Sequence[SeedProposal]]
+    bootstrap_offsets: Callable[[], Sequence[BootstrapProposal]]
     history_starts: Callable[[], Sequence[StartProposal]]
     damage_reports: Callable[[], tuple[DamageReport, ...]]
     offline_replicas: Callable[[], frozenset[TopicPartition]]

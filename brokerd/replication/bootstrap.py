@@ -14,7 +14,7 @@ import logging
 from typing import NamedTuple
 
 from brokerd.cluster.model import Now, TopicPartition
-from brokerd.cluster.znodes import SeedProposal
+from brokerd.cluster.znodes import BootstrapProposal
 from brokerd.replication.outbox import Outbox, OutboxEntry
 from brokerd.replication.replica import Replica
 from brokerd.storage import tails
@@ -44,12 +44,12 @@ class Bootstrap:
         if state is None or not replica.leads:
             return None
         if state.tail_start >= replica.log.start_offset and state.tail_start <= replica.core.high_watermark:
-            snapshot = tails.seed_at(replica.log, state.tail_start)
+            snapshot = tails.bootstrap_snapshot_at(replica.log, state.tail_start)
             if snapshot is not None:
                 return snapshot
         offer = self._offers.get(replica.tp)
         if offer is None or not self._is_valid(offer) or offer.replica is not replica:
-            offset = tails.roll_for_seed(replica.log, now)
+            offset = tails.roll_for_bootstrap(replica.log, now)
             if offset is None:
                 return None
             log.info("bootstrap offset chosen: partition=%s offset=%d state=waiting-for-commit", replica.name, offset)
@@ -72,11 +72,11 @@ class Bootstrap:
             and state.tail_start != offer.offset
         )
 
-    def proposals(self) -> list[SeedProposal]:
+    def proposals(self) -> list[BootstrapProposal]:
         """Proposals for the controller, without the proposals that were accepted or have become invalid."""
         self._offers = {tp: offer for tp, offer in self._offers.items() if self._is_valid(offer)}
         return [
-            SeedProposal(tp.topic_id, tp.partition, offer.leader_epoch, offer.offset)
+            BootstrapProposal(tp.topic_id, tp.partition, offer.leader_epoch, offer.offset)
             for tp, offer in self._offers.items()
             if offer.committed
         ]

@@ -36,13 +36,13 @@ EPOCH_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of a follower's log: its end offset, the epoch of its last batch (-1 when empty), its start offset. `unseeded`: the
+    """The position of a follower's log: its end offset, the epoch of its last batch (-1 when empty), its start offset. `awaits_bootstrap`: the
     log of an observer that needs the bootstrap snapshot. `remote_start`: the first offset that it serves over both tiers (-1: local records only)."""
 
     fetch_offset: int
     last_epoch: int
     log_start: int
-    unseeded: bool = False
+    awaits_bootstrap: bool = False
     remote_start: int = -1
 
 
@@ -55,8 +55,8 @@ class PartitionFetch:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
-    """`diverging`: (epoch, end offset) at which the leader's log diverges from the local one; `records` is then ignored. `seed`: the
-    bootstrap snapshot for an `unseeded` log."""
+    """`diverging`: (epoch, end offset) at which the leader's log diverges from the local one; `records` is then ignored.
+    `bootstrap_snapshot`: only for a log that awaits it."""
 
     tp: TopicPartition
     error: int
@@ -64,7 +64,7 @@ class PartitionAnswer:
     log_start: int
     records: bytes | memoryview
     diverging: tuple[int, int] | None = None
-    seed: bytes = b""
+    bootstrap_snapshot: bytes = b""
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Begin:
     """Start the empty local log with this bootstrap snapshot."""
 
     tp: TopicPartition
-    seed: bytes
+    snapshot: bytes
     high_watermark: int
 
 
@@ -290,7 +290,7 @@ class FetchClient:
             if (
                 position is None
                 or position.fetch_offset != sent[1].fetch_offset
-                or position.unseeded != sent[1].unseeded
+                or position.awaits_bootstrap != sent[1].awaits_bootstrap
             ):
                 continue  # the log was truncated, reset or bootstrapped while the fetch was in flight
             if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -301,9 +301,9 @@ class FetchClient:
             elif answer.error != ErrorCode.NONE:
                 followed.errors += 1
                 followed.not_before_ms = now.mono_ms + self.backoff_ms
-            elif sent[1].unseeded:
-                if answer.seed:
-                    effects.append(Begin(answer.tp, answer.seed, answer.high_watermark))
+            elif sent[1].awaits_bootstrap:
+                if answer.bootstrap_snapshot:
+                    effects.append(Begin(answer.tp, answer.bootstrap_snapshot, answer.high_watermark))
                 else:
                     followed.not_before_ms = now.mono_ms + self.backoff_ms
             elif answer.diverging is not None:

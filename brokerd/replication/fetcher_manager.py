@@ -136,7 +136,7 @@ class FetcherManager:
                         if (ready := bucket.ready_ms(now.mono_ms)) > now.mono_ms:
                             fetcher.client.throttle(effect.tp, ready)
                 case Begin():
-                    if not self._followers.begin(effect.tp, effect.seed, effect.high_watermark, now):
+                    if not self._followers.begin(effect.tp, effect.snapshot, effect.high_watermark, now):
                         fetcher.client.append_rejected(effect.tp, now)
                 case Diverged():
                     self._followers.truncate_to_divergence(effect.tp, effect.epoch, effect.end_offset, now)
@@ -177,7 +177,7 @@ class FetcherManager:
                     last_fetched_epoch=f.position.last_epoch,
                     log_start_offset=f.position.log_start,
                     partition_max_bytes=bytes_max if bucket is None else min(bytes_max, max(LEAST_BYTES, bucket.rate)),
-                    unseeded=f.position.unseeded,
+                    awaits_bootstrap=f.position.awaits_bootstrap,
                     remote_start=f.position.remote_start,
                 )
             )
@@ -233,7 +233,7 @@ def _partition_answers(body: FetchResponse) -> list[PartitionAnswer]:
                     p.log_start_offset,
                     p.records if p.records is not None else b"",
                     (parted.epoch, parted.end_offset) if parted is not None and parted.epoch >= 0 else None,
-                    p.seed,
+                    p.bootstrap_snapshot,
                 )
             )
     return answers

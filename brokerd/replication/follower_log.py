@@ -47,12 +47,12 @@ class FollowerLogs:
             replica.log.end_offset,
             replica.log.last_epoch,
             replica.log.stored_start.reported,
-            unseeded=replica.unseeded,
+            awaits_bootstrap=replica.awaits_bootstrap,
             remote_start=replica.remote_start_offset,
         )
 
-    def begin(self, tp: TopicPartition, seed: bytes, hw: int, now: Now) -> bool:
-        """Bootstrap the log of an observer with the leader's snapshot `seed`. Returns False if the snapshot must be fetched again, because it is invalid or a
+    def begin(self, tp: TopicPartition, snapshot: bytes, hw: int, now: Now) -> bool:
+        """Bootstrap the log of an observer with the leader's `snapshot`. Returns False if the snapshot must be fetched again, because it is invalid or a
         flush must end first."""
         with self._changing_replica(tp) as replica:
             if not (replica.observes or replica.needs_bootstrap):
@@ -60,7 +60,7 @@ class FollowerLogs:
             if not self._may_truncate(replica, -1):
                 return False
             try:
-                offset = tails.begin(replica.log, seed, now)
+                offset = tails.begin(replica.log, snapshot, now)
             except ValueError as e:
                 replica.set_append_problem(str(e))
                 return False

@@ -111,8 +111,8 @@ class RemoteSource(Protocol):
         self, replica: Replica, offset: int, upto: int, bytes_max: int, on_result: Callable[[], None]
     ) -> HistoryReadResult | None: ...
 
-    def seed(self, replica: Replica) -> bytes | None:
-        """The bootstrap snapshot at the local log start, as `tails.seed_at` returns it. None: not available yet."""
+    def bootstrap_snapshot(self, replica: Replica) -> bytes | None:
+        """The bootstrap snapshot at the local log start, as `tails.bootstrap_snapshot_at` returns it. None: not available yet."""
 
 
 class NoRemoteSource:
@@ -126,7 +126,7 @@ class NoRemoteSource:
     ) -> HistoryReadResult | None:
         return UNAVAILABLE
 
-    def seed(self, replica: Replica) -> bytes | None:
+    def bootstrap_snapshot(self, replica: Replica) -> bytes | None:
         return None
 
 

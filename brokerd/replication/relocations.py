@@ -229,9 +229,9 @@ class Relocations:
             begins = first.base_offset if first is not None else live.start_offset
             if not self._may_truncate(move, -1):
                 return False
-            seed = tails.seed_at(live, begins)
-            if seed is not None:
-                tails.begin(future, seed, now)  # the bootstrap snapshot is not in the records
+            snapshot = tails.bootstrap_snapshot_at(live, begins)
+            if snapshot is not None:
+                tails.begin(future, snapshot, now)  # the bootstrap snapshot is not in the records
             else:
                 future.reset_to(begins, now)
         return True

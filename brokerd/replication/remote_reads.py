@@ -66,9 +66,9 @@ class RemoteReads:
         self._request, self._open, self._clock, self._object_name = request, open_file, clock, object_name
         self._cache: dict[ReadKey, CachedRead] = {}
         self._in_flight: set[ReadKey] = set()
-        self._seeds: dict[TopicPartition, tuple[int, bytes]] = {}
+        self._bootstrap_snapshots: dict[TopicPartition, tuple[int, bytes]] = {}
         """{partition: (local log start, snapshot there)}"""
-        self._seeds_requested: dict[TopicPartition, int] = {}
+        self._bootstrap_snapshots_requested: dict[TopicPartition, int] = {}
         self.bytes_read: dict[TopicPartition, int] = {}
         """Bytes of remote records that were sent to clients, by partition."""
 
@@ -153,8 +153,8 @@ class RemoteReads:
 
     def forget(self, tp: TopicPartition) -> None:
         """Stop serving remote records of the partition: remove its cached results."""
-        self._seeds.pop(tp, None)
-        self._seeds_requested.pop(tp, None)
+        self._bootstrap_snapshots.pop(tp, None)
+        self._bootstrap_snapshots_requested.pop(tp, None)
         self.bytes_read.pop(tp, None)
 
     # -- look-ups ----------------------------------------------------------------------------------------------------------
@@ -192,26 +192,26 @@ class RemoteReads:
             done(UNAVAILABLE)
 
     # -- bootstrap of followers ----------------------------------------------------------------------------------------------
-    def seed(self, replica: Replica) -> bytes | None:
+    def bootstrap_snapshot(self, replica: Replica) -> bytes | None:
         tp, view, start = replica.tp, replica.remote, replica.log.start_offset
-        known = self._seeds.get(tp)
+        known = self._bootstrap_snapshots.get(tp)
         if known is not None and known[0] == start:
             return known[1]
-        if view is None or not view.loaded or self._seeds_requested.get(tp) == start:
+        if view is None or not view.loaded or self._bootstrap_snapshots_requested.get(tp) == start:
             return None
         segments = [s for s in view.chain.segments if s.start_offset <= start <= s.end_offset]
         if not segments:
             return None
         epochs = [(e, at) for e, at in view.chain.epochs(replica.log.epochs.entries) if at <= start]
-        self._seeds_requested[tp] = start
+        self._bootstrap_snapshots_requested[tp] = start
 
         def on_helper_result(error: HelperError, value: Any) -> None:
-            if self._seeds_requested.get(tp) == start:
-                del self._seeds_requested[tp]
+            if self._bootstrap_snapshots_requested.get(tp) == start:
+                del self._bootstrap_snapshots_requested[tp]
                 if not error:
                     producers, closing = value
                     snapshot = Snapshot(start, start, 0, True, epochs, producers, closing)
-                    self._seeds[tp] = (start, zlib.compress(snapshot.to_bytes(), 1))
+                    self._bootstrap_snapshots[tp] = (start, zlib.compress(snapshot.to_bytes(), 1))
 
         fields = {"segments": [self.named(s) for s in segments], "offset": start}
         self._request("snapshot", fields, READ_TIMEOUT_MS, on_helper_result)

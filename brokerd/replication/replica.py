@@ -149,7 +149,7 @@ class Replica:
         return self.log.last_stable(self.core.high_watermark, self.start_offset)
 
     @property
-    def unseeded(self) -> bool:
+    def awaits_bootstrap(self) -> bool:
         """True for an observer whose replica is not bootstrapped at S with the complete snapshot, or whose log the leader no longer contains. True for
         a follower whose next records are only in the remote store: it starts at the leader's local log start."""
         state = self.core.state
@@ -158,7 +158,7 @@ class Replica:
         if not self.observes:
             return self.needs_bootstrap
         begun = 0 <= state.tail_start <= self.log.end_offset
-        return self.needs_bootstrap or not begun or not tails.has_bootstrap_state(self.log)
+        return self.needs_bootstrap or not begun or not tails.has_bootstrap_snapshot(self.log)
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """Bootstrap of observer replicas: logs that start at an offset of their leader's log, with the leader's snapshot (safety section 8).
 
-After a crash at any moment such a log is complete with its snapshot (`has_bootstrap_state`) or empty at offset 0. The snapshot is kept as long as the
+After a crash at any moment such a log is complete with its snapshot (`has_bootstrap_snapshot`) or empty at offset 0. The snapshot is kept as long as the
 first segment, so that a truncation to its offset loses no state. Does not contain the protocol (`replication/bootstrap`).
 """
 
@@ -14,7 +14,7 @@ from brokerd.storage.log import Log
 from brokerd.storage.snapshots import Snapshot
 
 
-def roll_for_seed(log: Log, now: Now) -> int | None:
+def roll_for_bootstrap(log: Log, now: Now) -> int | None:
     """Leader: roll a segment at the log end offset and keep a snapshot there. Returns the offset, None on a full disk."""
     try:
         log.roll(now)
@@ -28,29 +28,29 @@ def roll_for_seed(log: Log, now: Now) -> int | None:
     return offset
 
 
-def seed_at(log: Log, offset: int) -> bytes | None:
+def bootstrap_snapshot_at(log: Log, offset: int) -> bytes | None:
     """Leader: the snapshot at `offset` for `begin`, in a private format. None if there is no snapshot."""
     snapshot = log.snapshots.read(offset) if offset in log.snapshots.offsets else None
     return None if snapshot is None else zlib.compress(snapshot.to_bytes(), 1)
 
 
-def begin(log: Log, seed: bytes, now: Now) -> int:
-    """Observer: delete all records of `log` and continue at the offset of the seed, which is returned. Raises ValueError for an invalid seed
-    (the log is unchanged), DiskFull, DiskFailed."""
+def begin(log: Log, data: bytes, now: Now) -> int:
+    """Observer: delete all records of `log` and continue at the offset of the snapshot `data`, which is returned. Raises ValueError for an invalid
+    snapshot (the log is unchanged), DiskFull, DiskFailed."""
     try:
-        bootstrap = Snapshot.from_bytes(zlib.decompress(seed))
+        snapshot = Snapshot.from_bytes(zlib.decompress(data))
     except (zlib.error, KeyError, TypeError) as e:
-        raise ValueError(f"invalid seed: {e!r}") from e
-    epochs = [(epoch, at) for epoch, at in bootstrap.epochs if at <= bootstrap.offset]
+        raise ValueError(f"invalid bootstrap snapshot: {e!r}") from e
+    epochs = [(epoch, at) for epoch, at in snapshot.epochs if at <= snapshot.offset]
     log.start_at_snapshot(
         # This log has no records below the offset, so the snapshot counts as flushed.
-        Snapshot(bootstrap.offset, bootstrap.offset, 0, True, epochs, bootstrap.producers, bootstrap.closing),
+        Snapshot(snapshot.offset, snapshot.offset, 0, True, epochs, snapshot.producers, snapshot.closing),
         now,
     )
-    return bootstrap.offset
+    return snapshot.offset
 
 
-def has_bootstrap_state(log: Log) -> bool:
+def has_bootstrap_snapshot(log: Log) -> bool:
     """Return whether the leader epochs and the producer state were loaded from the bootstrap snapshot and are complete. If a power failure has destroyed the
     snapshots, they contain only the state of the records in this log."""
     return any(offset <= log.end_offset for offset in log.snapshots.offsets)

@@ -12,10 +12,10 @@ from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import TopicPartition
 from brokerd.cluster.requests import ForwardedRequest
 from brokerd.cluster.znodes import (
+    BootstrapProposal,
     IsrProposal,
     Registration,
     ResetProposal,
-    SeedProposal,
     StartProposal,
 )
 
@@ -116,7 +116,7 @@ class IsrProposed:
     broker_id: int
     broker_epoch: int
     proposals: Sequence[IsrProposal]
-    seeds: Sequence[SeedProposal] = ()
+    bootstrap_offsets: Sequence[BootstrapProposal] = ()
     starts: Sequence[StartProposal] = ()
     resets: Sequence[ResetProposal] = ()
 

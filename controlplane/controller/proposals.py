@@ -13,7 +13,7 @@ from uuid import uuid5
 from brokerd.cluster import election
 from brokerd.cluster.metadata import IsrRefused, ReplicaReset
 from brokerd.cluster.model import PartitionState, ReplicaIncarnation, TopicPartition
-from brokerd.cluster.znodes import IsrProposal, ResetProposal, SeedProposal, StartProposal
+from brokerd.cluster.znodes import BootstrapProposal, IsrProposal, ResetProposal, StartProposal
 from controlplane.controller import partition_changes
 from controlplane.controller.events import IsrProposed, ReportKind, Subject, SubjectKind
 from controlplane.controller.reconcile_pass import ReconcilePass
@@ -43,22 +43,26 @@ def decide(plan: ReconcilePass, proposed: Mapping[int, IsrProposed]) -> None:
                 )
                 # The new partition epoch prevents a later acceptance. After that the leader ignores the proposed member.
                 plan.put(tp, state)
-        for seed in proposal.seeds:
-            _accept_tail_start(plan, broker_id, broker_epoch, seed)
+        for bootstrap in proposal.bootstrap_offsets:
+            _accept_tail_start(plan, broker_id, broker_epoch, bootstrap)
         for start in proposal.starts:
             _raise_log_start(plan, broker_id, broker_epoch, start)
         for reset in proposal.resets:
             _reset_late_replica(plan, broker_id, broker_epoch, reset)
 
 
-def _accept_tail_start(plan: ReconcilePass, broker_id: int, broker_epoch: int, seed: SeedProposal) -> None:
+def _accept_tail_start(plan: ReconcilePass, broker_id: int, broker_epoch: int, bootstrap: BootstrapProposal) -> None:
     """Accept the leader's offset without a check: it is committed, so the next leader has it too."""
-    tp = TopicPartition(seed.topic_id, seed.partition)
+    tp = TopicPartition(bootstrap.topic_id, bootstrap.partition)
     state = plan.state(tp)
-    if state is None or not state.observers or state.tail_start == seed.offset:
+    if state is None or not state.observers or state.tail_start == bootstrap.offset:
         return
-    if (state.leader, state.leader_broker_epoch, state.leader_epoch) == (broker_id, broker_epoch, seed.leader_epoch):
-        plan.put(tp, replace(state, tail_start=seed.offset))
+    if (state.leader, state.leader_broker_epoch, state.leader_epoch) == (
+        broker_id,
+        broker_epoch,
+        bootstrap.leader_epoch,
+    ):
+        plan.put(tp, replace(state, tail_start=bootstrap.offset))
 
 
 def _raise_log_start(plan: ReconcilePass, broker_id: int, broker_epoch: int, start: StartProposal) -> None:

@@ -242,7 +242,9 @@ class Controller:
 
     def on_proposals(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None:
         self._handle(
-            IsrProposed(broker_id, broker_epoch, proposals.isrs, proposals.seeds, proposals.starts, proposals.resets)
+            IsrProposed(
+                broker_id, broker_epoch, proposals.isrs, proposals.bootstrap_offsets, proposals.starts, proposals.resets
+            )
         )
 
     def on_offline_partitions(

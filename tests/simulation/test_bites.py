@@ -500,12 +500,12 @@ def a_tail_starts_before_its_start_is_committed(patch: pytest.MonkeyPatch) -> No
     requested = Bootstrap.snapshot_for_observer
 
     def hasty(self: Bootstrap, replica: Replica, now: Any) -> bytes | None:
-        seed = requested(self, replica, now)
+        snapshot = requested(self, replica, now)
         offer = self._offers.get(replica.tp)
         if offer is not None and not offer.committed:
             self._offers[replica.tp] = offer._replace(committed=True)
             self._outbox.mark_changed(OutboxEntry.BOOTSTRAP_OFFSETS)
-        return seed
+        return snapshot
 
     patch.setattr(Bootstrap, "snapshot_for_observer", hasty)
 
@@ -535,7 +535,7 @@ def a_tail_starts_without_producer_state(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_observer_copies_old_records(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Replica, "unseeded", property(lambda self: False))
+    patch.setattr(Replica, "awaits_bootstrap", property(lambda self: False))
 
 
 @pytest.mark.parametrize(

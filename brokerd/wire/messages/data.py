@@ -1,9 +1,9 @@
 """Messages for records: produce, fetch, offsets. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3).
 
-Exceptions are tagged fields that only Weir uses: `unseeded` and `seed` for bootstrap, `history_read` for history reads (`history`), `history_json` for
-history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`), `half_messages` and `delayed_messages`
-for the lists of undecided half messages and of pending delayed messages, `route` for records of routes (`routes`), and `remote_start` of followers that serve
-remote records. Other programs skip these fields.
+Exceptions are tagged fields that only Weir uses: `awaits_bootstrap` and `bootstrap_snapshot` for the bootstrap of a log, `history_read` for history reads
+(`history`), `history_json` for history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`),
+`half_messages` and `delayed_messages` for the lists of undecided half messages and of pending delayed messages, `route` for records of routes
+(`routes`), and `remote_start` of followers that serve remote records. Other programs skip these fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from brokerd.wire.schema import Struct, array, f
 
-SEED_TAG = 10_000
+BOOTSTRAP_TAG = 10_000
 """Far above Kafka's tags."""
 HISTORY_JSON_TAG = 10_001
 HISTORY_READ_TAG = 10_002
@@ -110,7 +110,7 @@ class FetchRequest(Struct):
         partition_max_bytes: int = f("int32")
         replica_directory_id: UUID = f("uuid", "17+", tag=0, tagged="17+")
         high_watermark: int = f("int64", "18+", default=9223372036854775807, tag=1, tagged="18+")
-        unseeded: bool = f("bool", "12+", tag=SEED_TAG, tagged="12+")
+        awaits_bootstrap: bool = f("bool", "12+", tag=BOOTSTRAP_TAG, tagged="12+")
         remote_start: int = f("int64", "12+", default=-1, tag=REMOTE_START_TAG, tagged="12+")
         history_json: bytes = f("bytes", "12+", tag=HISTORY_JSON_TAG, tagged="12+")
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
@@ -178,7 +178,7 @@ class FetchResponse(Struct):
         diverging_epoch: FetchResponse.EpochEndOffset | None = f("EpochEndOffset", "12+", tag=0, tagged="12+")
         current_leader: FetchResponse.LeaderIdAndEpoch | None = f("LeaderIdAndEpoch", "12+", tag=1, tagged="12+")
         snapshot_id: FetchResponse.SnapshotId | None = f("SnapshotId", "12+", tag=2, tagged="12+")
-        seed: bytes = f("bytes", "12+", tag=SEED_TAG, tagged="12+")
+        bootstrap_snapshot: bytes = f("bytes", "12+", tag=BOOTSTRAP_TAG, tagged="12+")
         history_json: bytes = f("bytes", "12+", tag=HISTORY_JSON_TAG, tagged="12+")
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
         key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")

@@ -20,7 +20,7 @@ def situation(
     offset: int = 5,
     epoch: int = -1,
     last_epoch: int = -1,
-    unseeded: bool = False,
+    awaits_bootstrap: bool = False,
     leads: bool = True,
     offline: str | None = None,
     hosts: tuple[int, ...] = (1, 2, 3),
@@ -38,7 +38,10 @@ def situation(
         log=SimpleNamespace(start_offset=2, end_offset=10, last_epoch=4, epochs=epochs),
     )
     requested = SimpleNamespace(
-        fetch_offset=offset, current_leader_epoch=epoch, last_fetched_epoch=last_epoch, unseeded=unseeded
+        fetch_offset=offset,
+        current_leader_epoch=epoch,
+        last_fetched_epoch=last_epoch,
+        awaits_bootstrap=awaits_bootstrap,
     )
     return SimpleNamespace(requested=requested, may_follow=False), replica
 
@@ -54,7 +57,7 @@ def situation(
         ({"last_epoch": 3, "offset": 7}, FOLLOWER, FetchCondition.DIVERGING),
         ({"last_epoch": 3, "offset": 6}, FOLLOWER, FetchCondition.READABLE),
         ({"last_epoch": 1, "offset": 7}, FOLLOWER, FetchCondition.DIVERGING),
-        ({"unseeded": True}, FOLLOWER, FetchCondition.BOOTSTRAP),
+        ({"awaits_bootstrap": True}, FOLLOWER, FetchCondition.BOOTSTRAP),
     ],
 )
 def test_each_fetch_state_has_its_condition(

@@ -13,12 +13,12 @@ from brokerd.cluster.model import Endpoint, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.znodes import (
     CORRUPT,
     PROPOSALS_MAX,
+    BootstrapProposal,
     DamageReport,
     IsrProposal,
     Proposals,
     Registration,
     ResetProposal,
-    SeedProposal,
     StartProposal,
 )
 
@@ -63,7 +63,7 @@ def test_an_invalid_registration_is_an_error(data: bytes) -> None:
 def test_proposals_of_every_kind_are_read_back() -> None:
     proposals = Proposals(
         (IsrProposal(TOPIC, 0, 3, 4, ISR),),
-        (SeedProposal(TOPIC, 1, 3, 500),),
+        (BootstrapProposal(TOPIC, 1, 3, 500),),
         (StartProposal(TOPIC, 2, 3, 600),),
         (ResetProposal(TOPIC, 3, 3, ISR[1]),),
     )

@@ -10,11 +10,11 @@ import pytest
 from brokerd.cluster.model import ReplicaIncarnation, TopicPartition
 from brokerd.cluster.znodes import (
     CORRUPT,
+    BootstrapProposal,
     DamageReport,
     IsrProposal,
     Proposals,
     ResetProposal,
-    SeedProposal,
     StartProposal,
 )
 from brokerd.membership.controller_outbox import PROPOSALS, ControllerOutbox, OutboxContents
@@ -23,9 +23,9 @@ from brokerd.replication.outbox import OutboxEntry
 TP = TopicPartition(UUID(int=1), 0)
 ISR = IsrProposal(*TP, 3, 4, (ReplicaIncarnation(1, 11),))
 RESET = ResetProposal(*TP, 3, ReplicaIncarnation(2, 12))
-SEED, START = SeedProposal(*TP, 3, 5), StartProposal(*TP, 3, 6)
+BOOTSTRAP, START = BootstrapProposal(*TP, 3, 5), StartProposal(*TP, 3, 6)
 DAMAGE = DamageReport(TP, CORRUPT, "damaged")
-ALL = Proposals([ISR], [SEED], [START], [RESET])
+ALL = Proposals([ISR], [BOOTSTRAP], [START], [RESET])
 
 
 class Channel:
@@ -48,7 +48,7 @@ def contents() -> OutboxContents:
     return OutboxContents(
         isr_proposals=lambda: [ISR],
         replica_resets=lambda: [RESET],
-        bootstrap_offsets=lambda: [SEED],
+        bootstrap_offsets=lambda: [BOOTSTRAP],
         history_starts=lambda: [START],
         damage_reports=lambda: (DAMAGE,),
         offline_replicas=lambda: frozenset({TP}),

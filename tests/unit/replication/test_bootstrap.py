@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from brokerd.cluster.metadata import PartitionChanged
 from brokerd.cluster.model import PartitionState, ReplicaIncarnation
-from brokerd.cluster.znodes import SeedProposal
+from brokerd.cluster.znodes import BootstrapProposal
 from brokerd.replication.outbox import OutboxEntry
 from brokerd.replication.partition_events import FollowerFetched
 from brokerd.replication.purgatory import Purgatory
@@ -60,16 +60,18 @@ def test_a_log_start_is_proposed_when_committed_and_used_when_the_metadata_log_h
     harness.replicated()
     assert harness.requested() is None
     assert OutboxEntry.BOOTSTRAP_OFFSETS in harness.outbox.changed
-    assert harness.partitions.bootstrap.proposals() == [SeedProposal(TP.topic_id, 0, harness.state.leader_epoch, 5)]
+    assert harness.partitions.bootstrap.proposals() == [
+        BootstrapProposal(TP.topic_id, 0, harness.state.leader_epoch, 5)
+    ]
     harness.says(replace(harness.state, tail_start=5))
     assert harness.partitions.bootstrap.proposals() == [], "it was taken"
-    seed = harness.requested()
-    assert seed is not None
+    snapshot = harness.requested()
+    assert snapshot is not None
     observer = opened()
-    assert tails.begin(observer, seed, harness.now) == 5
+    assert tails.begin(observer, snapshot, harness.now) == 5
     harness.append(50)
     harness.replica.log.roll(harness.now)
-    assert harness.requested() == seed, "who comes later begins there, too"
+    assert harness.requested() == snapshot, "who comes later begins there, too"
 
 
 def test_a_log_start_proposal_of_an_earlier_leader_epoch_is_ignored() -> None:
@@ -108,12 +110,12 @@ def test_a_tail_without_an_assignment_is_renamed_at_the_next_start() -> None:
     theirs = opened()
     for _ in range(4):
         append(theirs)
-    offset = tails.roll_for_seed(theirs, Leader().now)
+    offset = tails.roll_for_bootstrap(theirs, Leader().now)
     assert offset == 4
-    seed = tails.seed_at(theirs, offset)
-    assert seed is not None
+    snapshot = tails.bootstrap_snapshot_at(theirs, offset)
+    assert snapshot is not None
     harness = Harness(SimDisk())
-    tails.begin(harness.replica.log, seed, harness.now)
+    tails.begin(harness.replica.log, snapshot, harness.now)
     folder = harness.replica.log.folder
     assert harness.disk.exists(folder / recovery.TAIL_START)
     elsewhere = replace(

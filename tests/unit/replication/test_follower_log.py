@@ -36,7 +36,7 @@ class FormerLeader(Leader):
 
 def test_a_follower_fetches_from_its_end_and_a_leader_not_at_all() -> None:
     harness = FormerLeader()
-    assert harness.logs.position(TP) == Position(5, 0, 0, unseeded=False)
+    assert harness.logs.position(TP) == Position(5, 0, 0, awaits_bootstrap=False)
     harness.says(replace(harness.state, leader=1, leader_broker_epoch=11, leader_epoch=2))
     assert harness.logs.position(TP) is None
 

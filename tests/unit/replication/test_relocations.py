@@ -399,11 +399,11 @@ def test_a_relocated_tail_keeps_its_initial_state() -> None:
         )
     )
     harness.replica.log.append(begun, records.check(begun), 0, harness.now)
-    offset = tails.roll_for_seed(harness.replica.log, harness.now)
+    offset = tails.roll_for_bootstrap(harness.replica.log, harness.now)
     assert offset == 4
-    seed = tails.seed_at(harness.replica.log, offset)
-    assert seed is not None
-    tails.begin(harness.replica.log, seed, harness.now)
+    snapshot = tails.bootstrap_snapshot_at(harness.replica.log, offset)
+    assert snapshot is not None
+    tails.begin(harness.replica.log, snapshot, harness.now)
     harness.append(5)
     harness.request(B)
     harness.settle()

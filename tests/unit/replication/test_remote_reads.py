@@ -124,17 +124,19 @@ def test_a_search_by_time_asks_the_helper_unless_all_records_are_older(scene: Sc
     done(HelperError.NONE, [1, 0, 1])
 
 
-def test_the_seed_is_the_state_at_the_local_log_start(scene: Scene) -> None:
-    assert scene.reads.seed(scene.replica) is None and scene.reads.seed(scene.replica) is None
+def test_the_bootstrap_snapshot_is_the_state_at_the_local_log_start(scene: Scene) -> None:
+    assert (
+        scene.reads.bootstrap_snapshot(scene.replica) is None and scene.reads.bootstrap_snapshot(scene.replica) is None
+    )
     ((operation, fields, done),) = scene.requests
     assert operation == "snapshot" and fields["offset"] == LOCAL_START
     done(HelperError.NONE, [[], []])
-    seed = scene.reads.seed(scene.replica)
-    assert seed is not None
-    snapshot = Snapshot.from_bytes(zlib.decompress(seed))
+    found = scene.reads.bootstrap_snapshot(scene.replica)
+    assert found is not None
+    snapshot = Snapshot.from_bytes(zlib.decompress(found))
     assert snapshot.offset == LOCAL_START and snapshot.epochs == [(1, 0), (2, 4), (3, 5)]
     scene.reads.forget(scene.replica.tp)
-    assert scene.reads.seed(scene.replica) is None
+    assert scene.reads.bootstrap_snapshot(scene.replica) is None
 
 
 def test_a_follower_reads_only_segments_that_its_own_log_confirms(scene: Scene) -> None:

@@ -88,13 +88,13 @@ def test_the_start_over_both_tiers_is_reported_when_the_remote_records_reach_the
 
 def test_a_follower_is_bootstrapped_on_request_and_an_observer_until_it_has_the_snapshot() -> None:
     replica = handed_over()
-    assert not replica.unseeded
+    assert not replica.awaits_bootstrap
     replica.needs_bootstrap = True
-    assert replica.unseeded
+    assert replica.awaits_bootstrap
     replica.needs_bootstrap = False
     assert replica.core.state is not None
     replica.core.state = replace(replica.core.state, observers=(1,), tail_start=5)
-    assert replica.observes and replica.unseeded, "its log does not start with the snapshot"
+    assert replica.observes and replica.awaits_bootstrap, "its log does not start with the snapshot"
 
 
 def test_only_changes_of_an_append_problem_are_logged(caplog: pytest.LogCaptureFixture) -> None:

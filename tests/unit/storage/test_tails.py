@@ -46,12 +46,12 @@ def header(data: bytearray) -> BatchHeader:
     return next(h for _, h in records.batches(data))
 
 
-def seed_of(log: Log) -> bytes:
-    offset = tails.roll_for_seed(log, NOW)
+def snapshot_of(log: Log) -> bytes:
+    offset = tails.roll_for_bootstrap(log, NOW)
     assert offset == log.end_offset == log.segments[-1].base_offset
-    seed = tails.seed_at(log, offset)
-    assert seed is not None
-    return seed
+    snapshot = tails.bootstrap_snapshot_at(log, offset)
+    assert snapshot is not None
+    return snapshot
 
 
 def follow(theirs: Log, ours: Log) -> None:
@@ -64,7 +64,7 @@ def follow(theirs: Log, ours: Log) -> None:
 def test_a_log_starts_at_an_offset_with_producer_epoch_and_transaction_state() -> None:
     theirs, ours = leader(), opened()
     append(ours)  # of another history: it is removed
-    begun = tails.begin(ours, seed_of(theirs), NOW)
+    begun = tails.begin(ours, snapshot_of(theirs), NOW)
     assert (ours.start_offset, ours.end_offset, ours.last_epoch) == (begun, begun, 3) == (4, 4, 3)
     assert ours.producers.open == {7: 1}
     assert ours.last_stable(ours.end_offset) == 4, "what is undecided since before its beginning keeps readers there"
@@ -83,7 +83,7 @@ def test_a_log_starts_at_an_offset_with_producer_epoch_and_transaction_state() -
 
 @pytest.mark.parametrize("cut", [False, True], ids=["killed", "power cut"])
 def test_a_crash_at_any_step_leaves_a_complete_initial_state_or_none(cut: bool) -> None:
-    seed = seed_of(leader())
+    snapshot = snapshot_of(leader())
     before = sim()
     append(opened(before), idempotent(5, 0))
     steps = 0
@@ -92,22 +92,22 @@ def test_a_crash_at_any_step_leaves_a_complete_initial_state_or_none(cut: bool) 
         log = opened(disk)
         disk.crash_at = disk.steps + step
         try:
-            tails.begin(log, seed, NOW)
+            tails.begin(log, snapshot, NOW)
         except Crashed:
             steps += 1
         again = opened(disk.power_cut(random.Random(step)) if cut else disk.killed(), deep=cut)
         if again.end_offset >= 4:
             assert again.start_offset == again.end_offset == 4
-            assert not tails.has_bootstrap_state(again) or (again.producers.open == {7: 1} and again.last_epoch == 3)
-        tails.begin(again, seed, NOW)
-        assert tails.has_bootstrap_state(again) and again.producers.open == {7: 1}
+            assert not tails.has_bootstrap_snapshot(again) or (again.producers.open == {7: 1} and again.last_epoch == 3)
+        tails.begin(again, snapshot, NOW)
+        assert tails.has_bootstrap_snapshot(again) and again.producers.open == {7: 1}
     assert 3 <= steps < 59, "the crash came at every step, and the beginning has an end"
 
 
 def test_the_initial_state_is_kept_after_flushes_and_truncations_to_it() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk, segment_bytes="300")
-    tails.begin(ours, seed_of(theirs), NOW)
+    tails.begin(ours, snapshot_of(theirs), NOW)
     for i in range(1, 30):
         append(theirs, idempotent(9, i), 3)
     follow(theirs, ours)
@@ -117,27 +117,27 @@ def test_the_initial_state_is_kept_after_flushes_and_truncations_to_it() -> None
     ours.truncate_to(6)
     assert ours.producers.open == {7: 1} and ours.producers.known[9].batches[-1][1] == 2
     ours.truncate_to(4)
-    assert ours.end_offset == 4 and tails.has_bootstrap_state(ours)
+    assert ours.end_offset == 4 and tails.has_bootstrap_snapshot(ours)
     assert ours.producers.open == {7: 1} and ours.producers.known[9].batches[-1][1] == 0
 
 
 def test_a_power_cut_that_loses_the_initial_state_is_detected() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk)
-    tails.begin(ours, seed_of(theirs), NOW)
+    tails.begin(ours, snapshot_of(theirs), NOW)
     append(theirs, batch(), 3)
     follow(theirs, ours)
     for file in list(disk.names):
         if file.suffix == ".snapshot":
             disk.unlink(file)
     again = opened(disk.killed())
-    assert again.end_offset > 4 and not tails.has_bootstrap_state(again)
+    assert again.end_offset > 4 and not tails.has_bootstrap_snapshot(again)
 
 
 def test_the_flushed_initial_state_survives_a_power_cut() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk)
-    tails.begin(ours, seed_of(theirs), NOW)
+    tails.begin(ours, snapshot_of(theirs), NOW)
     end(theirs, 7, commit=False, leader_epoch=3)
     follow(theirs, ours)
     ours.flush()
@@ -149,42 +149,44 @@ def test_the_flushed_initial_state_survives_a_power_cut() -> None:
 
 def test_a_leader_keeps_the_initial_state_for_observers_until_its_log_start_passes_it() -> None:
     theirs = leader()
-    seed = seed_of(theirs)
+    snapshot = snapshot_of(theirs)
     for _ in range(4):
         append(theirs, batch(), 3)
         theirs.roll(NOW)
-    assert tails.seed_at(theirs, 4) == seed
+    assert tails.bootstrap_snapshot_at(theirs, 4) == snapshot
     theirs.raise_start(6)
     theirs.roll(NOW)
     append(theirs, batch(), 3)
     theirs.roll(NOW)
-    assert tails.seed_at(theirs, 4) is None
+    assert tails.bootstrap_snapshot_at(theirs, 4) is None
 
 
-@pytest.mark.parametrize("seed", [b"", b"no seed", zlib.compress(b"00000000\n{}"), zlib.compress(b"12345678\n{}")])
-def test_a_malformed_initial_state_changes_nothing(seed: bytes) -> None:
+@pytest.mark.parametrize(
+    "snapshot", [b"", b"no snapshot", zlib.compress(b"00000000\n{}"), zlib.compress(b"12345678\n{}")]
+)
+def test_a_malformed_initial_state_changes_nothing(snapshot: bytes) -> None:
     log = opened()
     append(log)
     with pytest.raises(ValueError):
-        tails.begin(log, seed, NOW)
+        tails.begin(log, snapshot, NOW)
     assert log.end_offset == 1
 
 
 def test_a_log_stays_readable_and_closable_if_its_initial_state_cannot_be_written() -> None:
     """The replica is offline by then. Checkpoints and a clean stop still read the log, and that ended the broker."""
-    seed = seed_of(leader())
+    snapshot = snapshot_of(leader())
     for step in range(1, 40):
         disk = sim()
         log = opened(disk)
         append(log)
         disk.fail_at[disk.steps + step] = DiskFull("no space")
         try:
-            tails.begin(log, seed, NOW)
+            tails.begin(log, snapshot, NOW)
         except DiskFull:
             assert log.end_offset >= 0
             log.close()
             again = opened(disk.killed())
-            assert again.end_offset in (0, 1) or (again.end_offset == 4 and tails.has_bootstrap_state(again))
+            assert again.end_offset in (0, 1) or (again.end_offset == 4 and tails.has_bootstrap_snapshot(again))
             continue
         assert log.end_offset == 4 and step > 3
         return
@@ -197,7 +199,7 @@ def test_a_leader_with_a_full_disk_proposes_a_log_start_when_it_has_space() -> N
     theirs = leader(disk)
     before = raw(theirs)
     disk.fail_at[disk.steps + 1] = DiskFull("no space")
-    assert tails.roll_for_seed(theirs, NOW) is None and raw(theirs) == before
-    offered = tails.roll_for_seed(theirs, NOW)
-    assert offered == theirs.end_offset and tails.seed_at(theirs, offered) is not None
+    assert tails.roll_for_bootstrap(theirs, NOW) is None and raw(theirs) == before
+    offered = tails.roll_for_bootstrap(theirs, NOW)
+    assert offered == theirs.end_offset and tails.bootstrap_snapshot_at(theirs, offered) is not None
     append(theirs, idempotent(9, 1), 3)

@@ -11,9 +11,9 @@ from brokerd.cluster.levels import LEVEL_MAX, SUPPORTED_LEVELS
 from brokerd.cluster.metadata import MetadataError, PartitionChanged, record_from_json, record_to_json
 from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 from brokerd.cluster.znodes import (
+    BootstrapProposal,
     Proposals,
     ResetProposal,
-    SeedProposal,
     StartProposal,
     decode_proposals,
     encode_proposals,
@@ -46,7 +46,7 @@ class Harness(CoreHarness):
 
     def says(self, offset: int, epoch: int | None = None) -> None:
         e = self.state.leader_epoch if epoch is None else epoch
-        self.deliver(IsrProposed(1, 101, (), (SeedProposal(TOPIC, 0, e, offset),)))
+        self.deliver(IsrProposed(1, 101, (), (BootstrapProposal(TOPIC, 0, e, offset),)))
 
 
 def observed() -> Harness:
@@ -161,9 +161,9 @@ def test_records_of_older_programs_are_unchanged() -> None:
 
 
 def test_log_start_proposals_are_absent_if_there_are_none() -> None:
-    seed = SeedProposal(TOPIC, 0, 4, 900)
+    bootstrap = BootstrapProposal(TOPIC, 0, 4, 900)
     start = StartProposal(TOPIC, 1, 4, 700)
-    wanted = Proposals((), (seed,), (start,), (ResetProposal(TOPIC, 0, 4, ReplicaIncarnation(2, 102)),))
+    wanted = Proposals((), (bootstrap,), (start,), (ResetProposal(TOPIC, 0, 4, ReplicaIncarnation(2, 102)),))
     assert decode_proposals(encode_proposals(11, wanted)) == (11, wanted)
     assert b"s" not in encode_proposals(11, Proposals()).replace(b"proposals", b"")
 
