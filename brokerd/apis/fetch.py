@@ -59,7 +59,7 @@ class FetchApi:
     def __init__(
         self,
         loop: Loop,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         sessions: Sessions,
         *,
         bytes_max: int,
@@ -78,18 +78,18 @@ class FetchApi:
         self._auth = auth
         self._reader = FetchReader(
             loop,
-            partitions,
-            HistoryReader(partitions, history_reads, bytes_max),
+            replica_manager,
+            HistoryReader(replica_manager, history_reads, bytes_max),
             bytes_max=bytes_max,
             throttles=throttles,
             by_rack=by_rack,
             warming=warming,
         )
-        self._history_read_server = HistoryReadServer(partitions, lambda: loop.now.wall_ms, find_divergence)
-        self._key_lookups = KeyLookupServer(partitions, lambda: loop.now.mono_ms)
+        self._history_read_server = HistoryReadServer(replica_manager, lambda: loop.now.wall_ms, find_divergence)
+        self._key_lookups = KeyLookupServer(replica_manager, lambda: loop.now.mono_ms)
         self._half_messages = HalfMessagesServer(half_fronts or LedFronts())
         self._delayed_messages = DelayedMessagesServer(delayed_fronts or LedFronts(), lambda: loop.now.mono_ms)
-        self._loop, self._partitions = loop, partitions
+        self._loop, self._replica_manager = loop, replica_manager
         self.sessions, self._background_work, self._waiting = sessions, background_work, waiting
 
     def handle(self, request: Request) -> None:
@@ -107,7 +107,10 @@ class FetchApi:
                 return
         else:
             session = None
-        if follower is not None and self._partitions.image.broker_epoch(follower.broker_id) != follower.broker_epoch:
+        if (
+            follower is not None
+            and self._replica_manager.image.broker_epoch(follower.broker_id) != follower.broker_epoch
+        ):
             request.reply(FetchResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
             return
         if follower is not None:
@@ -128,7 +131,7 @@ class FetchApi:
         """Answer for all partitions in the request, and begin a session if the client asks for one."""
         body: FetchRequest = request.body
         version = request.header.api_version
-        partition_requests = look_up(self._partitions, topics, body, version)
+        partition_requests = look_up(self._replica_manager, topics, body, version)
         if follower is None and self._answer_private_request(request, partition_requests.values(), unauthorized):
             return
         session_liveness = (
@@ -189,7 +192,7 @@ class FetchApi:
         def name_of(topic: FetchRequest.FetchTopic) -> str | None:
             if request.header.api_version < FIRST_BY_ID:
                 return topic.topic
-            state = self._partitions.image.topics.get(topic.topic_id)
+            state = self._replica_manager.image.topics.get(topic.topic_id)
             return state.name if state is not None else None
 
         return self._auth.partition_by_authorized(request, Operation.READ, Resource.TOPIC, body.topics, name_of)
@@ -216,7 +219,7 @@ class FetchApi:
         follower = session.follower
         self.sessions.used(session, self._loop.now.mono_ms)
         epoch = session.epoch
-        named = look_up(self._partitions, topics, body, version)
+        named = look_up(self._replica_manager, topics, body, version)
         forgotten: dict[Key, None] = {
             (t.topic_id.int if session.by_id else t.topic, p): None
             for t in body.forgotten_topics_data
@@ -228,7 +231,7 @@ class FetchApi:
         ]:
             if key not in named:
                 named[key] = looked_up(
-                    self._partitions,
+                    self._replica_manager,
                     partition_request.topic_name,
                     partition_request.topic_id,
                     partition_request.requested,
@@ -239,8 +242,8 @@ class FetchApi:
             for key in [*named, *forgotten]:
                 old = session.partition_requests.get(key)
                 replica = old.replica if old is not None else None
-                if replica is not None and self._partitions.hosted.get(replica.tp) is replica:
-                    self._partitions.run(replica, core.FetchSessionDropped(follower), self._loop.now)
+                if replica is not None and self._replica_manager.hosted.get(replica.tp) is replica:
+                    self._replica_manager.run(replica, core.FetchSessionDropped(follower), self._loop.now)
         for key in forgotten:
             session.drop(key)
             named.pop(
@@ -277,7 +280,7 @@ class FetchApi:
             fetch.respond(True)
             return
         follower = fetch.follower
-        purgatory, client = self._partitions.purgatory, follower is None
+        purgatory, client = self._replica_manager.purgatory, follower is None
         needs: Mapping[Hashable, int] | None = None
 
         def enough() -> bool:
@@ -337,7 +340,7 @@ class FetchApi:
                 continue
             if partition_request.requested.fetch_offset > partition_request.replica.log.end_offset:
                 continue
-            self._partitions.run(
+            self._replica_manager.run(
                 partition_request.replica,
                 core.FollowerFetched(
                     follower,

@@ -36,19 +36,19 @@ def follower_of(body: FetchRequest, version: int) -> ReplicaIncarnation | None:
 
 
 def look_up(
-    partitions: ReplicaManager, topics: Topics, body: FetchRequest, version: int
+    replica_manager: ReplicaManager, topics: Topics, body: FetchRequest, version: int
 ) -> dict[Key, PartitionRequest]:
     """The partitions of `topics` with their replicas. If a request contains a partition twice, the last one counts."""
     found: dict[Key, PartitionRequest] = {}
     for topic in topics:
         for requested in topic.partitions:
             key = (topic.topic_id.int if version >= FIRST_BY_ID else topic.topic, requested.partition)
-            found[key] = looked_up(partitions, topic.topic, topic.topic_id, requested, body, version)
+            found[key] = looked_up(replica_manager, topic.topic, topic.topic_id, requested, body, version)
     return found
 
 
 def looked_up(
-    partitions: ReplicaManager,
+    replica_manager: ReplicaManager,
     name: str,
     topic_id: UUID,
     requested: FetchRequest.FetchPartition,
@@ -56,7 +56,7 @@ def looked_up(
     version: int,
 ) -> PartitionRequest:
     """One partition with its replica on this broker, or with the error that the response contains."""
-    image = partitions.image
+    image = replica_manager.image
     state: TopicState | None
     if version >= FIRST_BY_ID:
         state, missing = image.topics.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
@@ -66,7 +66,7 @@ def looked_up(
         return PartitionRequest(name, topic_id, requested, None, missing)
     if requested.partition not in state.partitions:
         return PartitionRequest(state.name, state.topic_id, requested, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    replica = partitions.find(state, requested.partition)
+    replica = replica_manager.find(state, requested.partition)
     may_follow = version >= FIRST_WITH_RACK and bool(body.rack_id) and follower_of(body, version) is None
     error = epoch_error(replica, requested.current_leader_epoch, from_follower=may_follow)
     if error or replica is None:

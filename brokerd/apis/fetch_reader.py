@@ -38,7 +38,7 @@ class FetchReader:
     def __init__(
         self,
         loop: Loop,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         history: HistoryReader,
         *,
         bytes_max: int,
@@ -48,7 +48,7 @@ class FetchReader:
     ) -> None:
         """`by_rack`: consumers are redirected to a closer replica (KIP-392). `warming`: loads data that is not in the page cache. With None, the
         event loop reads the data and blocks."""
-        self._loop, self._partitions, self._history = loop, partitions, history
+        self._loop, self._replica_manager, self._history = loop, replica_manager, history
         self._bytes_max, self._throttles, self._by_rack, self._warming = bytes_max, throttles, by_rack, warming
 
     @staticmethod
@@ -76,7 +76,7 @@ class FetchReader:
     ) -> bool:
         """Return whether the response of a delayed fetch can be sent now: enough records, or a partition whose state must be reported. Nothing is read."""
         total, limit_of = 0, self._limit(body, follower)
-        rack, image = self._rack(body), self._partitions.image
+        rack, image = self._rack(body), self._replica_manager.image
         for partition_request in partition_requests:
             replica = partition_request.replica
             if partition_request.error or replica is None or replica.core.leader_epoch != partition_request.epoch:
@@ -197,7 +197,7 @@ class FetchReader:
         left = min(body.max_bytes, self._bytes_max) if follower is None else body.max_bytes
         nothing_yet, limit_of = True, self._limit(body, follower)
         committed = body.isolation_level == READ_COMMITTED and follower is None
-        rack, image = self._rack(body), self._partitions.image
+        rack, image = self._rack(body), self._replica_manager.image
         out: list[FetchRead] = []
         for key, partition_request in partition_requests.items():
             data = FetchResponse.PartitionData(
@@ -303,7 +303,7 @@ class FetchReader:
             read.reportable = True  # the response is delayed already
             return 0
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
             read.data.error_code, read.reportable = ErrorCode.KAFKA_STORAGE_ERROR, True
             return 0
         if not regions:
@@ -344,9 +344,11 @@ class FetchReader:
             )  # the follower has not yet read in the metadata log that it is no longer an observer
             return
         try:
-            data.bootstrap_snapshot = self._partitions.bootstrap.snapshot_for_observer(replica, self._loop.now) or b""
+            data.bootstrap_snapshot = (
+                self._replica_manager.bootstrap.snapshot_for_observer(replica, self._loop.now) or b""
+            )
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
             data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return
         if not data.bootstrap_snapshot:

@@ -42,13 +42,13 @@ EARLIEST, MAX_TIMESTAMP = -2, -3
 class HistoryReadClient:
     """Sends history reads of a leader to a history replica, over an inter-broker connection."""
 
-    def __init__(self, partitions: ReplicaManager, client: InterBrokerClient) -> None:
-        self._partitions, self._client = partitions, client
+    def __init__(self, replica_manager: ReplicaManager, client: InterBrokerClient) -> None:
+        self._replica_manager, self._client = replica_manager, client
 
     def read(
         self, broker_id: int, request: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
     ) -> None:
-        q, broker_epoch = request, self._partitions.registered_epoch
+        q, broker_epoch = request, self._replica_manager.registered_epoch
         part = FetchRequest.FetchPartition(
             partition=q.tp.partition,
             fetch_offset=q.target if q.operation is HistoryOperation.READ else 0,
@@ -58,7 +58,7 @@ class HistoryReadClient:
         put_request(part, q)
         body = FetchRequest(
             replica_state=FetchRequest.ReplicaState(
-                replica_id=self._partitions.broker_id, replica_epoch=-1 if broker_epoch is None else broker_epoch
+                replica_id=self._replica_manager.broker_id, replica_epoch=-1 if broker_epoch is None else broker_epoch
             ),
             max_wait_ms=0,
             min_bytes=0,
@@ -93,8 +93,8 @@ def _decode(answer: FetchResponse) -> HistoryReadResult:
 class HistoryReader:
     """Serves records below the leader's own log to a client (or follower) of the leader. Remote records also on a follower, to a consumer (KIP-392)."""
 
-    def __init__(self, partitions: ReplicaManager, history_reads: HistoryReads | None, bytes_max: int) -> None:
-        self._partitions, self._history_reads, self._bytes_max = partitions, history_reads, bytes_max
+    def __init__(self, replica_manager: ReplicaManager, history_reads: HistoryReads | None, bytes_max: int) -> None:
+        self._replica_manager, self._history_reads, self._bytes_max = replica_manager, history_reads, bytes_max
 
     def result(self, replica: Replica, partition_request: PartitionRequest, limit: int) -> HistoryReadResult | None:
         """The result of the history read. None if the result is not available yet; when it arrives, the purgatory keys of the partition are checked."""
@@ -105,8 +105,8 @@ class HistoryReader:
             return None
 
         def on_result() -> None:
-            self._partitions.purgatory.check(replica.hw_key())
-            self._partitions.purgatory.check(replica.end_key())
+            self._replica_manager.purgatory.check(replica.hw_key())
+            self._replica_manager.purgatory.check(replica.end_key())
 
         bytes_max = min(requested.partition_max_bytes, self._bytes_max)
         return self._history_reads.read(
@@ -149,11 +149,11 @@ class HistoryReadServer:
 
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         wall_ms: Callable[[], int],
         diverging: Callable[[Replica, FetchRequest.FetchPartition], tuple[int, int] | None],
     ) -> None:
-        self._partitions, self._wall_ms, self._diverging = partitions, wall_ms, diverging
+        self._replica_manager, self._wall_ms, self._diverging = replica_manager, wall_ms, diverging
 
     def answer(self, body: FetchRequest) -> Steps[FetchResponse]:
         topics = []
@@ -168,7 +168,7 @@ class HistoryReadServer:
         data = FetchResponse.PartitionData(
             partition_index=tp.partition, error_code=ErrorCode.NONE, high_watermark=-1, records=b""
         )
-        replica = self._partitions.hosted.get(tp)
+        replica = self._replica_manager.hosted.get(tp)
         question = request_of(requested)
         if isinstance(question, ErrorCode):
             data.error_code = question
@@ -183,7 +183,7 @@ class HistoryReadServer:
             elif (found := (yield from self._find_position(replica, question))) is not None:
                 put_position(data, requested, found)
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
             data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return data
 

@@ -78,8 +78,8 @@ class KeyLookupProgress:
 
 
 class KeyLookupServer:
-    def __init__(self, partitions: ReplicaManager, mono_ms: Callable[[], int]) -> None:
-        self._partitions, self._mono_ms = partitions, mono_ms
+    def __init__(self, replica_manager: ReplicaManager, mono_ms: Callable[[], int]) -> None:
+        self._replica_manager, self._mono_ms = replica_manager, mono_ms
 
     def answer(
         self,
@@ -122,7 +122,7 @@ class KeyLookupServer:
             stop = yield from self._search(replica, lookup)
         except DiskFailed as e:
             if e.of_device:
-                self._partitions.fail(replica, e)
+                self._replica_manager.fail(replica, e)
             data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return data
         if stop is None:

@@ -78,16 +78,16 @@ class RouteConflict(NamedTuple):
 
 
 class LocalAppender:
-    def __init__(self, loop: Loop, partitions: ReplicaManager) -> None:
-        self._loop, self._partitions = loop, partitions
+    def __init__(self, loop: Loop, replica_manager: ReplicaManager) -> None:
+        self._loop, self._replica_manager = loop, replica_manager
         self.half_fronts: LedFronts[HalfFront] = LedFronts()
 
     def append_problem(self, replica: Replica, acks: int) -> PartitionResult | None:
         """The error if nothing may be written to the partition now."""
-        partitions, now = self._partitions, self._loop.now
+        replica_manager, now = self._replica_manager, self._loop.now
         if replica.offline_reason is not None:
             return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, replica.offline_reason)
-        if not replica.leads or partitions.produce_suspended:
+        if not replica.leads or replica_manager.produce_suspended:
             return NOT_LEADER
         machine = replica.core
         if acks == ACKS_ALL and machine.isr_size < machine.min_insync:
@@ -95,7 +95,7 @@ class LocalAppender:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"in-sync replicas: {machine.isr_size}, min.insync.replicas: {machine.min_insync}; retry when more replicas are in sync",
             )
-        if not partitions.hooks.image_is_current() and (silent := machine.unresponsive_followers(now)):
+        if not replica_manager.hooks.image_is_current() and (silent := machine.unresponsive_followers(now)):
             # The batch could not be committed before the time-out of the client. The error makes the client refresh its metadata; the leader may be another
             # broker now.
             return PartitionResult(
@@ -129,7 +129,7 @@ class LocalAppender:
         if bad is not None:
             return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
         if replica.config.delay_topic:
-            image, wall_ms = self._partitions.image, self._loop.now.wall_ms
+            image, wall_ms = self._replica_manager.image, self._loop.now.wall_ms
             if (wrong := front_admission.delay_problem(replica, data, image, wall_ms)) is not None:
                 return wrong
         if headers[0][1].producer_id >= 0:
@@ -155,7 +155,7 @@ class LocalAppender:
 
     def _append_half(self, replica: Replica, data: Data, headers: Headers) -> ClientAppendOutcome:
         front, header = self.half_fronts.find(replica.tp), headers[0][1]
-        admitted = front_admission.half_admission(front, replica, data, header, self._partitions.image)
+        admitted = front_admission.half_admission(front, replica, data, header, self._replica_manager.image)
         if isinstance(admitted, PartitionResult | ProducerRejection):
             return admitted
         outcome = self._write(replica, data, headers)
@@ -187,7 +187,7 @@ class LocalAppender:
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "the target topic accepts half messages, which a route cannot write"
             )
         if replica.config.delay_topic:
-            image, wall_ms = self._partitions.image, self._loop.now.wall_ms
+            image, wall_ms = self._replica_manager.image, self._loop.now.wall_ms
             if (wrong := front_admission.delay_problem(replica, data, image, wall_ms)) is not None:
                 return wrong
         return self._write(replica, data, headers)
@@ -243,17 +243,17 @@ class LocalAppender:
         return PendingAppend(replica, epoch, required_end, base_offset, -1, replica.log.start_offset)
 
     def _write(self, replica: Replica, data: Data, headers: Headers) -> AppendOutcome:
-        partitions, now, epoch = self._partitions, self._loop.now, replica.core.leader_epoch
+        replica_manager, now, epoch = self._replica_manager, self._loop.now, replica.core.leader_epoch
         try:
             appended = replica.log.append(data, headers, epoch, now)
         except DiskFull as full:
             replica.set_append_problem(str(full))
             return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, str(full))
         except DiskFailed as e:
-            partitions.fail(replica, e)
+            replica_manager.fail(replica, e)
             return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
         replica.set_append_problem(None)
-        partitions.appended(replica, now)
+        replica_manager.appended(replica, now)
         return PendingAppend(
             replica,
             epoch,

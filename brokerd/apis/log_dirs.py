@@ -64,7 +64,7 @@ Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 class LogDirsApi:
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         relocations: Relocations,
         clock: Callable[[], Now],
         times: ProduceLatency,
@@ -80,7 +80,7 @@ class LogDirsApi:
         self._rejections = rejections or Rejections()
         self._remote_sizes, self._request_metrics = remote_sizes, request_metrics
         self._share_letters = {} if share_letters is None else share_letters
-        self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
+        self._replica_manager, self._relocations, self._clock, self._times = replica_manager, relocations, clock, times
         self._auth, self._quotas, self._connections = auth, quotas, connections
 
     def alter_replica_log_dirs(self, request: Request) -> None:
@@ -114,8 +114,8 @@ class LogDirsApi:
             request.reply(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         names = None if body.topics is None else {t.topic: set(t.partitions) for t in body.topics}
-        found: dict[LogDir, Described] = {d: {} for d in self._partitions.log_dirs.all}
-        for replica in self._partitions.hosted.values():
+        found: dict[LogDir, Described] = {d: {} for d in self._replica_manager.log_dirs.all}
+        for replica in self._replica_manager.hosted.values():
             index = replica.tp.partition
             if names is not None and index not in names.get(replica.topic, ()):
                 continue
@@ -129,7 +129,7 @@ class LogDirsApi:
                 described.bytes_in, described.bytes_out = replica.bytes_in, replica.bytes_out
                 described.replication_bytes_in = replica.replication_bytes_in
                 described.replication_bytes_out = replica.replication_bytes_out
-            found[self._partitions.log_dirs.directory_of(replica.log.folder)].setdefault(replica.topic, []).append(
+            found[self._replica_manager.log_dirs.directory_of(replica.log.folder)].setdefault(replica.topic, []).append(
                 described
             )
             move = self._relocations.under_way.get(replica.tp)
@@ -237,7 +237,7 @@ class LogDirsApi:
 
     def _lagging(self) -> Iterator[DescribeLogDirsResponse.LaggingCopy]:
         """One entry for each out-of-sync replica of the partitions that this broker leads. A value that the leader does not know is UNREPORTED."""
-        for replica in self._partitions.led():
+        for replica in self._replica_manager.led():
             state = replica.core.state
             if state is None or len(state.isr) >= len(state.replicas):
                 continue
@@ -258,10 +258,10 @@ class LogDirsApi:
         result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(d.path))
         if d.failed is None:
             try:
-                result.total_bytes, result.usable_bytes = self._partitions.disk.space(d.path)
+                result.total_bytes, result.usable_bytes = self._replica_manager.disk.space(d.path)
             except DiskFailed as e:
                 if e.of_device:
-                    self._partitions.log_dirs.fail(d, str(e))
+                    self._replica_manager.log_dirs.fail(d, str(e))
         if d.failed is not None:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return result

@@ -120,21 +120,21 @@ class OffsetsApi:
     def __init__(
         self,
         loop: Loop,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         history_reads: HistoryReads,
         background_work: BackgroundWork,
         auth: AuthHelper,
         request_remote_start: Callable[[Replica, int], None] = lambda replica, offset: None,
     ) -> None:
         """`request_remote_start`: raise the log start offset of a partition with tiered storage in the remote log."""
-        self._loop, self._partitions, self._auth = loop, partitions, auth
+        self._loop, self._replica_manager, self._auth = loop, replica_manager, auth
         self._request_remote_start = request_remote_start
         self._history_reads, self._background_work = history_reads, background_work
 
     def _replica(self, state: TopicState | None, index: int, epoch: int) -> tuple[Replica | None, ErrorCode]:
         if state is None or not state.ready or index not in state.partitions:
             return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        replica = self._partitions.find(state, index)
+        replica = self._replica_manager.find(state, index)
         return replica, epoch_error(replica, epoch)
 
     def list_offsets(self, request: Request) -> None:
@@ -151,7 +151,7 @@ class OffsetsApi:
         combined = CombinedResponse(lambda: request.reply(ListOffsetsResponse(topics=topics)))
         for topic in authorized:
             parts = []
-            state = self._partitions.image.topic_named(topic.name)
+            state = self._replica_manager.image.topic_named(topic.name)
             indexes = seen.setdefault(topic.name, set())
             for requested in topic.partitions:
                 index, timestamp = requested.partition_index, requested.timestamp
@@ -203,7 +203,7 @@ class OffsetsApi:
                 try:
                     yield from lookup.search(budget)
                 except DiskFailed as e:
-                    self._partitions.fail(lookup.replica, e)
+                    self._replica_manager.fail(lookup.replica, e)
                     lookup.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
         self._background_work.start(request, steps(), on_search_done)
@@ -252,7 +252,7 @@ class OffsetsApi:
         combined = CombinedResponse(lambda: request.reply(OffsetForLeaderEpochResponse(topics=topics)))
         for topic in authorized:
             parts = []
-            state = self._partitions.image.topic_named(topic.topic)
+            state = self._replica_manager.image.topic_named(topic.topic)
             for requested in topic.partitions:
                 answer = OffsetForLeaderEpochResponse.EpochEndOffset(
                     partition=requested.partition, leader_epoch=-1, end_offset=-1
@@ -306,7 +306,7 @@ class OffsetsApi:
         waiting: list[tuple[Replica, int, DeleteRecordsResponse.DeleteRecordsPartitionResult]] = []
         for topic in authorized:
             parts = []
-            state = self._partitions.image.topic_named(topic.name)
+            state = self._replica_manager.image.topic_named(topic.name)
             for requested in topic.partitions:
                 answer = DeleteRecordsResponse.DeleteRecordsPartitionResult(
                     partition_index=requested.partition_index, low_watermark=-1
@@ -333,12 +333,12 @@ class OffsetsApi:
                     waiting.append((replica, upto, answer))
                 else:
                     try:
-                        self._partitions.delete_below(replica, upto)
+                        self._replica_manager.delete_below(replica, upto)
                     except DiskFailed as e:
-                        self._partitions.fail(replica, e)
+                        self._replica_manager.fail(replica, e)
                         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                         continue
-                    self._partitions.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
+                    self._replica_manager.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
                     waiting.append((replica, upto, answer))
             topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
@@ -360,7 +360,9 @@ class OffsetsApi:
             return
         keys = tuple(replica.hw_key() for replica, _, _ in waiting)
         wait_ms = min(max(body.timeout_ms, 0), WAIT_MS_MAX)
-        self._partitions.purgatory.add(DelayedOperation(keys, is_complete, complete), self._loop.now.mono_ms + wait_ms)
+        self._replica_manager.purgatory.add(
+            DelayedOperation(keys, is_complete, complete), self._loop.now.mono_ms + wait_ms
+        )
 
 
 def _deleted_below(replica: Replica) -> int:

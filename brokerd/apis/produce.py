@@ -83,17 +83,17 @@ class ProduceApi:
     def __init__(
         self,
         loop: Loop,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         verification: TransactionVerification,
         background_work: BackgroundWork,
         auth: AuthHelper,
     ) -> None:
-        self._loop, self._partitions, self._background_work = loop, partitions, background_work
+        self._loop, self._replica_manager, self._background_work = loop, replica_manager, background_work
         self._auth = auth
         self.transaction_verification = verification
-        self.appender = LocalAppender(loop, partitions)
-        self.acknowledgements = Acknowledgements(loop, partitions.purgatory)
-        self._routed = RoutedAppends(partitions, self.appender, self.acknowledgements, auth)
+        self.appender = LocalAppender(loop, replica_manager)
+        self.acknowledgements = Acknowledgements(loop, replica_manager.purgatory)
+        self._routed = RoutedAppends(replica_manager, self.appender, self.acknowledgements, auth)
         self.times = ProduceLatency()
 
     def handle(self, request: Request) -> None:
@@ -140,7 +140,7 @@ class ProduceApi:
             topic = body.topic_data[position]
             if request.header.api_version < FIRST_BY_ID:
                 return topic.name
-            state = self._partitions.image.topics.get(topic.topic_id)
+            state = self._replica_manager.image.topics.get(topic.topic_id)
             return state.name if state is not None else None
 
         _, rejected = auth.partition_by_authorized(request, Operation.WRITE, Resource.TOPIC, topics, name_of)
@@ -220,7 +220,7 @@ class ProduceApi:
         if len(certain) == len(outcomes):
             self._acknowledge(request, certain)
         else:
-            self._partitions.hooks.confirm_leadership(
+            self._replica_manager.hooks.confirm_leadership(
                 lambda confirmed: self._answer_rejected(request, outcomes, confirmed)
             )
 
@@ -300,7 +300,7 @@ class ProduceApi:
     # -- one partition -----------------------------------------------------------------------------------------------
     def _state(self, topic: Topic, version: int) -> TopicState | PartitionResult:
         """The topic that the request names, or an error."""
-        image = self._partitions.image
+        image = self._replica_manager.image
         if version >= FIRST_BY_ID:
             state, missing = image.topics.get(topic.topic_id), UNKNOWN_TOPIC_ID
         else:
@@ -317,5 +317,5 @@ class ProduceApi:
             return PartitionResult(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {state.name} is internal: only brokers write to it"
             )
-        replica = self._partitions.find(state, index)
+        replica = self._replica_manager.find(state, index)
         return NOT_LEADER if replica is None else replica

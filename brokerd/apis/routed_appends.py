@@ -57,9 +57,13 @@ def routed_result(answer: ProduceResponse | None) -> tuple[ErrorCode, int]:
 
 class RoutedAppends:
     def __init__(
-        self, partitions: ReplicaManager, appender: LocalAppender, acknowledgements: Acknowledgements, auth: AuthHelper
+        self,
+        replica_manager: ReplicaManager,
+        appender: LocalAppender,
+        acknowledgements: Acknowledgements,
+        auth: AuthHelper,
     ) -> None:
-        self._partitions, self._appender = partitions, appender
+        self._replica_manager, self._appender = replica_manager, appender
         self._acknowledgements, self._auth = acknowledgements, auth
 
     def handle(self, request: Request) -> None:
@@ -89,7 +93,7 @@ class RoutedAppends:
         if len(body.topic_data) != 1 or len(body.topic_data[0].partition_data) != 1:
             return PartitionResult(ErrorCode.INVALID_REQUEST)
         topic, part = body.topic_data[0], body.topic_data[0].partition_data[0]
-        image = self._partitions.image
+        image = self._replica_manager.image
         source = image.partition(TopicPartition(question.source_topic_id, question.source_partition))
         if source is not None and source.leader_epoch > question.source_epoch:
             return PartitionResult(ErrorCode.FENCED_LEADER_EPOCH)
@@ -98,5 +102,5 @@ class RoutedAppends:
             return UNKNOWN_TOPIC_ID
         if state.internal or part.records is None:
             return PartitionResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        replica = self._partitions.find(state, part.index)
+        replica = self._replica_manager.find(state, part.index)
         return NOT_LEADER if replica is None else self._appender.append_routed(replica, part.records, question.expected)

@@ -76,7 +76,7 @@ class ShareDeadLetters:
 
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         config_of: Callable[[str], ShareGroupConfig],
         topic_config: Callable[[TopicState], TopicConfig],
         clock: Callable[[], Now],
@@ -85,7 +85,7 @@ class ShareDeadLetters:
         prefix: str,
         observer: ShareObserver | None = None,
     ) -> None:
-        self._partitions, self._config_of, self._topic_config = partitions, config_of, topic_config
+        self._replica_manager, self._config_of, self._topic_config = replica_manager, config_of, topic_config
         self._clock, self._warming, self._send, self._prefix = clock, warming, send, prefix
         self._observer = observer
         self.written = self.unwritten = 0
@@ -124,7 +124,7 @@ class ShareDeadLetters:
             self._warming.look_up(cold, retry)
             return
         except DiskFailed as e:
-            self._partitions.fail(shared.replica, e)
+            self._replica_manager.fail(shared.replica, e)
             return
         if letters.sending is None:
             run = shorten_run(run, records)
@@ -135,7 +135,7 @@ class ShareDeadLetters:
         self._write(shared, letters.sending, records, current, changed)
 
     def _target(self, shared: Shared, config: ShareGroupConfig) -> TopicPartition | Unwritable:
-        name, image = config.dead_letter_topic, self._partitions.image
+        name, image = config.dead_letter_topic, self._replica_manager.image
         if not name:
             return Unwritable.DISABLED
         if dead_letter_name_problem(name, self._prefix) is not None:

@@ -67,7 +67,7 @@ class ShareFetchApi:
     def __init__(
         self,
         loop: Loop,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         shared: SharePartitions,
         sessions: ShareSessions,
         waiting: WaitingFetches,
@@ -78,7 +78,7 @@ class ShareFetchApi:
         bytes_max: int,
         observer: ShareObserver | None = None,
     ) -> None:
-        self._loop, self._partitions, self._shared, self._sessions = loop, partitions, shared, sessions
+        self._loop, self._replica_manager, self._shared, self._sessions = loop, replica_manager, shared, sessions
         self._waiting, self._auth, self._config_of = waiting, auth, config_of
         self._endpoint, self._bytes_max, self._observer = endpoint, bytes_max, observer
 
@@ -204,7 +204,7 @@ class ShareFetchApi:
 
     def _topic_error(self, request: Request, topic_id: UUID) -> ErrorCode:
         """The error of a topic that does not exist or that the client may not read, or NONE."""
-        topic = self._partitions.image.topics.get(topic_id)
+        topic = self._replica_manager.image.topics.get(topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if not self._auth.authorize(request, Operation.READ, Resource.TOPIC, topic.name):
@@ -246,7 +246,7 @@ class ShareFetchApi:
             try_complete()
             on_completed(False)
             return
-        purgatory = self._partitions.purgatory
+        purgatory = self._replica_manager.purgatory
         purgatory.add(waiter, self._loop.now.mono_ms + wait_ms)
         if not waiter.done:
             request.block(needs_client=True, gone=lambda: purgatory.abandon(waiter))
@@ -353,7 +353,7 @@ class ShareFetchApi:
 
     def _leader(self, tp: TopicPartition, error: int) -> tuple[int, int]:
         """(leader, leader epoch) for a client that sent its request to another broker than the leader."""
-        topic = self._partitions.image.topics.get(tp.topic_id)
+        topic = self._replica_manager.image.topics.get(tp.topic_id)
         state = topic.partitions.get(tp.partition) if topic is not None and error in LEADER_ERRORS else None
         return (state.leader, state.leader_epoch) if state is not None else (NO_LEADER, -1)
 

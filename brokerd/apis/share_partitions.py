@@ -98,7 +98,7 @@ class DeadLetterWriter(Protocol):
 class SharePartitions:
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         persister: SharePersister,
         config_of: Callable[[str], ShareGroupConfig],
         clock: Callable[[], Now],
@@ -108,7 +108,7 @@ class SharePartitions:
         observer: ShareObserver | None = None,
     ) -> None:
         """`leadership_confirmed`: whether no other broker can be the leader of a replica's partition now."""
-        self._partitions, self._persister, self._config_of = partitions, persister, config_of
+        self._replica_manager, self._persister, self._config_of = replica_manager, persister, config_of
         self._clock, self._warming, self._leadership_confirmed = clock, warming, leadership_confirmed
         self._dead_letters, self._observer = dead_letters, observer
         self._shared: dict[SharePartitionKey, Shared] = {}
@@ -119,9 +119,9 @@ class SharePartitions:
     # -- finding -----------------------------------------------------------------------------------------------------------
     def find(self, group_id: str, tp: TopicPartition) -> Shared | ErrorCode:
         """The share partition, which is loaded if necessary. An error: this broker does not lead the partition."""
-        replica = self._partitions.hosted.get(tp)
+        replica = self._replica_manager.hosted.get(tp)
         if replica is None or not replica.leads or not self._leadership_confirmed(replica):
-            if tp.topic_id not in self._partitions.image.topics:
+            if tp.topic_id not in self._replica_manager.image.topics:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         place = SharePartitionKey(group_id, tp.topic_id, tp.partition)
@@ -145,7 +145,7 @@ class SharePartitions:
             self._shared.get(shared.place) is shared
             and replica.leads
             and replica.core.leader_epoch == shared.epoch
-            and self._partitions.hosted.get(replica.tp) is replica
+            and self._replica_manager.hosted.get(replica.tp) is replica
         )
 
     # -- loading -----------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class SharePartitions:
                 log.info("share partition not loaded: share_partition=%s error=%d", shared.place, error)
             else:
                 self._on_loaded(shared, state)
-            self._partitions.purgatory.check(shared.key)
+            self._replica_manager.purgatory.check(shared.key)
 
         self._persister.read(shared.place, shared.epoch, on_result)
 
@@ -213,9 +213,9 @@ class SharePartitions:
                         return found
         except NotInPageCache as cold:
             assert self._warming is not None
-            self._warming.look_up(cold, lambda: self._partitions.purgatory.check(shared.key))
+            self._warming.look_up(cold, lambda: self._replica_manager.purgatory.check(shared.key))
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
         finally:
             self.flush(shared)
         return None
@@ -230,7 +230,9 @@ class SharePartitions:
         number = shared.first_writes.get(member)
         if number is None:
             number = shared.first_writes[member] = core.require_write()
-            shared.waiting.setdefault(number, []).append(lambda error: self._partitions.purgatory.check(shared.key))
+            shared.waiting.setdefault(number, []).append(
+                lambda error: self._replica_manager.purgatory.check(shared.key)
+            )
             self.flush(shared)
         return core.writes_done >= number
 
@@ -350,7 +352,7 @@ class SharePartitions:
         self.flush(shared)
         if core is not None and (core.available or (shared.full and core.fetch_offset() is not None)):
             shared.full = False
-            self._partitions.purgatory.check(shared.key)
+            self._replica_manager.purgatory.check(shared.key)
 
     # -- writes ------------------------------------------------------------------------------------------------------------
     def flush(self, shared: Shared) -> None:
@@ -368,7 +370,7 @@ class SharePartitions:
             if error:
                 log.warning("share partition state not written: share_partition=%s error=%d", shared.place, error)
                 self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                self._partitions.purgatory.check(shared.key)
+                self._replica_manager.purgatory.check(shared.key)
                 return
             core.end_write()
             for number in [n for n in shared.waiting if n <= core.writes_done]:
@@ -401,7 +403,7 @@ class SharePartitions:
             core = shared.core
             if not self._is_current(shared):
                 self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                self._partitions.purgatory.check(shared.key)
+                self._replica_manager.purgatory.check(shared.key)
             elif core is not None and self._end_records(shared, core, now):
                 self._records_ended(shared)
             elif core is not None and core.archiving:

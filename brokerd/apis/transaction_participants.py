@@ -35,13 +35,13 @@ SECOND_KIND_SINCE, ABORTABLE_SINCE = 5, 5
 class ParticipantsApi:
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         produce: ProduceApi,
         groups: GroupCoordinator,
         clock: Callable[[], Now],
         auth: AuthHelper,
     ) -> None:
-        self._partitions, self._produce, self._groups = partitions, produce, groups
+        self._replica_manager, self._produce, self._groups = replica_manager, produce, groups
         self._clock, self._auth = clock, auth
 
     def handlers(self) -> dict[int, Handler]:
@@ -52,10 +52,10 @@ class ParticipantsApi:
         }
 
     def _find_leader_replica(self, topic: str, index: int) -> tuple[Replica | None, ErrorCode]:
-        state = self._partitions.image.topic_named(topic)
+        state = self._replica_manager.image.topic_named(topic)
         if state is None or not state.ready or index not in state.partitions:
             return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        replica = self._partitions.find(state, index)
+        replica = self._replica_manager.find(state, index)
         error = epoch_error(replica, -1)
         return (None, error) if error else (replica, error)
 
@@ -188,11 +188,11 @@ class ParticipantsApi:
 
     def _describe_producers(self, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
         """The producer states of one replica. Followers respond too, because operators compare replicas to find a hanging transaction."""
-        state = self._partitions.image.topic_named(topic)
+        state = self._replica_manager.image.topic_named(topic)
         if state is None or not state.ready or index not in state.partitions:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return m.DescribeProducersResponse.PartitionResponse(partition_index=index, error_code=error)
-        replica = self._partitions.find(state, index)
+        replica = self._replica_manager.find(state, index)
         if replica is None:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return m.DescribeProducersResponse.PartitionResponse(partition_index=index, error_code=error)

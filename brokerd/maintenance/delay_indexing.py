@@ -39,7 +39,7 @@ class DelayIndexing(SegmentIndexing[DelayIndexBuild]):
         aborted = tuple((a.producer_id, a.first_offset, a.last_offset) for a in replica.log.aborted.between(base, end))
         decided_below = replica.core.high_watermark
         return DelayIndexBuild(
-            self._partitions.disk, IndexedRange(segment.path, base, end, segment.size, aborted, decided_below)
+            self._replica_manager.disk, IndexedRange(segment.path, base, end, segment.size, aborted, decided_below)
         )
 
     def _state(self, segment: Segment) -> IndexFileState:

@@ -12,11 +12,11 @@ from brokerd.storage.jobs import Runner
 
 
 def index_builders(
-    partitions: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
+    replica_manager: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
 ) -> Callable[[Now], None]:
     """Return the function that starts index builds. The caller must call this function every INDEX_INTERVAL_MS. Each kind reads at most `bytes_per_s`."""
-    keys = KeyIndexing(partitions, jobs, clock, bytes_per_s)
-    delays = DelayIndexing(partitions, jobs, clock, bytes_per_s)
+    keys = KeyIndexing(replica_manager, jobs, clock, bytes_per_s)
+    delays = DelayIndexing(replica_manager, jobs, clock, bytes_per_s)
 
     def tick(now: Now) -> None:
         keys.tick(now)

@@ -44,9 +44,9 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
     KIND: ClassVar[str] = "key index"
 
     def __init__(
-        self, partitions: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
+        self, replica_manager: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
     ) -> None:
-        super().__init__(partitions, jobs, clock, bytes_per_s)
+        super().__init__(replica_manager, jobs, clock, bytes_per_s)
         self._built_with: dict[TopicPartition, str] = {}
         """The record header for which this run has built or checked the indexes. After a change of the header all indexes must be checked again."""
         self._growing: dict[Segment, Current[KeyIndexBuild]] = {}
@@ -115,7 +115,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
     def _begin_build(
         self, replica: Replica, segment: Segment, header_name: str, *, closed: bool
     ) -> Current[KeyIndexBuild]:
-        disk, hashed = self._partitions.disk, HashedKeys(header_name)
+        disk, hashed = self._replica_manager.disk, HashedKeys(header_name)
         build = KeyIndexBuild(disk, segment.path, segment.base_offset, segment.size, hashed, closed=closed)
         if not closed and COLLECTS_APPENDED:
             collected = segment.appended_keys

@@ -37,25 +37,25 @@ FLUSHES_MAX = 16
 
 class LogMaintenance:
     def __init__(
-        self, partitions: ReplicaManager, jobs: Runner, clock: Callable[[], Now], warming: Warming | None = None
+        self, replica_manager: ReplicaManager, jobs: Runner, clock: Callable[[], Now], warming: Warming | None = None
     ) -> None:
-        self._partitions, self._jobs, self._clock, self._warming = partitions, jobs, clock, warming
+        self._replica_manager, self._jobs, self._clock, self._warming = replica_manager, jobs, clock, warming
         self._compacting: set[TopicPartition] = set()
         self._flushing: set[TopicPartition] = set()
         self._flushing_starts: set[TopicPartition] = set()
 
     def _alive(self, replica: Replica) -> bool:
-        return self._partitions.hosted.get(replica.tp) is replica and replica.offline_reason is None
+        return self._replica_manager.hosted.get(replica.tp) is replica and replica.offline_reason is None
 
     def _forget_offline(self, under_way: set[TopicPartition]) -> None:
         """Work on a hung disk may never end, and must not count against the limits."""
-        hosted = self._partitions.hosted
+        hosted = self._replica_manager.hosted
         under_way -= {tp for tp in under_way if (r := hosted.get(tp)) is not None and r.offline_reason is not None}
 
     # -- retention -------------------------------------------------------------------------------------------------------
     def retain(self, now: Now) -> None:
         """Apply retention. Only leaders decide it; followers receive the new log start offset."""
-        for replica in list(self._partitions.hosted.values()):
+        for replica in list(self._replica_manager.hosted.values()):
             if replica.offline_reason is None:
                 self._retain(replica, now)
             if replica.offline_reason is None:
@@ -73,12 +73,12 @@ class LogMaintenance:
                 log_.retain(now, replica.core.high_watermark, copied_end)
                 for start in replica.core.late_starts if remote is None else ():
                     log_.retain_as(start, now, replica.core.high_watermark)
-                self._partitions.run(replica, LogStartRaised(replica.log.start_offset), now)
-                self._partitions.hooks.retain_history(replica)
+                self._replica_manager.run(replica, LogStartRaised(replica.log.start_offset), now)
+                self._replica_manager.hooks.retain_history(replica)
         except DiskFull as e:
             replica.set_append_problem(str(e))
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
 
     def _needed_read(self, replica: Replica, now: Now, lookups: int) -> NotInPageCache | None:
         """The first read of retention that would block on the disk (timestamps of segments that may be deleted). None: retention can run now."""
@@ -106,9 +106,9 @@ class LogMaintenance:
     def flush(self, now: Now) -> None:
         """Flush closed segments, and logs whose topic settings require it."""
         self._forget_offline(self._flushing)
-        for replica in list(self._partitions.hosted.values()):
+        for replica in list(self._replica_manager.hosted.values()):
             if replica.log.stored_start.pending:  # the disk was full, or the log start offset was raised again
-                self._partitions.unflushed_starts[replica.tp] = replica
+                self._replica_manager.unflushed_starts[replica.tp] = replica
             if len(self._flushing) >= FLUSHES_MAX:
                 return
             if (
@@ -121,7 +121,7 @@ class LogMaintenance:
 
     def commit(self, now: Now) -> None:
         """Group commit: one flush per log for all waiting operations. Operations that arrive during a flush share the next flush."""
-        unflushed = self._partitions.unflushed
+        unflushed = self._replica_manager.unflushed
         for tp, replica in list(unflushed.items()):
             if tp in self._flushing or replica.flush_suspended:
                 continue
@@ -131,7 +131,7 @@ class LogMaintenance:
 
     def commit_starts(self) -> None:
         """Flush the log start offsets that clients have raised."""
-        unflushed = self._partitions.unflushed_starts
+        unflushed = self._replica_manager.unflushed_starts
         for tp, replica in list(unflushed.items()):
             if tp in self._flushing_starts:
                 continue
@@ -141,7 +141,7 @@ class LogMaintenance:
             try:
                 plan = replica.log.stored_start.plan()
             except DiskFailed as e:
-                self._partitions.fail(replica, e)
+                self._replica_manager.fail(replica, e)
                 continue
             if plan is not None:
                 self._flushing_starts.add(tp)
@@ -152,16 +152,16 @@ class LogMaintenance:
         if not self._alive(replica) or replica.log is not log_:
             return
         if error is not None:
-            self._partitions.fail(replica, error)
+            self._replica_manager.fail(replica, error)
             return
         log_.stored_start.finished(plan)
-        self._partitions.log_start_flushed(replica)
+        self._replica_manager.log_start_flushed(replica)
 
     def _flush(self, replica: Replica, now: Now, *, urgent: bool) -> None:
         try:
             plan = replica.log.flushing.plan(now)
         except DiskFailed as e:  # a closed segment file cannot be opened
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
             return
         if plan is not None:
             self._flushing.add(replica.tp)
@@ -172,27 +172,27 @@ class LogMaintenance:
         if not self._alive(replica) or replica.log is not log_:
             return
         if error is not None:
-            self._partitions.fail(
+            self._replica_manager.fail(
                 replica, error
             )  # also when the disk is full: the kernel drops pages that it could not write
             return
         try:
             log_.flushing.finished(plan)
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
             return
-        self._partitions.flushed(replica, self._clock())
+        self._replica_manager.flushed(replica, self._clock())
 
     # -- compaction ------------------------------------------------------------------------------------------------------
     def compact(self, now: Now) -> None:
         self._forget_offline(self._compacting)
-        for replica in list(self._partitions.hosted.values()):
+        for replica in list(self._replica_manager.hosted.values()):
             if len(self._compacting) >= COMPACTIONS_MAX:
                 return
             if (
                 not replica.config.compacts
                 or replica.moving
-                or replica.tp in self._partitions.damage_reports
+                or replica.tp in self._replica_manager.damage_reports
                 or not self._alive(replica)
             ):
                 continue
@@ -239,8 +239,8 @@ class LogMaintenance:
 
     def _on_failed(self, replica: Replica, error: Exception) -> None:
         if isinstance(error, DiskFailed):
-            self._partitions.fail(replica, error)
+            self._replica_manager.fail(replica, error)
         elif isinstance(error, CorruptBatch):
-            self._partitions.damage_reports.add(replica.name, replica.tp, CORRUPT, f"compaction failed: {error}")
+            self._replica_manager.damage_reports.add(replica.name, replica.tp, CORRUPT, f"compaction failed: {error}")
         else:
             log.warning("compaction failed, retrying later: partition=%s error=%s", replica.name, error)

@@ -34,9 +34,9 @@ REPLICAS_PER_TICK = 100
 
 class Scrub:
     def __init__(
-        self, partitions: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
+        self, replica_manager: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
     ) -> None:
-        self._partitions, self._jobs, self._clock, self._bytes_per_s = partitions, jobs, clock, bytes_per_s
+        self._replica_manager, self._jobs, self._clock, self._bytes_per_s = replica_manager, jobs, clock, bytes_per_s
         self._round: deque[TopicPartition] = deque()
         self._current: tuple[Replica, Segment, Rereading, bool] | None = None
         """The segment that is being read, and whether it is read for the second time because the first read found damage."""
@@ -62,7 +62,7 @@ class Scrub:
         assert self._current is not None
         replica, segment, reading, again = self._current
         amount = max(1, min(int(self._budget_bytes), SLICE_BYTES_MAX))
-        job = Rereading(self._partitions.disk, segment.path, reading.position, reading.end, reading.offset, amount)
+        job = Rereading(self._replica_manager.disk, segment.path, reading.position, reading.end, reading.offset, amount)
         self._busy = True
         self._jobs.submit(job.run, partial(self._on_read, replica, segment, job, again))
 
@@ -79,12 +79,12 @@ class Scrub:
         for _ in range(REPLICAS_PER_TICK):
             if not self._round:
                 now_ms = self._clock().mono_ms
-                if now_ms < self._round_not_before_ms or not self._partitions.hosted:
+                if now_ms < self._round_not_before_ms or not self._replica_manager.hosted:
                     return False
-                self._round.extend(self._partitions.hosted)
+                self._round.extend(self._replica_manager.hosted)
                 self._round_not_before_ms = now_ms + ROUND_MS_MIN
                 self.rounds += 1
-            found = self._partitions.hosted.get(self._round.popleft())
+            found = self._replica_manager.hosted.get(self._round.popleft())
             self._next_base = 0
             if found is not None and self._begin(found):
                 return True
@@ -92,18 +92,18 @@ class Scrub:
 
     def _begin(self, replica: Replica, *, at: Segment | None = None) -> bool:
         """Start the first closed segment of the replica that was not read in this round, or segment `at` for the second time."""
-        if replica.offline_reason is not None or replica.tp in self._partitions.damage_reports or replica.moving:
+        if replica.offline_reason is not None or replica.tp in self._replica_manager.damage_reports or replica.moving:
             return False
         closed = replica.log.segments[:-1]
         chosen = at or next((s for s in closed if s.base_offset >= self._next_base and s.size), None)
         if chosen is None:
             return False
-        reading = Rereading(self._partitions.disk, chosen.path, 0, chosen.size, chosen.base_offset, 0)
+        reading = Rereading(self._replica_manager.disk, chosen.path, 0, chosen.size, chosen.base_offset, 0)
         self._current = (replica, chosen, reading, at is not None)
         return True
 
     def _is_current(self, replica: Replica, segment: Segment) -> bool:
-        alive = self._partitions.hosted.get(replica.tp) is replica and replica.offline_reason is None
+        alive = self._replica_manager.hosted.get(replica.tp) is replica and replica.offline_reason is None
         return alive and segment in replica.log.segments[:-1]
 
     def _on_read(
@@ -126,7 +126,7 @@ class Scrub:
         problem = job.problem
         if isinstance(error, DiskFailed):
             if error.of_device:
-                self._partitions.fail(replica, error)
+                self._replica_manager.fail(replica, error)
                 return
             problem = str(
                 error
@@ -134,6 +134,6 @@ class Scrub:
         if problem is None:
             return
         if again:
-            self._partitions.damage_reports.add(replica.name, replica.tp, CORRUPT, problem)
+            self._replica_manager.damage_reports.add(replica.name, replica.tp, CORRUPT, problem)
         else:
             self._begin(replica, at=segment)

@@ -99,9 +99,9 @@ class SegmentIndexing(Generic[Build]):
     """Name of the kind of index, for log lines."""
 
     def __init__(
-        self, partitions: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
+        self, replica_manager: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
     ) -> None:
-        self._partitions, self._jobs, self._clock, self._bytes_per_s = partitions, jobs, clock, bytes_per_s
+        self._replica_manager, self._jobs, self._clock, self._bytes_per_s = replica_manager, jobs, clock, bytes_per_s
         self._round: deque[TopicPartition] = deque()
         self._current: Current[Build] | None = None
         self._busy = False
@@ -170,12 +170,12 @@ class SegmentIndexing(Generic[Build]):
         while self._skips_left:
             if not self._round:
                 now_ms = self._clock().mono_ms
-                if now_ms < self._round_not_before_ms or not self._partitions.hosted:
+                if now_ms < self._round_not_before_ms or not self._replica_manager.hosted:
                     return None
-                self._round.extend(self._partitions.hosted)
+                self._round.extend(self._replica_manager.hosted)
                 self._round_not_before_ms = now_ms + ROUND_MS_MIN
                 self._retry_ms = {s: at for s, at in self._retry_ms.items() if at > now_ms}
-            replica = self._partitions.hosted.get(self._round[0])
+            replica = self._replica_manager.hosted.get(self._round[0])
             chosen = self._segment_of(replica) if replica is not None else None
             if chosen is not None:
                 return chosen
@@ -199,7 +199,7 @@ class SegmentIndexing(Generic[Build]):
     def _is_current(self, c: Current[Build]) -> bool:
         """Return whether the segment is still the segment for which the build started."""
         return (
-            self._partitions.hosted.get(c.replica.tp) is c.replica
+            self._replica_manager.hosted.get(c.replica.tp) is c.replica
             and c.replica.offline_reason is None
             and not c.replica.moving
             and c.segment.path == c.build.path
@@ -234,7 +234,7 @@ class SegmentIndexing(Generic[Build]):
         elif not c.build.position:
             self._remove_file(c.segment)  # the file of the earlier run is invalid
         elif c.build.finished:
-            self._partitions.disk.rename(c.build.temporary, c.build.target)
+            self._replica_manager.disk.rename(c.build.temporary, c.build.target)
             self._set_current(c)
             self._current = None
             self.built += 1
@@ -243,7 +243,7 @@ class SegmentIndexing(Generic[Build]):
         """Discard the build. Errors are ignored, because the next start removes a remaining temporary file."""
         self._current = None
         try:
-            self._partitions.disk.unlink(c.build.temporary)
+            self._replica_manager.disk.unlink(c.build.temporary)
         except (DiskFailed, DiskFull) as e:
             log.warning("temporary %s not removed path=%s error=%s", self.KIND, c.build.temporary, e)
             self._report_io_error(c.build.path, e)
@@ -252,7 +252,7 @@ class SegmentIndexing(Generic[Build]):
         """Report that unflushed data may be lost. An error of the device takes the log directory of the segment file offline."""
         if not _is_io_error(error):
             return
-        log_dirs = self._partitions.log_dirs
+        log_dirs = self._replica_manager.log_dirs
         if isinstance(error, DiskFailed) and error.of_device:
             log_dirs.fail(log_dirs.directory_of(segment.parent), str(error))
         else:

@@ -58,14 +58,14 @@ class FetcherManager:
         self,
         loop: Loop,
         config: BrokerConfig,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         address_of: Callable[[int], tuple[str, int] | None],
         connect: Callable[..., Peer],
         throttles: Throttles,
     ) -> None:
-        self.loop, self.config, self.partitions, self._address_of = loop, config, partitions, address_of
+        self.loop, self.config, self.replica_manager, self._address_of = loop, config, replica_manager, address_of
         self._connect, self._throttles = connect, throttles
-        self._followers = FollowerLogs(partitions)
+        self._followers = FollowerLogs(replica_manager)
         self._leaders: dict[int, LeaderFetcher] = {}
         self._leader_of: dict[TopicPartition, int] = {}
 
@@ -103,8 +103,8 @@ class FetcherManager:
     def _bucket(self, tp: TopicPartition) -> Bucket | None:
         """The throttle bucket of this partition's fetches. None while this broker is in the ISR, because then acknowledgements wait for this replica."""
         bucket = self._throttles.following(tp) if self._throttles.active else None
-        state = self.partitions.image.partition(tp) if bucket is not None else None
-        return None if state is None or self.partitions.broker_id in state.isr_ids else bucket
+        state = self.replica_manager.image.partition(tp) if bucket is not None else None
+        return None if state is None or self.replica_manager.broker_id in state.isr_ids else bucket
 
     def _schedule(self, leader: int, fetcher: LeaderFetcher, at_mono_ms: int | None = None) -> None:
         # Send in the next turn, because many partitions change their leader in the same turn when a broker fails or moves its leaderships.
@@ -151,7 +151,7 @@ class FetcherManager:
         address = self._address_of(leader)
         # Wait until the metadata log contains this broker's registration. The registration also records the losses of the previous run. Before that, this
         # broker must not join an ISR.
-        broker_epoch = self.partitions.registered_epoch
+        broker_epoch = self.replica_manager.registered_epoch
         if address is None or broker_epoch is None:
             self._run_effects(leader, fetcher, fetcher.client.handle(Failed(), self.loop.now))
             return
@@ -185,7 +185,9 @@ class FetcherManager:
         for tp in fetch.forgotten:
             forgotten.setdefault(tp.topic_id, []).append(tp.partition)
         body = FetchRequest(
-            replica_state=FetchRequest.ReplicaState(replica_id=self.partitions.broker_id, replica_epoch=broker_epoch),
+            replica_state=FetchRequest.ReplicaState(
+                replica_id=self.replica_manager.broker_id, replica_epoch=broker_epoch
+            ),
             max_wait_ms=self.config["replica.fetch.wait.max.ms"] if fetch.wait else 0,
             min_bytes=1,
             max_bytes=self.config["replica.fetch.response.max.bytes"],
@@ -196,7 +198,9 @@ class FetcherManager:
                 FetchRequest.ForgottenTopic(topic_id=t, partitions=ps) for t, ps in forgotten.items()
             ],
         )
-        request = framing.encode_request(ApiKey.FETCH, FETCH_VERSION, 0, f"broker-{self.partitions.broker_id}", body)
+        request = framing.encode_request(
+            ApiKey.FETCH, FETCH_VERSION, 0, f"broker-{self.replica_manager.broker_id}", body
+        )
         fetcher.peer.send_request(request, lambda frame: self._on_response(leader, fetcher, frame))
 
     def _on_response(self, leader: int, fetcher: LeaderFetcher, frame: memoryview | None) -> None:

@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 
 class FollowerLogs:
-    def __init__(self, partitions: ReplicaManager) -> None:
-        self._partitions = partitions
+    def __init__(self, replica_manager: ReplicaManager) -> None:
+        self._replica_manager = replica_manager
 
     def position(self, tp: TopicPartition) -> Position | None:
         """The position of the local log. None if the partition must not be fetched now."""
-        replica = self._partitions.hosted.get(tp)
+        replica = self._replica_manager.hosted.get(tp)
         if (
             replica is None
             or replica.core.role is not Role.FOLLOWER
@@ -69,7 +69,7 @@ class FollowerLogs:
             replica.needs_bootstrap = False
             replica.core.on_bootstrapped(offset)
             # The snapshot is flushed: the open transactions in it started below this log, and a power failure must not lose them.
-            self._partitions.unflushed[tp] = replica
+            self._replica_manager.unflushed[tp] = replica
             replica.core.update_follower_high_watermark(hw, offset)
         return True
 
@@ -77,11 +77,11 @@ class FollowerLogs:
     def _changing_replica(self, tp: TopicPartition) -> Iterator[Replica]:
         """Yield the replica for a change of its log. A disk error in the block takes the replica offline, because the log is consistent only after it is opened
         again."""
-        replica = self._partitions.hosted[tp]
+        replica = self._replica_manager.hosted[tp]
         try:
             yield replica
         except (DiskFailed, DiskFull) as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
 
     def append_fetched(
         self, tp: TopicPartition, records: bytes | memoryview, hw: int, log_start: int, now: Now
@@ -100,16 +100,16 @@ class FollowerLogs:
                     return False
                 replica.replication_bytes_in += replica.log.written_bytes - written
                 replica.set_append_problem(None)
-                self._partitions.request_flush(replica)
+                self._replica_manager.request_flush(replica)
             before = replica.core.high_watermark
             replica.core.update_follower_high_watermark(hw, replica.log.end_offset)
             if replica.core.high_watermark > before:
-                self._partitions.purgatory.check(replica.hw_key())  # consumers may wait for the high watermark
+                self._replica_manager.purgatory.check(replica.hw_key())  # consumers may wait for the high watermark
             if replica.log.producers.closing:
                 replica.log.producers.replicated(replica.core.high_watermark)
             if log_start > replica.log.start_offset:
                 # The leader may have raised its log start offset for DeleteRecords. It acknowledges the deletion when this replica has stored the offset.
-                self._partitions.delete_below(replica, min(log_start, replica.log.end_offset))
+                self._replica_manager.delete_below(replica, min(log_start, replica.log.end_offset))
         return True
 
     def _may_truncate(self, replica: Replica, offset: int) -> bool:
@@ -119,8 +119,8 @@ class FollowerLogs:
         if not log_.forget_flushed(offset):
             return True
         replica.truncation_pending = True
-        self._partitions.jobs.submit(
-            partial(self._partitions.disk.sync_folder, log_.folder),
+        self._replica_manager.jobs.submit(
+            partial(self._replica_manager.disk.sync_folder, log_.folder),
             partial(self._on_synced, replica, log_),
             urgent=True,
         )
@@ -128,17 +128,17 @@ class FollowerLogs:
 
     def _on_synced(self, replica: Replica, log_: Log, error: BaseException | None) -> None:
         if (
-            self._partitions.hosted.get(replica.tp) is not replica
+            self._replica_manager.hosted.get(replica.tp) is not replica
             or replica.offline_reason is not None
             or replica.log is not log_
         ):
             return
         replica.truncation_pending = False
         if error is not None:
-            self._partitions.fail(replica, error)
+            self._replica_manager.fail(replica, error)
             return
         log_.snapshots.unsynced = False
-        self._partitions.hooks.resume(replica.tp)
+        self._replica_manager.hooks.resume(replica.tp)
 
     def truncate_to_divergence(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
         with self._changing_replica(tp) as replica:
@@ -157,12 +157,12 @@ class FollowerLogs:
             )
             if point < replica.core.high_watermark:
                 text = f"truncated from {replica.log.end_offset} to {point}, below the high watermark {replica.core.high_watermark}"
-                self._partitions.damage_reports.add(replica.name, tp, DIVERGED, text)
+                self._replica_manager.damage_reports.add(replica.name, tp, DIVERGED, text)
             if point < replica.log.start_offset:
                 replica.log.reset_to(point, now)
             else:
                 replica.log.truncate_to(point)
-            self._partitions.request_flush(replica)
+            self._replica_manager.request_flush(replica)
             replica.core.truncated(replica.log.end_offset)
 
     def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:

@@ -68,10 +68,15 @@ class Relocation:
 
 class Relocations:
     def __init__(
-        self, partitions: ReplicaManager, jobs: Runner, clock: Callable[[], Now], *, bytes_per_s_max: Callable[[], int]
+        self,
+        replica_manager: ReplicaManager,
+        jobs: Runner,
+        clock: Callable[[], Now],
+        *,
+        bytes_per_s_max: Callable[[], int],
     ) -> None:
-        self._partitions, self._jobs, self._clock = partitions, jobs, clock
-        self._dirs, self._disk = partitions.log_dirs, partitions.disk
+        self._replica_manager, self._jobs, self._clock = replica_manager, jobs, clock
+        self._dirs, self._disk = replica_manager.log_dirs, replica_manager.disk
         self._bytes_per_s_max = bytes_per_s_max
         self._not_before_ms = 0
         self.under_way: dict[TopicPartition, Relocation] = {}
@@ -84,10 +89,10 @@ class Relocations:
             return ErrorCode.LOG_DIR_NOT_FOUND
         if target.failed is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        state = self._partitions.image.topic_named(topic)
+        state = self._replica_manager.image.topic_named(topic)
         if state is None or index not in state.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        replica = self._partitions.find(state, index)
+        replica = self._replica_manager.find(state, index)
         if replica is None:
             self._dirs.preferred[f"{topic}-{index}"] = target  # used when the replica is created here later
             return ErrorCode.REPLICA_NOT_AVAILABLE
@@ -130,7 +135,7 @@ class Relocations:
                 tp = future_of(name)
                 if tp is None or tp in self.under_way:
                     continue
-                replica = self._partitions.hosted.get(tp)
+                replica = self._replica_manager.hosted.get(tp)
                 try:
                     if (
                         replica is not None
@@ -171,7 +176,7 @@ class Relocations:
 
     def _step(self, move: Relocation, now: Now) -> None:
         replica, future = move.replica, move.future
-        if self._partitions.hosted.get(replica.tp) is not replica or replica.offline_reason is not None:
+        if self._replica_manager.hosted.get(replica.tp) is not replica or replica.offline_reason is not None:
             self.cancel(move)
             return
         if move.target.failed is not None:
@@ -257,7 +262,7 @@ class Relocations:
 
     def _on_failed(self, move: Relocation, error: Exception) -> None:
         if isinstance(error, LiveFailed):
-            self._partitions.fail(move.replica, error.error)
+            self._replica_manager.fail(move.replica, error.error)
         else:
             self._log_failure("failed", move.replica.name, move.target, error)
         self.cancel(move)
@@ -267,7 +272,7 @@ class Relocations:
         """Replace the live log. Everything is copied and flushed, except for the latest appends."""
         replica, live, future = move.replica, move.replica.log, move.future
         move.rounds += 1
-        if self._partitions.hosted.get(replica.tp) is not replica or replica.offline_reason is not None:
+        if self._replica_manager.hosted.get(replica.tp) is not replica or replica.offline_reason is not None:
             return  # the next step cancels
         if move.cuts != live.flushing.cuts or future.flushing.offset < min(live.flushing.offset, live.end_offset):
             return  # truncated or flushed since then; flushes are suspended now
@@ -299,9 +304,9 @@ class Relocations:
         log.info(
             "log directory move completed: partition=%s source=%s target=%s", replica.name, old.parent, move.target.path
         )
-        self._partitions.replica_opening.checkpoint()
+        self._replica_manager.replica_opening.checkpoint()
         self._disk.discard_tree(gone)
-        self._partitions.flushed(replica, now)
+        self._replica_manager.flushed(replica, now)
 
 
 def _load(cold: NotInPageCache) -> None:

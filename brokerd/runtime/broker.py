@@ -104,7 +104,7 @@ class BrokerServer:
         self.loop.watch_gaps(gap_ms_max, self._on_stall)
         self._watchdog = WatchdogThread(self.loop, self, max(HANG_MS_MAX, 4 * gap_ms_max))
         self.controller_outbox = ControllerOutbox()
-        self.partitions = ReplicaManager(
+        replica_manager = self.replica_manager = ReplicaManager(
             config.broker_id,
             self.log_dirs,
             self.disk,
@@ -117,14 +117,14 @@ class BrokerServer:
             topic_config=self._topic_config,
             producer_expiration_ms=config["producer.id.expiration.ms"],
         )
-        self.authorizer = Authorizer(config.values, lambda: self.partitions.image)
+        self.authorizer = Authorizer(config.values, lambda: self.replica_manager.image)
         self.dispatch = Dispatch(config, lambda: self.loop.now, self.authorizer, self._build_authenticator())
         auth = AuthHelper(self.authorizer)
         self.listeners = Listeners(config, self.dispatch.frame_handler, environment, self.dispatch.rejections)
         self.throttles = Throttles(config.broker_id, lambda name: int(config[name]))
         connect = partial(self.listeners.connect, environment.connect)
         self.fetcher_manager = FetcherManager(
-            self.loop, config, self.partitions, self._address_of, connect, self.throttles
+            self.loop, config, self.replica_manager, self._address_of, connect, self.throttles
         )
         # Separate connections: the responses to markers and to deliveries may wait for replication, and a producer's first batch must not wait for it.
         # History reads have a short time-out: clients wait for them, and another history replica may answer.
@@ -158,36 +158,36 @@ class BrokerServer:
         self.remote_logs = build_remote_logs(
             config,
             environment,
-            self.partitions,
+            self.replica_manager,
             self.remote_reads_client,
             self.remote_appends_client,
             self._send_to_controller,
         )
         self.history_reads = HistoryReads(
-            HistoryReadClient(self.partitions, self.history_client).read,
+            HistoryReadClient(self.replica_manager, self.history_client).read,
             lambda: self.loop.now,
-            lambda b: self.partitions.image.alive(b),
+            lambda b: self.replica_manager.image.alive(b),
             self.controller_outbox,
             self.remote_logs.reads if self.remote_logs.enabled else None,
         )
         self._outbox_contents = OutboxContents(
-            isr_proposals=lambda: list(self.partitions.controller_proposals.isrs.values()),
-            replica_resets=self.partitions.controller_proposals.resets,
-            bootstrap_offsets=self.partitions.bootstrap.proposals,
+            isr_proposals=lambda: list(self.replica_manager.controller_proposals.isrs.values()),
+            replica_resets=self.replica_manager.controller_proposals.resets,
+            bootstrap_offsets=self.replica_manager.bootstrap.proposals,
             history_starts=self.history_reads.proposals,
-            damage_reports=self.partitions.damage_reports.reports,
-            offline_replicas=self.partitions.offline,
+            damage_reports=self.replica_manager.damage_reports.reports,
+            offline_replicas=self.replica_manager.offline,
         )
-        coordinator_lookup = CoordinatorLookup(self.partitions, self.coordinator_client)
+        coordinator_lookup = CoordinatorLookup(self.replica_manager, self.coordinator_client)
         self.transaction_verification = verification = TransactionVerification(
             coordinator_lookup.verify, enabled=lambda: config["transaction.partition.verification.enable"]
         )
         self.decompression_jobs = environment.decompression_jobs
         self.background_work = BackgroundWork(self.loop.turns, self.decompression_jobs)
-        self.produce = ProduceApi(self.loop, self.partitions, verification, self.background_work, auth)
+        self.produce = ProduceApi(self.loop, self.replica_manager, verification, self.background_work, auth)
         self.coordinators = Coordinators(
             config,
-            self.partitions,
+            self.replica_manager,
             self.produce,
             lambda: self.loop.now,
             self.warming,
@@ -199,24 +199,24 @@ class BrokerServer:
             share_observer=share_observer,
         )
         self.front_delivery = FrontDelivery(
-            self.partitions, self.produce, self.loop, self.warming, self.delivery_client, environment.draw_producer_id
+            replica_manager, self.produce, self.loop, self.warming, self.delivery_client, environment.draw_producer_id
         )
         self.routing: Routing = Routing(self.front_delivery, self.loop, self.route_client, self.coordinator_client)
-        self.log_maintenance = LogMaintenance(self.partitions, self.jobs, lambda: self.loop.now, self.warming)
+        self.log_maintenance = LogMaintenance(self.replica_manager, self.jobs, lambda: self.loop.now, self.warming)
         self.scrub = Scrub(
-            self.partitions,
+            self.replica_manager,
             self.jobs,
             lambda: self.loop.now,
             bytes_per_s=lambda: int(config["log.scrub.io.max.bytes.per.second"]),
         )
         self.build_indexes = index_builders(
-            self.partitions,
+            self.replica_manager,
             self.jobs,
             lambda: self.loop.now,
             bytes_per_s=lambda: int(config["weir.index.io.max.bytes.per.second"]),
         )
         self.relocations = Relocations(
-            self.partitions,
+            self.replica_manager,
             self.jobs,
             lambda: self.loop.now,
             bytes_per_s_max=lambda: int(config["replica.alter.log.dirs.io.max.bytes.per.second"]),
@@ -226,7 +226,7 @@ class BrokerServer:
         )
         self.metadata_publisher = MetadataPublisher(
             config,
-            partitions=self.partitions,
+            replica_manager=self.replica_manager,
             coordinators=self.coordinators,
             routing=self.routing,
             throttles=self.throttles,
@@ -252,7 +252,7 @@ class BrokerServer:
         parts = Parts(
             config=self.config,
             loop=self.loop,
-            partitions=self.partitions,
+            replica_manager=self.replica_manager,
             fetch_sessions=self.fetch_sessions,
             throttles=self.throttles,
             background_work=self.background_work,
@@ -281,7 +281,7 @@ class BrokerServer:
         self.loop.call_later(TICK_MS, self._tick)
         self.loop.every(
             config["replica.high.watermark.checkpoint.interval.ms"],
-            lambda now: self.partitions.replica_opening.checkpoint_later(),
+            lambda now: self.replica_manager.replica_opening.checkpoint_later(),
         )
         self.loop.register(self.jobs.fileno(), READ, lambda events: self.jobs.pump())
         self.loop.register(self.decompression_jobs.fileno(), READ, lambda events: self.decompression_jobs.pump())
@@ -292,12 +292,14 @@ class BrokerServer:
         self.loop.every(INDEX_INTERVAL_MS, self.build_indexes)
         self.loop.every(
             SCRUB_INTERVAL_MS,
-            lambda now: self.partitions.damage_reports.remove_repaired(self.partitions.image, config.broker_id),
+            lambda now: self.replica_manager.damage_reports.remove_repaired(
+                self.replica_manager.image, config.broker_id
+            ),
         )
         self.loop.every(METADATA_POSITION_INTERVAL_MS, lambda now: self._update_directories())
         self.loop.every(disk_probes.TICK_MS, self.disk_probes.tick)
         self.loop.every(request_metrics.WINDOW_MS, lambda now: self.dispatch.metrics.rotate())
-        self.loop.every(REOPEN_INTERVAL_MS, self.partitions.retry_opening)
+        self.loop.every(REOPEN_INTERVAL_MS, self.replica_manager.retry_opening)
         self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_turn.append(self._after_turn)
 
@@ -312,7 +314,7 @@ class BrokerServer:
         return TopicConfig.from_overrides(overrides, self.config.defaults_in_force)
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
-        broker = self.partitions.image.brokers.get(broker_id)
+        broker = self.replica_manager.image.brokers.get(broker_id)
         return broker.address(self.listeners.inter_broker.listener) if broker is not None and broker.alive else None
 
     def _build_authenticator(self) -> Authenticator | None:
@@ -332,21 +334,21 @@ class BrokerServer:
         )
 
     def _credential(self, mechanism: str, user: str) -> Credential | None:
-        _, value = self.partitions.image.access_to(AccessKind.SCRAM, f"{mechanism}:{user}")
+        _, value = self.replica_manager.image.access_to(AccessKind.SCRAM, f"{mechanism}:{user}")
         return Credential.from_json(value) if value is not None else None
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def _on_stall(self, gap_ms: int) -> None:
         """Suspend produce until the metadata log is read again. After a stall of half the session time-out another broker may be the leader."""
         log.warning("event loop stalled: gap_ms=%d produce=suspended", gap_ms)
-        self.partitions.suspend_produce()
+        self.replica_manager.suspend_produce()
         self.membership.tailer.disconnected()
         if self.store.zk_session:
             self.membership.tailer.connected()
 
     def _tick(self, now: Now) -> None:
         self.purgatory.expire(now.mono_ms)
-        self.partitions.tick(now)
+        self.replica_manager.tick(now)
         self.relocations.tick(now)
         self.membership.tick(now)
         self.coordinators.tick(now)
@@ -357,16 +359,16 @@ class BrokerServer:
         self.loop.call_later(TICK_MS, self._tick)
 
     def _after_turn(self) -> None:
-        if self.partitions.open_pending(self.loop.now):
+        if self.replica_manager.open_pending(self.loop.now):
             self.loop.call_later(0, lambda now: None)  # start the next iteration without waiting for sockets
-        if self.partitions.unflushed:
+        if self.replica_manager.unflushed:
             self.log_maintenance.commit(self.loop.now)
-        if self.partitions.unflushed_starts:
+        if self.replica_manager.unflushed_starts:
             self.log_maintenance.commit_starts()
         self.controller_outbox.send(self._outbox_contents, self.membership)
 
     def _store_metadata_position(self) -> None:
-        image = self.partitions.image
+        image = self.replica_manager.image
         if self.metadata_publisher.failed is None and image.seq:
             self.identity.applied(image.cluster_id, image.seq, image.chain_hash)
 
@@ -440,7 +442,7 @@ class BrokerServer:
             self.loop.unregister(jobs.fileno())
             jobs.close()
         self.identity.write_here()
-        close_all(self.partitions)
+        close_all(self.replica_manager)
         self.identity.stopped_cleanly(broker_epoch)
         self.loop.unregister(self.store.fileno())
         self.membership.close()

@@ -42,8 +42,8 @@ def coordinator_of(image: Image, topic: str, key: str) -> int:
 class CoordinatorLookup:
     """Sends transaction verification to the transaction's coordinator."""
 
-    def __init__(self, partitions: ReplicaManager, client: InterBrokerClient) -> None:
-        self._partitions, self._client = partitions, client
+    def __init__(self, replica_manager: ReplicaManager, client: InterBrokerClient) -> None:
+        self._replica_manager, self._client = replica_manager, client
 
     def verify(
         self,
@@ -54,7 +54,7 @@ class CoordinatorLookup:
         add: bool,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        broker_id = coordinator_of(self._partitions.image, TRANSACTION_STATE_TOPIC, transactional_id)
+        broker_id = coordinator_of(self._replica_manager.image, TRANSACTION_STATE_TOPIC, transactional_id)
         body = AddPartitionsToTxnRequest(
             transactions=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
@@ -103,12 +103,12 @@ class ImageTopics:
         return (t.name for t in self._image().topics.values() if t.ready and not t.internal)
 
 
-def leadership_confirmed(partitions: ReplicaManager, replica: Replica | None, now: Now) -> bool:
+def leadership_confirmed(replica_manager: ReplicaManager, replica: Replica | None, now: Now) -> bool:
     """Return whether this broker is certainly still the leader. After a stall, or without both ZooKeeper and followers, another broker may be the leader.
     In that case state in memory may be outdated: committed offsets, transaction states, delivery states of share groups."""
-    if partitions.produce_suspended:
+    if replica_manager.produce_suspended:
         return False
-    return partitions.hooks.image_is_current() or (
+    return replica_manager.hooks.image_is_current() or (
         replica is not None and not replica.core.unresponsive_followers(now, FOLLOWER_SILENCE_MS_MAX)
     )
 
@@ -121,32 +121,32 @@ class InternalLog:
     def __init__(
         self,
         topic: str,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         produce: ProduceApi,
         now: Callable[[], Now],
         warming: Warming | None = None,
     ) -> None:
-        self._topic, self._partitions, self._produce, self._now = topic, partitions, produce, now
+        self._topic, self._replica_manager, self._produce, self._now = topic, replica_manager, produce, now
         self._warming = warming
         self._missing: set[int] = set()
         """Partitions that are being read from the disk."""
 
     def _replica(self, partition: int) -> Replica:
-        replica = self._partitions.named(self._topic, partition)
+        replica = self._replica_manager.named(self._topic, partition)
         assert replica is not None, f"{self._topic}-{partition} has no replica on this broker"
         return replica
 
     def partition_count(self) -> int | None:
-        topic = self._partitions.image.topic_named(self._topic)
+        topic = self._replica_manager.image.topic_named(self._topic)
         return topic.partition_count if topic is not None and topic.ready else None
 
     def leader_epoch(self, partition: int) -> int | None:
-        replica = self._partitions.named(self._topic, partition)
+        replica = self._replica_manager.named(self._topic, partition)
         return replica.core.leader_epoch if replica is not None and replica.leads else None
 
     def leadership_confirmed(self, partition: int) -> bool:
-        replica = self._partitions.named(self._topic, partition)
-        return leadership_confirmed(self._partitions, replica, self._now())
+        replica = self._replica_manager.named(self._topic, partition)
+        return leadership_confirmed(self._replica_manager, replica, self._now())
 
     def all_followers_caught_up_to_epoch(self, partition: int) -> bool:
         return self._replica(partition).core.all_followers_caught_up_to_epoch
@@ -181,11 +181,11 @@ class InternalLog:
     def delete_below(self, partition: int, offset: int) -> None:
         replica = self._replica(partition)
         try:
-            self._partitions.delete_below(replica, offset)
+            self._replica_manager.delete_below(replica, offset)
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
             return
-        self._partitions.run(replica, LogStartRaised(replica.log.start_offset), self._now())
+        self._replica_manager.run(replica, LogStartRaised(replica.log.start_offset), self._now())
 
     def start_offset(self, partition: int) -> int:
         return self._replica(partition).log.start_offset

@@ -43,7 +43,7 @@ class Coordinators:
     def __init__(
         self,
         config: BrokerConfig,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         produce: ProduceApi,
         clock: Callable[[], Now],
         warming: Warming,
@@ -55,19 +55,19 @@ class Coordinators:
         *,
         share_observer: ShareObserver | None = None,
     ) -> None:
-        self._config, self._partitions, self.share_observer = config, partitions, share_observer
-        self.topics = ImageTopics(lambda: partitions.image)
+        self._config, self._replica_manager, self.share_observer = config, replica_manager, share_observer
+        self.topics = ImageTopics(lambda: replica_manager.image)
         self.share_send = share_client.send_request
         self.persister = SharePersister(
             share_client.send_request,
-            lambda key: coordinator_of(partitions.image, SHARE_STATE_TOPIC, key),
+            lambda key: coordinator_of(replica_manager.image, SHARE_STATE_TOPIC, key),
             call_later,
             share_observer,
         )
         self.share_dead_letters = ShareDeadLetters(
-            partitions,
+            replica_manager,
             self.share_config,
-            partitions.topic_config,
+            replica_manager.topic_config,
             clock,
             warming,
             send_dead_letters,
@@ -75,23 +75,23 @@ class Coordinators:
             share_observer,
         )
         self.share_partitions = SharePartitions(
-            partitions,
+            replica_manager,
             self.persister,
             self.share_config,
             clock,
             warming,
-            lambda replica: leadership_confirmed(partitions, replica, clock()),
+            lambda replica: leadership_confirmed(replica_manager, replica, clock()),
             self.share_dead_letters,
             share_observer,
         )
         self.share_states = ShareCoordinator(
-            InternalLog(SHARE_STATE_TOPIC, partitions, produce, clock, warming),
+            InternalLog(SHARE_STATE_TOPIC, replica_manager, produce, clock, warming),
             clock,
             updates_per_snapshot=config["share.coordinator.snapshot.update.records.per.snapshot"],
-            topic_exists=lambda topic_id: topic_id in partitions.image.topics,
+            topic_exists=lambda topic_id: topic_id in replica_manager.image.topics,
         )
         self.groups = GroupCoordinator(
-            InternalLog(GROUP_OFFSETS_TOPIC, partitions, produce, clock, warming),
+            InternalLog(GROUP_OFFSETS_TOPIC, replica_manager, produce, clock, warming),
             clock,
             initial_delay_ms=config["group.initial.rebalance.delay.ms"],
             size_max=config["group.max.size"],
@@ -113,7 +113,7 @@ class Coordinators:
             clock,
         )
         self.transactions = TransactionCoordinator(
-            InternalLog(TRANSACTION_STATE_TOPIC, partitions, produce, clock, warming),
+            InternalLog(TRANSACTION_STATE_TOPIC, replica_manager, produce, clock, warming),
             markers,
             clock,
             id_expiration_ms=config["transactional.id.expiration.ms"],
@@ -159,18 +159,18 @@ class Coordinators:
 
     def find(self, topic: str, key: str, listener: str) -> tuple[int, str, int] | None:
         """Broker id, host and port of the coordinator of `key` at `listener`. None if no coordinator is available."""
-        broker_id = coordinator_of(self._partitions.image, topic, key)
+        broker_id = coordinator_of(self._replica_manager.image, topic, key)
         endpoint = self.endpoint(broker_id, listener)
         return (broker_id, *endpoint[:2]) if endpoint is not None else None
 
     def endpoint(self, broker_id: int, listener: str) -> tuple[str, int, str | None] | None:
         """Host, port and rack of a live broker at `listener`."""
-        broker = self._partitions.image.brokers.get(broker_id)
+        broker = self._replica_manager.image.brokers.get(broker_id)
         address = broker.address(listener) if broker is not None and broker.alive else None
         return (*address, broker.rack) if broker is not None and address is not None else None
 
     def _leader_of(self, topic: str, partition: int) -> int | None:
-        state = self._partitions.image.topic_named(topic)
+        state = self._replica_manager.image.topic_named(topic)
         if state is None or partition not in state.partitions:
             return None
         return state.partitions[partition].leader
@@ -178,13 +178,13 @@ class Coordinators:
     def _is_of_route(self, group_id: str) -> bool:
         """Return whether the group stores the positions of an existing route."""
         name = group_id.removeprefix(ROUTE_GROUP_PREFIX)
-        return name != group_id and self._partitions.image.access_to(AccessKind.ROUTE, name)[1] is not None
+        return name != group_id and self._replica_manager.image.access_to(AccessKind.ROUTE, name)[1] is not None
 
     def _group_config(self, group_id: str) -> GroupConfig:
-        return group_config(self._config.values, self._partitions.image.access_to(GROUP, group_id)[1] or {})
+        return group_config(self._config.values, self._replica_manager.image.access_to(GROUP, group_id)[1] or {})
 
     def share_config(self, group_id: str) -> ShareGroupConfig:
-        return share_group_config(self._config.values, self._partitions.image.access_to(GROUP, group_id)[1] or {})
+        return share_group_config(self._config.values, self._replica_manager.image.access_to(GROUP, group_id)[1] or {})
 
     def _initialize_state(
         self, group_id: str, request: InitializeState, done: Callable[[StateInitialized], None]

@@ -63,12 +63,12 @@ class ReplicaFrontLog:
     @property
     def leads(self) -> bool:
         replica = self._replica
-        partitions = self._delivery.partitions
+        replica_manager = self._delivery.replica_manager
         return (
             replica.leads
             and replica.core.leader_epoch == self._epoch
-            and partitions.hosted.get(replica.tp) is replica
-            and not partitions.produce_suspended
+            and replica_manager.hosted.get(replica.tp) is replica
+            and not replica_manager.produce_suspended
         )
 
     @property
@@ -121,7 +121,7 @@ class ReplicaFrontLog:
         return [(a.producer_id, a.first_offset, a.last_offset) for a in self._replica.log.aborted.between(offset, upto)]
 
     def indexed_segments(self) -> Sequence[IndexedSegment]:
-        disk = self._delivery.partitions.disk
+        disk = self._delivery.replica_manager.disk
         return [
             IndexedSegment(
                 s.base_offset, s.end_offset, partial(open_delay_index, disk, s.path, s.base_offset, s.size, BUCKET_MS)
@@ -137,7 +137,7 @@ class ReplicaFrontLog:
                 try:
                     segment.remove_delay_index()
                 except DiskFailed as e:
-                    self._delivery.partitions.fail(self._replica, e)
+                    self._delivery.replica_manager.fail(self._replica, e)
 
     def run(self, job: Callable[[], T], done: Callable[[T | None], None]) -> None:
         results: list[T] = []
@@ -161,13 +161,13 @@ class ReplicaFrontLog:
         return outcome.required_end
 
     def delete_below(self, offset: int) -> None:
-        partitions = self._delivery.partitions
+        replica_manager = self._delivery.replica_manager
         try:
-            partitions.delete_below(self._replica, offset)
+            replica_manager.delete_below(self._replica, offset)
         except DiskFailed as e:
-            partitions.fail(self._replica, e)
+            replica_manager.fail(self._replica, e)
             return
-        partitions.run(self._replica, LogStartRaised(self._replica.log.start_offset), self._delivery.clock())
+        replica_manager.run(self._replica, LogStartRaised(self._replica.log.start_offset), self._delivery.clock())
 
     def send(self, target: FrontTarget, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
         self._delivery.send(self._replica, target, batch, done)
@@ -176,14 +176,14 @@ class ReplicaFrontLog:
 class FrontDelivery:
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         produce: ProduceApi,
         loop: Loop,
         warming: Warming,
         client: InterBrokerClient,
         draw_producer_id: Callable[[], int],
     ) -> None:
-        self.partitions, self.produce, self.warming = partitions, produce, warming
+        self.replica_manager, self.produce, self.warming = replica_manager, produce, warming
         self._loop, self._client, self._draw_producer_id = loop, client, draw_producer_id
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""
@@ -196,7 +196,7 @@ class FrontDelivery:
     def on_election(self, topic: str, partition: int, epoch: int) -> None:
         """Called when this broker becomes the leader of a partition. Topics that are not front topics are ignored."""
         self.on_resignation(topic, partition)
-        replica = self.partitions.named(topic, partition)
+        replica = self.replica_manager.named(topic, partition)
         if replica is None or not (replica.config.delay_topic or replica.config.half_topic):
             return
         front_log = ReplicaFrontLog(replica, epoch, self)
@@ -222,13 +222,13 @@ class FrontDelivery:
     def watch(self, front_log: ReplicaFrontLog, run: Callable[[Now], None]) -> None:
         """Call `run` after changes of the high watermark of this partition, until `unwatch`."""
         wakeup = self._wakeups[front_log] = Wakeup(self._loop.call_at, self.clock, run)
-        self.partitions.purgatory.watch(front_log.hw_key, front_log, wakeup.request)
+        self.replica_manager.purgatory.watch(front_log.hw_key, front_log, wakeup.request)
 
     def unwatch(self, front_log: ReplicaFrontLog) -> None:
         wakeup = self._wakeups.pop(front_log, None)
         if wakeup is not None:
             wakeup.cancel()
-            self.partitions.purgatory.unwatch(front_log.hw_key, front_log)
+            self.replica_manager.purgatory.unwatch(front_log.hw_key, front_log)
 
     def tick(self, now: Now) -> None:
         for front, front_log in list(self.fronts.values()):
@@ -241,7 +241,7 @@ class FrontDelivery:
     def _target_name(self, replica: Replica, target: FrontTarget) -> str:
         if target is FrontTarget.TOPIC:
             return replica.config.delay_topic or replica.config.half_topic
-        own = self.partitions.image.topics.get(replica.tp.topic_id)
+        own = self.replica_manager.image.topics.get(replica.tp.topic_id)
         if own is None:
             return ""
         return (check_topic_name if target is FrontTarget.CHECK else expired_topic_name)(own.name)
@@ -249,7 +249,7 @@ class FrontDelivery:
     def send(self, replica: Replica, target: FrontTarget, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:
         """Send a batch to the leader of a target partition of a front partition."""
         name, index = self._target_name(replica, target), replica.tp.partition
-        topic = self.partitions.image.topic_named(name)
+        topic = self.replica_manager.image.topic_named(name)
         state = topic.partitions.get(index) if topic is not None and topic.ready else None
         body = ProduceRequest(
             acks=ACKS_ALL,

@@ -62,7 +62,7 @@ class Parts:
 
     config: BrokerConfig
     loop: Loop
-    partitions: ReplicaManager
+    replica_manager: ReplicaManager
     fetch_sessions: Sessions
     throttles: Throttles
     background_work: BackgroundWork
@@ -86,7 +86,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
     """The registry of request handlers, by API key."""
 
     def image() -> Image:
-        return b.partitions.image
+        return b.replica_manager.image
 
     def now() -> Now:
         return b.loop.now
@@ -94,7 +94,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
     send_to_controller = b.send_to_controller
     fetch = FetchApi(
         b.loop,
-        b.partitions,
+        b.replica_manager,
         b.fetch_sessions,
         bytes_max=b.config["fetch.max.bytes"],
         throttles=b.throttles,
@@ -107,7 +107,9 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         half_fronts=b.produce.appender.half_fronts,
         delayed_fronts=b.delayed_fronts,
     )
-    offsets = OffsetsApi(b.loop, b.partitions, b.history_reads, b.background_work, b.auth, b.remote_logs.request_start)
+    offsets = OffsetsApi(
+        b.loop, b.replica_manager, b.history_reads, b.background_work, b.auth, b.remote_logs.request_start
+    )
     metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, send_to_controller, b.auth)
     admin = AdminApi(
         b.config,
@@ -118,7 +120,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         b.auth,
     )
     log_dirs = LogDirsApi(
-        b.partitions,
+        b.replica_manager,
         b.relocations,
         now,
         b.produce.times,
@@ -159,10 +161,10 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         b.auth,
         timeout_ms_max=b.config["transaction.max.timeout.ms"],
     )
-    participants = ParticipantsApi(b.partitions, b.produce, b.coordinators.groups, now, b.auth)
+    participants = ParticipantsApi(b.replica_manager, b.produce, b.coordinators.groups, now, b.auth)
     share_fetch = ShareFetchApi(
         b.loop,
-        b.partitions,
+        b.replica_manager,
         b.coordinators.share_partitions,
         ShareSessions(b.config["group.share.max.share.sessions"]),
         b.waiting_fetches,

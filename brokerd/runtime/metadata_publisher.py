@@ -35,7 +35,7 @@ class MetadataPublisher:
         self,
         config: BrokerConfig,
         *,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         coordinators: Coordinators,
         routing: Routing,
         throttles: Throttles,
@@ -46,7 +46,7 @@ class MetadataPublisher:
         dispatch: Dispatch,
         listeners: Listeners,
     ) -> None:
-        self._config, self._partitions, self._coordinators = config, partitions, coordinators
+        self._config, self._replica_manager, self._coordinators = config, replica_manager, coordinators
         self._routing = routing
         self._throttles, self._fetcher_manager, self._relocations = throttles, fetcher_manager, relocations
         self._fetch_sessions, self._authorizer = fetch_sessions, authorizer
@@ -56,7 +56,7 @@ class MetadataPublisher:
 
     def image_loaded(self, image: Image, now: Now) -> None:
         self._update_config(image)
-        self._partitions.load(image, now)
+        self._replica_manager.load(image, now)
         self._coordinators.image_loaded()
         self._routing.image_loaded()
         self._throttles.load(image, now.mono_ms)
@@ -66,15 +66,15 @@ class MetadataPublisher:
             "metadata loaded: entry=%d topics=%d local_replicas=%d",
             image.seq,
             len(image.topics),
-            len(self._partitions.hosted),
+            len(self._replica_manager.hosted),
         )
         self._listeners.open()
 
     def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None:
         defaults_changed = any(isinstance(r, BrokerConfigChanged) for r in records) and self._update_config(image)
-        self._partitions.apply(image, records, now)
+        self._replica_manager.apply(image, records, now)
         if defaults_changed:
-            self._partitions.reconfigure(now)
+            self._replica_manager.reconfigure(now)
         if self._throttles.apply(image, records, now.mono_ms):
             self._fetcher_manager.throttles_changed()
         self._fetcher_manager.retry_all()
@@ -88,15 +88,15 @@ class MetadataPublisher:
                     self._fetch_sessions.end_all()
 
     def registered(self, broker_epoch: int, now: Now) -> None:
-        self._partitions.registered(broker_epoch, now)
+        self._replica_manager.registered(broker_epoch, now)
 
     def caught_up(self, now: Now) -> None:
-        self._partitions.resume_produce()
+        self._replica_manager.resume_produce()
 
     def halted(self, reason: str) -> None:
         self.failed = reason
         log.error("produce suspended: reason=%s", reason)
-        self._partitions.suspend_produce()
+        self._replica_manager.suspend_produce()
 
     def _update_config(self, image: Image) -> bool:
         """Apply the dynamic settings of this broker from the metadata log. Returns whether defaults of topics have changed."""
@@ -108,6 +108,6 @@ class MetadataPublisher:
 
     def _access_changed(self) -> None:
         self._authorizer.changed()
-        quotas = self._partitions.image.access.get(AccessKind.QUOTA, {})
+        quotas = self._replica_manager.image.access.get(AccessKind.QUOTA, {})
         self._dispatch.quotas.set((key, value) for key, (_, value) in quotas.items())
         self._listeners.quotas_changed(self._dispatch.quotas.connection_rates())

@@ -79,7 +79,7 @@ def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer
     def ready() -> Readiness:
         return readiness(
             config.broker_id,
-            lambda: broker.partitions.image,
+            lambda: broker.replica_manager.image,
             registered=lambda: broker.membership.broker_epoch is not None,
             current=lambda: broker.membership.tailer.current,
             stopping=lambda: broker.stopping or broker.stopped,
@@ -87,7 +87,7 @@ def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer
 
     metrics = BrokerMetrics(
         config.broker_id,
-        lambda: broker.partitions.hosted,
+        lambda: broker.replica_manager.hosted,
         lambda: broker.dispatch.metrics.all(),
         lambda: broker.dispatch.rejections.counts,
     )

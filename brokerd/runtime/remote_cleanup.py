@@ -33,14 +33,14 @@ DELETIONS_MAX = 16
 class RemoteCleanup:
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         metadata: RemoteMetadata,
         logs: Mapping[int, dict[TopicPartition, RemoteLog]],
         helper: RemoteHelper,
         object_name: Callable[[RemoteSegment], str],
         clock: Callable[[], Now],
     ) -> None:
-        self._partitions, self._metadata, self._logs = partitions, metadata, logs
+        self._replica_manager, self._metadata, self._logs = replica_manager, metadata, logs
         self._helper, self._object_name, self._clock = helper, object_name, clock
         self._next_ms = 0
         self._deleting: set[str] = set()
@@ -55,7 +55,7 @@ class RemoteCleanup:
             if not self._metadata.is_current(index):
                 continue
             for tp, remote_log in self._logs.get(index, {}).items():
-                if tp.topic_id in self._partitions.image.deleted:
+                if tp.topic_id in self._replica_manager.image.deleted:
                     self._delete_log(remote_log)
                 elif now.mono_ms - self._swept_ms.get(tp, now.mono_ms - SWEEP_INTERVAL_MS) >= SWEEP_INTERVAL_MS:
                     self._swept_ms[tp] = now.mono_ms
@@ -96,7 +96,7 @@ class RemoteCleanup:
             if error:
                 self._swept_ms.pop(tp, None)
                 return
-            self._partitions.hooks.confirm_leadership(lambda confirmed: compare(confirmed, list(value)))
+            self._replica_manager.hooks.confirm_leadership(lambda confirmed: compare(confirmed, list(value)))
 
         def compare(confirmed: bool, names: list[str]) -> None:
             # The record of a copy is replicated before the objects of the copy are written. Each listed copy is therefore in the
@@ -104,7 +104,7 @@ class RemoteCleanup:
             if not confirmed or not self._compare(index, tp, names):
                 self._swept_ms.pop(tp, None)
 
-        prefix = f"{self._partitions.image.cluster_id}/{tp.topic_id}/{tp.partition}/"
+        prefix = f"{self._replica_manager.image.cluster_id}/{tp.topic_id}/{tp.partition}/"
         self._helper.request("names", {"prefix": prefix}, REQUEST_TIMEOUT_MS, on_objects)
 
     def _compare(self, index: int, tp: TopicPartition, names: list[str]) -> bool:

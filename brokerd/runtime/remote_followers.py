@@ -37,14 +37,19 @@ class FollowedRemoteLog:
 class RemoteFollowers:
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         metadata: RemoteMetadata,
         remote_log: Callable[[int, TopicPartition], RemoteLog],
         *,
         by_rack: bool,
     ) -> None:
         """`remote_log` returns the remote log of a partition, from its metadata partition. `by_rack` tells whether consumers may read from followers."""
-        self._partitions, self._metadata, self._remote_log, self._by_rack = partitions, metadata, remote_log, by_rack
+        self._replica_manager, self._metadata, self._remote_log, self._by_rack = (
+            replica_manager,
+            metadata,
+            remote_log,
+            by_rack,
+        )
         self.followed: dict[TopicPartition, FollowedRemoteLog] = {}
 
     def needed(self) -> set[int]:
@@ -52,7 +57,7 @@ class RemoteFollowers:
         if not self._by_rack:
             return set()
         current: dict[TopicPartition, FollowedRemoteLog] = {}
-        for replica in self._partitions.hosted.values():
+        for replica in self._replica_manager.hosted.values():
             if not replica.config.remote_storage or replica.core.role is not Role.FOLLOWER or replica.offline_reason:
                 continue
             index = self._metadata.partition_of(replica.tp)
@@ -99,7 +104,7 @@ class RemoteFollowers:
                 known.stale, known.isr_status = False, isr_status
             if replica.remote_start_offset != known.reported:
                 known.reported = replica.remote_start_offset
-                self._partitions.hooks.resume(tp)
+                self._replica_manager.hooks.resume(tp)
 
 
 def _end(replica: Replica, view: FollowerView) -> None:

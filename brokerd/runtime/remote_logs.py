@@ -66,7 +66,7 @@ class RemoteLogs:
     def __init__(
         self,
         config: BrokerConfig,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         clock: Callable[[], Now],
         draw_id: Callable[[], str],
         helper: RemoteHelper | None,
@@ -74,7 +74,7 @@ class RemoteLogs:
     ) -> None:
         """If `helper` is None, this broker has no tiered storage. It then deletes no local segments of partitions with tiered storage and does not serve their
         remote records."""
-        self._config, self._partitions, self._clock, self._draw_id = config, partitions, clock, draw_id
+        self._config, self._replica_manager, self._clock, self._draw_id = config, replica_manager, clock, draw_id
         self._helper = helper
         self.led: dict[TopicPartition, TieredPartition] = {}
         self.logs: dict[int, dict[TopicPartition, RemoteLog]] = {}
@@ -85,27 +85,27 @@ class RemoteLogs:
         if helper is not None:
             self.metadata = metadata(self)
             self.followers = RemoteFollowers(
-                partitions, self.metadata, self._log, by_rack=bool(config["replica.selector.class"])
+                replica_manager, self.metadata, self._log, by_rack=bool(config["replica.selector.class"])
             )
-            self.reads = RemoteReads(helper.request, partitions.disk.open, clock, self.object_name)
-            self._cleanup = RemoteCleanup(partitions, self.metadata, self.logs, helper, self.object_name, clock)
+            self.reads = RemoteReads(helper.request, replica_manager.disk.open, clock, self.object_name)
+            self._cleanup = RemoteCleanup(replica_manager, self.metadata, self.logs, helper, self.object_name, clock)
 
     @property
     def enabled(self) -> bool:
         return self._helper is not None
 
     def object_name(self, segment: RemoteSegment) -> str:
-        return f"{self._partitions.image.cluster_id}/{segment.name}"
+        return f"{self._replica_manager.image.cluster_id}/{segment.name}"
 
     # -- leadership ------------------------------------------------------------------------------------------------------------
     def on_election(self, topic: str, partition: int) -> None:
         """Called when this broker leads the partition in a new leader epoch."""
-        replica = self._partitions.named(topic, partition)
+        replica = self._replica_manager.named(topic, partition)
         if replica is not None:
             self._follow_config(replica)
 
     def on_resignation(self, topic: str, partition: int) -> None:
-        replica = self._partitions.named(topic, partition)
+        replica = self._replica_manager.named(topic, partition)
         if replica is not None:
             self._drop(replica)
 
@@ -141,7 +141,7 @@ class RemoteLogs:
             return
         remote_log = self._log(index, replica.tp)
         leader = RemoteLeader(
-            replica.tp, replica.core.leader_epoch, self._partitions.broker_id, remote_log, self._draw_id
+            replica.tp, replica.core.leader_epoch, self._replica_manager.broker_id, remote_log, self._draw_id
         )
         self.led[replica.tp] = TieredPartition(replica, leader)
         replica.remote = leader.view
@@ -176,7 +176,7 @@ class RemoteLogs:
             return
         if now.mono_ms >= self._next_poll_ms:
             self._next_poll_ms = now.mono_ms + POLL_MS
-            for replica in self._partitions.led():
+            for replica in self._replica_manager.led():
                 if replica.config.remote_storage or replica.remote is not None:
                     self._follow_config(replica)
                     if replica.tp not in self.led and replica.remote is not None:
@@ -248,15 +248,15 @@ class RemoteLogs:
             except DiskFull as e:
                 replica.set_append_problem(str(e))
             except DiskFailed as e:
-                self._partitions.fail(replica, e)
+                self._replica_manager.fail(replica, e)
 
     def _raise_start(self, replica: Replica, offset: int, now: Now) -> None:
         try:
-            self._partitions.delete_below(replica, min(offset, replica.core.high_watermark))
+            self._replica_manager.delete_below(replica, min(offset, replica.core.high_watermark))
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
             return
-        self._partitions.run(replica, LogStartRaised(replica.log.start_offset), now)
+        self._replica_manager.run(replica, LogStartRaised(replica.log.start_offset), now)
 
     def request_start(self, replica: Replica, offset: int) -> None:
         """A client deletes the records below `offset` (DeleteRecords). The new remote log start is written to the metadata topic."""
@@ -346,7 +346,7 @@ class RemoteLogs:
 def build_remote_logs(
     config: BrokerConfig,
     environment: Environment,
-    partitions: ReplicaManager,
+    replica_manager: ReplicaManager,
     reads: InterBrokerClient,
     appends: InterBrokerClient,
     send_to_controller: SendToController,
@@ -356,7 +356,7 @@ def build_remote_logs(
 
     def metadata(remote_logs: RemoteLogs) -> RemoteMetadata:
         return RemoteMetadata(
-            partitions,
+            replica_manager,
             reads,
             appends,
             lambda: loop.now,
@@ -380,7 +380,7 @@ def build_remote_logs(
         }
 
     helper = environment.remote_helper(settings) if config["remote.log.storage.system.enable"] else None
-    return RemoteLogs(config, partitions, lambda: loop.now, environment.draw_id, helper, metadata)
+    return RemoteLogs(config, replica_manager, lambda: loop.now, environment.draw_id, helper, metadata)
 
 
 def _replica_starts(replica: Replica) -> list[int]:

@@ -45,7 +45,7 @@ class RemoteMetadata:
 
     def __init__(
         self,
-        partitions: ReplicaManager,
+        replica_manager: ReplicaManager,
         reads: InterBrokerClient,
         appends: InterBrokerClient,
         clock: Callable[[], Now],
@@ -57,7 +57,7 @@ class RemoteMetadata:
         partition_count: int,
         replication_factor: int,
     ) -> None:
-        self._partitions, self._reads, self._appends, self._clock = partitions, reads, appends, clock
+        self._replica_manager, self._reads, self._appends, self._clock = replica_manager, reads, appends, clock
         self._warming, self._send_to_controller = warming, send_to_controller
         self._apply, self._restart = apply, restart
         self._partition_count, self._replication_factor = partition_count, replication_factor
@@ -71,7 +71,7 @@ class RemoteMetadata:
 
     @property
     def topic(self) -> TopicState | None:
-        topic = self._partitions.image.topic_named(REMOTE_LOG_METADATA_TOPIC)
+        topic = self._replica_manager.image.topic_named(REMOTE_LOG_METADATA_TOPIC)
         return topic if topic is not None and topic.ready else None
 
     def partition_of(self, tp: TopicPartition) -> int | None:
@@ -84,7 +84,7 @@ class RemoteMetadata:
         topic = self.topic
         if topic is None:
             return []
-        return [i for i in topic.partitions if (r := self._partitions.find(topic, i)) is not None and r.leads]
+        return [i for i in topic.partitions if (r := self._replica_manager.find(topic, i)) is not None and r.leads]
 
     def is_current(self, index: int) -> bool:
         """Return whether all records that were replicated at the last read are applied."""
@@ -101,12 +101,12 @@ class RemoteMetadata:
         with fewer replicas, a power failure could destroy the list of the remote objects of each partition."""
         now = self._clock().mono_ms
         if (
-            self._partitions.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None
+            self._replica_manager.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None
             or now < self._creation_not_before_ms
         ):
             return
         self._creation_not_before_ms = now + CREATION_RETRY_MS
-        factor, registered = self._replication_factor, len(self._partitions.image.brokers)
+        factor, registered = self._replication_factor, len(self._replica_manager.image.brokers)
         if registered < factor:
             log.warning(
                 "topic not created, nothing is copied to the remote store: topic=%s registered_brokers=%d "
@@ -168,7 +168,7 @@ class RemoteMetadata:
         now_ms = self._clock().mono_ms
         elsewhere: dict[int, list[int]] = {}
         for index in list(self.positions):
-            replica = self._partitions.find(topic, index)
+            replica = self._replica_manager.find(topic, index)
             if replica is not None and replica.leads:
                 if replica.core.serves_latest:
                     self._read_local(index, replica)
@@ -196,12 +196,12 @@ class RemoteMetadata:
         except NotInPageCache as cold:
             self._warming.look_up(cold, lambda: None)  # the next poll reads the record
         except DiskFailed as e:
-            self._partitions.fail(replica, e)
+            self._replica_manager.fail(replica, e)
 
     def _fetch(self, topic: TopicState, leader: int, indexes: Sequence[int]) -> None:
         body = FetchRequest(
             replica_id=-1,
-            max_wait_ms=0 if leader == self._partitions.broker_id else WAIT_MS,
+            max_wait_ms=0 if leader == self._replica_manager.broker_id else WAIT_MS,
             min_bytes=1,
             max_bytes=8 * FETCH_BYTES,
             session_epoch=-1,

@@ -131,7 +131,7 @@ class ReplicaRoutePort:
                 "result of route position commits changed: group=%s source=%s error=%s", self._group, source, error.name
             )
         else:
-            topic = self._routing.partitions.image.topics.get(target.topic_id)
+            topic = self._routing.replica_manager.image.topics.get(target.topic_id)
             name = f"{topic.name if topic is not None else target.topic_id}-{target.partition}"
             log.info(
                 "result of routed records changed: group=%s source=%s target=%s error=%s",
@@ -150,7 +150,7 @@ class Routing:
         target_client: InterBrokerClient,
         coordinator_client: InterBrokerClient,
     ) -> None:
-        self.partitions, self.delivery, self._loop = delivery.partitions, delivery, loop
+        self.replica_manager, self.delivery, self._loop = delivery.replica_manager, delivery, loop
         self._target_client, self._coordinator_client = target_client, coordinator_client
         self._led: dict[tuple[str, int], int] = {}
         """The leader epochs of the partitions that this broker leads, by (topic, partition)."""
@@ -175,7 +175,10 @@ class Routing:
 
     def image_loaded(self) -> None:
         """Called when a complete new image was loaded."""
-        for name in {*self.partitions.image.access.get(AccessKind.ROUTE, {}), *(name for name, _, _ in self.running)}:
+        for name in {
+            *self.replica_manager.image.access.get(AccessKind.ROUTE, {}),
+            *(name for name, _, _ in self.running),
+        }:
             self._on_route_changed(name)
         self._topics_changed()
 
@@ -192,7 +195,7 @@ class Routing:
 
     def _on_route_changed(self, name: str) -> None:
         """Called when the definition of a route may have changed."""
-        generation, value = self.partitions.image.access_to(AccessKind.ROUTE, name)
+        generation, value = self.replica_manager.image.access_to(AccessKind.ROUTE, name)
         route = None
         try:
             route = route_of(name, generation, value) if value is not None else None
@@ -226,7 +229,7 @@ class Routing:
                 self._start(route, partition, epoch)
 
     def _start(self, route: Route, partition: int, epoch: int) -> None:
-        replica = self.partitions.named(route.source, partition)
+        replica = self.replica_manager.named(route.source, partition)
         if replica is None:
             return
         port = ReplicaRoutePort(replica, route.source, epoch, route.group, self)
@@ -258,10 +261,10 @@ class Routing:
 
     # -- requests --------------------------------------------------------------------------------------------------------
     def target(self, topic: str) -> Target | None:
-        state = self.partitions.image.topic_named(topic)
+        state = self.replica_manager.image.topic_named(topic)
         if state is None or not state.ready:
             return None
-        config = self.partitions.topic_config(state)
+        config = self.replica_manager.topic_config(state)
         return Target(
             state.topic_id, state.partition_count, config.max_message_bytes, recompresses=config.compression is not None
         )
@@ -273,7 +276,7 @@ class Routing:
         question: RoutedAppendRequestData,
         done: Callable[[ErrorCode, int, Now], None],
     ) -> None:
-        state = self.partitions.image.partition(target)
+        state = self.replica_manager.image.partition(target)
 
         def on_response(answer: ProduceResponse | None) -> None:
             done(*routed_result(answer), self._loop.now)
@@ -331,4 +334,4 @@ class Routing:
         )
 
     def _coordinator(self, group: str) -> int:
-        return coordinator_of(self.partitions.image, GROUP_OFFSETS_TOPIC, group)
+        return coordinator_of(self.replica_manager.image, GROUP_OFFSETS_TOPIC, group)

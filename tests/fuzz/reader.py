@@ -68,8 +68,8 @@ def strict(data: bytes, count: int, base: int) -> tuple[int, list[int]]:
 
 def clients_logs(broker: BrokerServer) -> list[Replica]:
     """Logs that clients write to. Coordinators have their own decoder for their records."""
-    image = broker.partitions.image
-    return [r for r in broker.partitions.hosted.values() if not image.topics[r.tp.topic_id].internal]
+    image = broker.replica_manager.image
+    return [r for r in broker.replica_manager.hosted.values() if not image.topics[r.tp.topic_id].internal]
 
 
 def unreadable(replica: Replica, since: int) -> str | None:

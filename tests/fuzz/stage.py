@@ -227,7 +227,10 @@ class Stage:
         led = (len(TOPICS) + len(STARTUP_TOPICS)) * PARTITIONS
         for _ in range(600):
             self.pass_time(20)
-            if sum(r.leads for r in self.broker.partitions.hosted.values()) == led and self.outside.listeners[0]._open:
+            if (
+                sum(r.leads for r in self.broker.replica_manager.hosted.values()) == led
+                and self.outside.listeners[0]._open
+            ):
                 break
         else:
             raise AssertionError("the stage does not settle")
@@ -236,7 +239,7 @@ class Stage:
             self.rows._post(DesiredRead(access=(DesiredAccess("scram", f"{mechanism}:{USER}", 1, key.to_json()),)))
         for _ in range(100):
             self.pass_time(20)
-        assert len(self.broker.partitions.image.access.get("scram", {})) == 2
+        assert len(self.broker.replica_manager.image.access.get("scram", {})) == 2
         gc.collect()
 
     def _store(self) -> StageStore:
@@ -273,7 +276,7 @@ class Stage:
         for listener in self.outside.listeners:
             listener.stop_accepting()
             listener.close()
-        for replica in self.broker.partitions.hosted.values():
+        for replica in self.broker.replica_manager.hosted.values():
             with suppress(Exception):
                 replica.log.close()
         self.loop.close()

@@ -28,7 +28,7 @@ class Archive:
             return
         for node in self.cluster.brokers.values():
             if node.name in touched and node.alive and not node.frozen:
-                for tp, replica in node.broker.partitions.hosted.items():
+                for tp, replica in node.broker.replica_manager.hosted.items():
                     if replica.topic in self._topics and replica.core.role is Role.LEADER:
                         self.take(tp, replica)
 
@@ -66,7 +66,7 @@ class Archive:
             tp = TopicPartition(topic.topic_id, index)
             if topic.name not in self._topics or state.leader < 0:
                 continue
-            replica = self.cluster.brokers[state.leader].broker.partitions.hosted[tp]
+            replica = self.cluster.brokers[state.leader].broker.replica_manager.hosted[tp]
             stored = raw(self.cluster, state.leader, tp, replica.core.high_watermark)
             kept = self.of(tp)
             if not kept.endswith(stored) or self._upto.get(tp, 0) != replica.core.high_watermark:

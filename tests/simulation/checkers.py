@@ -57,7 +57,7 @@ class InvariantChecker:
                 continue
             if node.waited_for_disk:
                 raise Violation(f"the event loop of {node.name} waited for the disk: {node.waited_for_disk}")
-            for tp, replica in node.broker.partitions.hosted.items():
+            for tp, replica in node.broker.replica_manager.hosted.items():
                 machine = replica.core
                 if machine.role is Role.LEADER:
                     self._zombie(tp, machine.leader_epoch, node)
@@ -203,12 +203,12 @@ class InvariantChecker:
         node = self.cluster.brokers.get(broker_id)
         if node is None or not node.alive or node.broker.membership.broker_epoch != broker_epoch:
             return None
-        return node.broker.partitions.hosted.get(tp)
+        return node.broker.replica_manager.hosted.get(tp)
 
 
 def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[int, bytes]]:
     """(offset, value) of every record below the high watermark."""
-    replica = cluster.brokers[broker_id].broker.partitions.hosted[tp]
+    replica = cluster.brokers[broker_id].broker.replica_manager.hosted[tp]
     out: list[tuple[int, bytes]] = []
     at, end = replica.log.start_offset, replica.core.high_watermark
     while at < end:
@@ -222,7 +222,7 @@ def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[i
 
 
 def raw(cluster: Cluster, broker_id: int, tp: TopicPartition, end: int, start: int = 0) -> bytes:
-    log = cluster.brokers[broker_id].broker.partitions.hosted[tp].log
+    log = cluster.brokers[broker_id].broker.replica_manager.hosted[tp].log
     out, at = b"", max(start, log.start_offset)
     while at < end:
         piece = log.read(at, 1 << 20, end).bytes()
@@ -239,10 +239,10 @@ def logs_agree(cluster: Cluster, but: tuple[str, ...] = ()) -> None:
         if topic.name in but:
             continue
         tp = TopicPartition(topic.topic_id, index)
-        hosts = [b for b in state.replicas if tp in cluster.brokers[b].broker.partitions.hosted]
-        low = min(cluster.brokers[b].broker.partitions.hosted[tp].core.high_watermark for b in hosts)
+        hosts = [b for b in state.replicas if tp in cluster.brokers[b].broker.replica_manager.hosted]
+        low = min(cluster.brokers[b].broker.replica_manager.hosted[tp].core.high_watermark for b in hosts)
         # The leader's retention may have deleted segments that the followers have not deleted yet.
-        start = max(cluster.brokers[b].broker.partitions.hosted[tp].log.start_offset for b in hosts)
+        start = max(cluster.brokers[b].broker.replica_manager.hosted[tp].log.start_offset for b in hosts)
         logs = {b: raw(cluster, b, tp, low, start) for b in hosts}
         if len(set(logs.values())) > 1:
             raise Violation(

@@ -83,14 +83,16 @@ class Client(Node):
         if topic is None or leader is None or start <= offset:
             return 0
         node = self.cluster.brokers[leader]
-        hosted = node.broker.partitions.hosted.get(TopicPartition(topic.topic_id, place[1])) if node.alive else None
+        hosted = (
+            node.broker.replica_manager.hosted.get(TopicPartition(topic.topic_id, place[1])) if node.alive else None
+        )
         if hosted is not None and hosted.log.start_offset <= offset < hosted.core.high_watermark:
             raise Violation(
                 f"{place}: offset {offset} is out of range for {self.name}, but the log starts at {hosted.log.start_offset}"
             )
         if hosted is not None and offset < hosted.local_log_start_offset and (state := hosted.core.state) is not None:
             for b in state.history_replicas:
-                other = self.cluster.brokers[b].broker.partitions.hosted.get(hosted.tp)
+                other = self.cluster.brokers[b].broker.replica_manager.hosted.get(hosted.tp)
                 start = max(state.log_start_floor, other.log.start_offset if other is not None else 0)
                 if (
                     other is not None

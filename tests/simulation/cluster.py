@@ -266,7 +266,7 @@ class BrokerNode(Node):
 
         self.disk.flushes = flushes
         self.disk.cold = lambda: self.cluster.disk_rng.random() < self.cluster.cold
-        self.broker.partitions.pending_openings.per_turn = 1  # a topic's partitions open in different turns
+        self.broker.replica_manager.pending_openings.per_turn = 1  # a topic's partitions open in different turns
         self.post(self.world.between(*SESSIONS_LAST_US), self._lose_sessions)
 
     def _lose_sessions(self) -> None:
@@ -303,7 +303,7 @@ class BrokerNode(Node):
     @property
     def degraded(self) -> bool:
         """The process is alive, but its disk fails, or has failed, or replicas are offline: until its restart."""
-        offline = any(r.offline_reason for r in self.broker.partitions.hosted.values())
+        offline = any(r.offline_reason for r in self.broker.replica_manager.hosted.values())
         return self.alive and (bool(self.disk.fail_at) or self.broker.identity.losses > 0 or offline)
 
     def disk_room(self, room: int) -> None:
@@ -560,7 +560,10 @@ class Cluster:
         """All nodes are alive and in sync: every partition has a leader, every replica is in its ISR, every broker is at the metadata log's head."""
         image = self.image
         return (
-            all(b.alive and not b.frozen and b.broker.partitions.image.seq == image.seq for b in self.brokers.values())
+            all(
+                b.alive and not b.frozen and b.broker.replica_manager.image.seq == image.seq
+                for b in self.brokers.values()
+            )
             and len(image.live_brokers()) == len(self.brokers)
             and bool(self.topics)
             and all(self.known(row) for row in self.topics.values())
@@ -577,7 +580,7 @@ class Cluster:
 
     def level(self) -> bool:
         """Settled, and every replica's high watermark is its log end offset: acknowledged records can be read from any replica."""
-        replicas = [r for b in self.brokers.values() for r in b.broker.partitions.hosted.values()]
+        replicas = [r for b in self.brokers.values() for r in b.broker.replica_manager.hosted.values()]
         counted = [r for r in replicas if r.core.role is not Role.HISTORY]
         return self.settled() and all(r.core.high_watermark == r.log.end_offset for r in counted)
 

@@ -148,7 +148,7 @@ class DelayFaultInjector(FaultInjector):
         """(disk, segment) of closed segments with an index file, of all brokers."""
         found = []
         for node in self.cluster.brokers.values():
-            for replica in node.broker.partitions.hosted.values() if node.alive else ():
+            for replica in node.broker.replica_manager.hosted.values() if node.alive else ():
                 disk = replica.log.disk
                 for segment in replica.log.segments[:-1]:
                     if replica.config.delay_topic and disk.exists(segment.path.with_suffix(delay_index.SUFFIX)):

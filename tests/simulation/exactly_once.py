@@ -102,7 +102,7 @@ def wind_down(
 def led(cluster: Cluster, topic: str, index: int) -> Replica:
     state = cluster.image.topic_named(topic)
     assert state is not None
-    return cluster.brokers[state.partitions[index].leader].broker.partitions.hosted[
+    return cluster.brokers[state.partitions[index].leader].broker.replica_manager.hosted[
         TopicPartition(state.topic_id, index)
     ]
 

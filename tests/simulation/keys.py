@@ -240,7 +240,7 @@ def indexes_agree(cluster: Cluster, scan: LogScan) -> None:
 def segments(cluster: Cluster) -> Iterator[tuple[str, Replica, Segment, bool]]:
     """(name of the broker, replica, segment, whether it is the active one)."""
     for node in cluster.brokers.values():
-        for replica in node.broker.partitions.hosted.values():
+        for replica in node.broker.replica_manager.hosted.values():
             for segment in replica.log.segments:
                 if segment.size:
                     yield node.name, replica, segment, segment is replica.log.segments[-1]
@@ -380,7 +380,7 @@ class KeySearcher(Client):
         if leader is None or topic is None:
             self.later(self._next)
             return
-        hosted = self.cluster.brokers[leader].broker.partitions.hosted.get(TopicPartition(topic.topic_id, 0))
+        hosted = self.cluster.brokers[leader].broker.replica_manager.hosted.get(TopicPartition(topic.topic_id, 0))
         start, end = (hosted.log.start_offset, hosted.core.high_watermark) if hosted is not None else (0, 0)
         r = DeleteRecordsRequest
         part = r.DeleteRecordsPartition(partition_index=0, offset=start + max(0, end - start) // 3)

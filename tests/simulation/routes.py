@@ -107,7 +107,7 @@ def logged(cluster: Cluster, name: str, partition: int) -> list[Record]:
     topic = cluster.image.topic_named(name)
     assert topic is not None
     tp, leader = TopicPartition(topic.topic_id, partition), topic.partitions[partition].leader
-    end = cluster.brokers[leader].broker.partitions.hosted[tp].core.high_watermark
+    end = cluster.brokers[leader].broker.replica_manager.hosted[tp].core.high_watermark
     return list(records.iterate(memoryview(raw(cluster, leader, tp, end))))
 
 

@@ -231,7 +231,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
             {
                 r.core.high_watermark
                 for b in s.replicas
-                if (r := cluster.brokers[b].broker.partitions.hosted.get(TopicPartition(t.topic_id, i)))
+                if (r := cluster.brokers[b].broker.replica_manager.hosted.get(TopicPartition(t.topic_id, i)))
             }
         )
         == 1
@@ -259,6 +259,6 @@ def led(cluster: Cluster, topic: str, index: int) -> Replica:
     """The leader's replica."""
     state = cluster.image.topic_named(topic)
     assert state is not None
-    return cluster.brokers[state.partitions[index].leader].broker.partitions.hosted[
+    return cluster.brokers[state.partitions[index].leader].broker.replica_manager.hosted[
         TopicPartition(state.topic_id, index)
     ]

@@ -123,7 +123,7 @@ class Scene:
         """The log's values after all replicas are in sync: the same on all brokers."""
         self.cluster.until(self.cluster.settled, 60, "everything in step")
         node = self.cluster.brokers
-        hosted = [node[b].broker.partitions.hosted[self.tp] for b in self.state.replicas]
+        hosted = [node[b].broker.replica_manager.hosted[self.tp] for b in self.state.replicas]
         self.cluster.until(
             lambda: all(r.core.high_watermark == r.log.end_offset == hosted[0].log.end_offset for r in hosted),
             20,

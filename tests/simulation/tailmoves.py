@@ -196,7 +196,7 @@ class TailMove:
     # -- state that the operator sees -------------------------------------------------------------------------------------------
     def _copy(self, broker_id: int) -> Replica | None:
         node = self.cluster.brokers.get(broker_id)
-        return node.broker.partitions.hosted.get(self.tp) if node is not None and node.alive else None
+        return node.broker.replica_manager.hosted.get(self.tp) if node is not None and node.alive else None
 
     def _leaders_start(self, state: PartitionState) -> int | None:
         leader = self._copy(state.leader)
@@ -242,7 +242,7 @@ class TailWatch(InvariantChecker):
             return
         for node in self.cluster.brokers.values():
             if node.name in touched and node.alive and not node.frozen:
-                for tp, replica in node.broker.partitions.hosted.items():
+                for tp, replica in node.broker.replica_manager.hosted.items():
                     self._copies_nothing_below(node, tp, replica)
                     if replica.core.role is Role.LEADER and replica.core.high_watermark:
                         self._all_isr_members_have_it(node, tp, replica)

@@ -148,7 +148,7 @@ def an_empty_log_above_the_leaders_end_is_not_reset(patch: pytest.MonkeyPatch) -
     out_of_range = followers_module.FollowerLogs.out_of_range
 
     def waits(self: followers_module.FollowerLogs, tp: Any, leader_log_start: int, now: Any) -> None:
-        if leader_log_start > self._partitions.hosted[tp].log.end_offset:
+        if leader_log_start > self._replica_manager.hosted[tp].log.end_offset:
             out_of_range(self, tp, leader_log_start, now)
 
     patch.setattr(followers_module.FollowerLogs, "out_of_range", waits)
@@ -345,8 +345,8 @@ def a_topic_id_means_any_topic_of_its_name(patch: pytest.MonkeyPatch) -> None:
     state = ProduceApi._state
 
     def by_name(self: ProduceApi, topic: Any, version: int) -> Any:
-        there = self._partitions.image.topic_named(AGAIN)
-        if version >= 13 and there is not None and topic.topic_id not in self._partitions.image.topics:
+        there = self._replica_manager.image.topic_named(AGAIN)
+        if version >= 13 and there is not None and topic.topic_id not in self._replica_manager.image.topics:
             topic.topic_id = there.topic_id
         return state(self, topic, version)
 

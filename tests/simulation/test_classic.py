@@ -22,7 +22,7 @@ def test_r1_a_restarted_follower_does_not_truncate_to_its_high_watermark_and_the
     written = [f"r{i}" for i in range(10)]
     scene.write(*written)
     leader, follower = scene.pair()
-    hosted = follower.broker.partitions.hosted[scene.tp]
+    hosted = follower.broker.replica_manager.hosted[scene.tp]
     assert hosted.log.end_offset == 10
     follower.kill()
     leader.freeze()

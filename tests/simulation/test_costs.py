@@ -110,8 +110,8 @@ def opened_on_a_slow_disk(seed: int) -> tuple[int, list[str]]:
     node.power_cut()
     node.slow_until_us = scene.world.now_us + SECONDS * S
     node.start()
-    scene.cluster.until(lambda: scene.tp in node.broker.partitions.hosted, 30, "the log to be open")
-    opened_at = node.broker.partitions.hosted[scene.tp].log.start_offset
+    scene.cluster.until(lambda: scene.tp in node.broker.replica_manager.hosted, 30, "the log to be open")
+    opened_at = node.broker.replica_manager.hosted[scene.tp].log.start_offset
     scene.pass_ms(SECONDS * 1_000)
     scene.cluster.until(lambda: scene.leads_now(node), 30, "the broker to lead")
     node.power_cut()

@@ -29,7 +29,7 @@ def start_without_zookeeper(scene: Scene, node: BrokerNode) -> None:
     node.start()
     node.store.cut()
     scene.pass_ms(3 * INTERVAL_MS)
-    assert not node.broker.partitions.replica_opening.registration_possible
+    assert not node.broker.replica_manager.replica_opening.registration_possible
     node.store.heal()
     scene.cluster.until(lambda: scene.cluster.image.alive(node.broker_id), 20, "its registration")
 
@@ -38,7 +38,7 @@ def test_a_truncated_log_does_not_lead_after_a_delayed_start(seed: int) -> None:
     scene = Scene(seed, min_insync=2)
     scene.write(*FIRST)
     keeper, loser = scene.pair()
-    size = loser.broker.partitions.hosted[scene.tp].log.size_bytes
+    size = loser.broker.replica_manager.hosted[scene.tp].log.size_bytes
     scene.write(*LOST)
     scene.pass_ms(3 * INTERVAL_MS)  # the high watermark after the last record is checkpointed
     keeper.kill()

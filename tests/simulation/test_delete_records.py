@@ -45,7 +45,7 @@ def test_a_repeated_request_is_flushed_although_the_log_starts_there_already(see
     scene = Scene(seed, brokers=1, flush_messages="1")
     scene.write(*WRITTEN)
     (node,) = scene.cluster.brokers.values()
-    log = node.broker.partitions.hosted[scene.tp].log
+    log = node.broker.replica_manager.hosted[scene.tp].log
     node.enter(lambda: log.raise_start(6))
     node.kill()
     restart(scene, node)
@@ -64,7 +64,7 @@ def test_a_log_that_lost_its_end_hides_no_later_record(seed: int) -> None:
     (node,) = scene.cluster.brokers.values()
     node.power_cut()
     restart(scene, node)
-    log = node.broker.partitions.hosted[scene.tp].log
+    log = node.broker.replica_manager.hosted[scene.tp].log
     before = log.end_offset
     scene.write(*(f"new{i}" for i in range(12)))
     node.kill()

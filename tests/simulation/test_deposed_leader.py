@@ -27,7 +27,9 @@ def deposed(scene: Scene) -> tuple[BrokerNode, BrokerNode]:
     )
     scene.cluster.until(lambda: scene.state.leader == new.broker_id, 20, "the successor to lead")
     scene.pass_ms(300)
-    assert old.broker.partitions.hosted[scene.tp].leads, "the leader knows that it was deposed: the case did not happen"
+    assert old.broker.replica_manager.hosted[scene.tp].leads, (
+        "the leader knows that it was deposed: the case did not happen"
+    )
     return old, new
 
 

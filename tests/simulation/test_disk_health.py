@@ -46,7 +46,7 @@ class Scene:
         self.world.run(self.world.now_us + 3 * S)
 
     def stored(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
-        return {tp for tp, r in node.broker.partitions.hosted.items() if r.log.folder.parent == folder}
+        return {tp for tp, r in node.broker.replica_manager.hosted.items() if r.log.folder.parent == folder}
 
     def served_without(self, broker_id: int, lost: set[TopicPartition]) -> bool:
         return all(

@@ -45,7 +45,9 @@ def test_an_idle_partition_is_in_no_fetch_request_and_keeps_its_isr(monkeypatch:
     assert scene.state == before and len(before.isr) == 3
     assert len(wire.sent) > 20 and not any(f.partitions or f.forgotten or not f.session_epoch for f in wire.sent)
     for node in scene.cluster.brokers.values():
-        assert node.broker.partitions.hosted[scene.tp].core.high_watermark == 2, "the high watermark did not arrive"
+        assert node.broker.replica_manager.hosted[scene.tp].core.high_watermark == 2, (
+            "the high watermark did not arrive"
+        )
     scene.write("c")
     assert scene.end() == ["a", "b", "c"]
 

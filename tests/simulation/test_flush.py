@@ -104,7 +104,7 @@ def test_acks_1_waits_for_the_leaders_own_disk(seed: int) -> None:
     node.start()
     cluster.until(cluster.settled, 30, "the broker again")
     tp = TopicPartition(topic_id, 0)
-    hosted = node.broker.partitions.hosted
+    hosted = node.broker.replica_manager.hosted
     cluster.until(
         lambda: tp in hosted and hosted[tp].leads and hosted[tp].core.serves_latest, 30, "a leader that shows all"
     )
@@ -127,7 +127,7 @@ def test_of_acknowledged_records_fewer_than_flush_messages_can_be_lost() -> None
         producer.stopped = True
         node.start()
         cluster.until(cluster.settled, 30, "the broker again")
-        replica = next(iter(node.broker.partitions.hosted.values()))
+        replica = next(iter(node.broker.replica_manager.hosted.values()))
         assert acks > 20
         assert acks - replica.log.end_offset < 10
 
@@ -157,5 +157,5 @@ def test_a_clean_shutdown_survives_a_power_cut_after_it(seed: int, each: int, mo
     cluster.until(cluster.level, 60, "everything in step")
     history.judge(cluster)
     assert history.acks > 50
-    for replica in node.broker.partitions.hosted.values():
+    for replica in node.broker.replica_manager.hosted.values():
         assert replica.log.batches_checked == 0, "a clean stop leaves nothing to check"

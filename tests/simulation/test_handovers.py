@@ -74,7 +74,9 @@ class HandedOver:
 
     def hosts(self) -> set[int]:
         return {
-            b for b, node in self.cluster.brokers.items() if node.alive and self.tp in node.broker.partitions.hosted
+            b
+            for b, node in self.cluster.brokers.items()
+            if node.alive and self.tp in node.broker.replica_manager.hosted
         }
 
     def end(self) -> None:
@@ -93,9 +95,11 @@ def test_leadership_moves_at_once_and_all_old_records_are_read_through_the_new_l
     assert state.replicas == scene.new and state.leader in scene.new
     assert set(state.history_replicas) == set(scene.old) and state.handover_offset > 0
     for b in scene.new:
-        assert scene.cluster.brokers[b].broker.partitions.hosted[scene.tp].log.start_offset == state.handover_offset
+        assert (
+            scene.cluster.brokers[b].broker.replica_manager.hosted[scene.tp].log.start_offset == state.handover_offset
+        )
     for b in scene.old:
-        assert scene.cluster.brokers[b].broker.partitions.hosted[scene.tp].core.role is Role.HISTORY
+        assert scene.cluster.brokers[b].broker.replica_manager.hosted[scene.tp].core.role is Role.HISTORY
     scene.passes()
     assert scene.reader.pass_start == 0, "no record was deleted"
     scene.end()
@@ -173,7 +177,7 @@ def test_a_new_replica_with_a_lost_directory_is_copied_completely_and_joins_the_
     scene.cluster.brokers[lost].disk.mkdir(Path("/data"))
     scene.cluster.brokers[lost].start()
     scene.cluster.until(scene.cluster.settled, 40, "the lost copy in step again")
-    assert scene.cluster.brokers[lost].broker.partitions.hosted[scene.tp].log.start_offset == 0
+    assert scene.cluster.brokers[lost].broker.replica_manager.hosted[scene.tp].log.start_offset == 0
     scene.passes()
     scene.end()
 

@@ -21,7 +21,7 @@ START = 6
 
 
 def copy(scene: Scene, node: BrokerNode) -> Replica:
-    replica = node.broker.partitions.hosted[scene.tp]
+    replica = node.broker.replica_manager.hosted[scene.tp]
     assert isinstance(replica, Replica)
     return replica
 
@@ -60,7 +60,7 @@ def deposed(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
     assert copy(scene, new).log.start_offset == 0, "the follower knows of the deletion: the scenario did not happen"
     old.start()
     scene.cluster.until(
-        lambda: scene.leads_now(new) and scene.tp in old.broker.partitions.hosted, 10, "both to be there"
+        lambda: scene.leads_now(new) and scene.tp in old.broker.replica_manager.hosted, 10, "both to be there"
     )
     return scene, new, old
 

@@ -37,7 +37,7 @@ class Scene:
         self.world.run(self.world.now_us + 1 * S)
 
     def stored(self, node: BrokerNode, folder: Path) -> set[TopicPartition]:
-        return {tp for tp, r in node.broker.partitions.hosted.items() if r.log.folder.parent == folder}
+        return {tp for tp, r in node.broker.replica_manager.hosted.items() if r.log.folder.parent == folder}
 
     def described(self, broker_id: int) -> dict[str, DescribeLogDirsResponse.DescribeLogDirsResult]:
         answers: list[DescribeLogDirsResponse] = []
@@ -107,7 +107,7 @@ def test_a_failed_directory_takes_its_replicas_offline_and_no_record_is_lost(see
     node.kill()
     node.start()
     scene.cluster.until(lambda: scene.served_without(1, lost), 60, "the rest of broker 1 in step")
-    assert not lost & set(node.broker.partitions.hosted)
+    assert not lost & set(node.broker.replica_manager.hosted)
     # Repaired: the replicas catch up.
     node.kill()
     node.disk.broken.clear()

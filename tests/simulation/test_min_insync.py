@@ -23,7 +23,7 @@ def for_all_brokers(scene: Scene, generation: int, min_insync: int) -> None:
 
     def known() -> bool:
         nodes = [n for n in scene.cluster.brokers.values() if n.alive and not n.frozen]
-        return all(n.broker.partitions.image.broker_configs.get(ALL_BROKERS) == (generation, value) for n in nodes)
+        return all(n.broker.replica_manager.image.broker_configs.get(ALL_BROKERS) == (generation, value) for n in nodes)
 
     scene.cluster.until(known, 20, "every broker to know the setting")
 
@@ -48,7 +48,7 @@ def test_with_as_many_replicas_as_the_minimum_none_may_be_missing(seed: int) -> 
     assert scene.send(leader.broker_id, "refused") == ErrorCode.NOT_ENOUGH_REPLICAS
     assert scene.send(leader.broker_id, "alone", acks=1) == 0
     scene.pass_ms(1_000)
-    assert leader.broker.partitions.hosted[scene.tp].core.high_watermark == 1, "committed by one replica of two"
+    assert leader.broker.replica_manager.hosted[scene.tp].core.high_watermark == 1, "committed by one replica of two"
     leader.power_cut()
     follower.start()
     scene.until_leads(follower.broker_id)

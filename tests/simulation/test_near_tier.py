@@ -63,7 +63,7 @@ def test_a_follower_denies_records_that_were_deleted_in_both_tiers() -> None:
     assert scene.delete_below(9) == (0, 9)
     rounds = reader.rounds
     scene.cluster.until(lambda: reader.rounds > rounds + 1, 120, "the rest")
-    replica = scene.cluster.brokers[near].broker.partitions.hosted[scene.tp]
+    replica = scene.cluster.brokers[near].broker.replica_manager.hosted[scene.tp]
     scene.cluster.until(lambda: replica.start_offset == replica.remote_start_offset == 9, 30, "the log start")
 
 
@@ -83,7 +83,7 @@ def late_metadata_run(seed: int) -> NearReader:
         scene.cluster.until(lambda: scene.local_start(near) > chain_end, 60, "a local log start above the known chain")
         rounds = reader.rounds
         scene.cluster.until(lambda: reader.rounds > rounds + 1, 120, "a round with late metadata")
-    replica = scene.cluster.brokers[near].broker.partitions.hosted[scene.tp]
+    replica = scene.cluster.brokers[near].broker.replica_manager.hosted[scene.tp]
     scene.cluster.until(lambda: replica.remote_start_offset == 0, 30, "the metadata")
     seen, rounds = reader.remote_records, reader.rounds
     scene.cluster.until(

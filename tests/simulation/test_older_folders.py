@@ -194,4 +194,4 @@ def test_a_broker_whose_copy_was_started_elsewhere_stops_serving(seed: int) -> N
     image = original.broker.membership.image
     image.brokers[original.broker_id] = replace(image.brokers[original.broker_id], life="of the other process")
     original.enter(lambda: original.broker.membership.caught_up(image, original.clock()))
-    assert original.broker.metadata_publisher.failed is not None and original.broker.partitions.produce_suspended
+    assert original.broker.metadata_publisher.failed is not None and original.broker.replica_manager.produce_suspended

@@ -24,7 +24,7 @@ def test_a_smaller_isr_counts_only_after_its_acceptance(seed: int) -> None:
     controller = scene.cluster.controllers[0]
     controller.freeze()
     follower.freeze()
-    machine = leader.broker.partitions.hosted[scene.tp].core
+    machine = leader.broker.replica_manager.hosted[scene.tp].core
     scene.cluster.until(lambda: machine.proposal is not None, 20, "the leader's ISR proposal without the follower")
     assert len(machine.proposal.isr) == 1
     assert scene.send(leader.broker_id, "unacknowledged", timeout_ms=400) == ErrorCode.REQUEST_TIMED_OUT
@@ -47,7 +47,7 @@ def test_a_new_isr_member_counts_as_soon_as_it_is_proposed(seed: int) -> None:
     scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without it")
     controller.freeze()
     follower.resume()
-    machine = leader.broker.partitions.hosted[scene.tp].core
+    machine = leader.broker.replica_manager.hosted[scene.tp].core
     proposes = lambda: machine.proposal is not None and len(machine.proposal.isr) == 2  # noqa: E731
     scene.cluster.until(proposes, 20, "the leader's ISR proposal with the follower")
     scene.cluster.network.cut |= {(leader.name, follower.name), (follower.name, leader.name)}
@@ -73,7 +73,7 @@ def test_r11_the_last_isr_member_loses_its_tail_and_truncates_no_other_replica(s
     others = [n for n in scene.cluster.brokers.values() if n is not last]
     for node in others:
         node.kill()
-    scene.cluster.until(lambda: last.broker.partitions.hosted[scene.tp].core.isr_size == 1, 20, "one left")
+    scene.cluster.until(lambda: last.broker.replica_manager.hosted[scene.tp].core.isr_size == 1, 20, "one left")
     assert scene.send(last.broker_id, "w:6") == ErrorCode.NOT_ENOUGH_REPLICAS
     assert scene.send(last.broker_id, "w:7", acks=1) == 0
     scene.pass_ms(1_000)
@@ -82,7 +82,9 @@ def test_r11_the_last_isr_member_loses_its_tail_and_truncates_no_other_replica(s
         node.start()
     scene.cluster.until(lambda: scene.state.leader in {n.broker_id for n in others}, 20, "a leader out of elr")
     successor = scene.cluster.brokers[scene.state.leader]
-    scene.cluster.until(lambda: successor.broker.partitions.hosted[scene.tp].core.isr_size >= 2, 20, "enough in sync")
+    scene.cluster.until(
+        lambda: successor.broker.replica_manager.hosted[scene.tp].core.isr_size >= 2, 20, "enough in sync"
+    )
     scene.write("w:8")
     last.start()
     assert scene.end() == [*written, "w:8"]
@@ -143,7 +145,7 @@ def test_a_replaced_leader_that_does_not_know_it_ends_no_idempotent_producer(see
     old.store.cut()
     scene.until_leads(new.broker_id)
     assert scene.send(new.broker_id, "p1", acks=1, producer=(77, 1)) == 0
-    machine = old.broker.partitions.hosted[scene.tp].core
+    machine = old.broker.replica_manager.hosted[scene.tp].core
     assert machine.role.value == "leader", "the leader knows of its replacement: the scenario did not happen"
     assert scene.send(old.broker_id, "p2", timeout_ms=300, producer=(77, 2)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     old.store.heal()
@@ -183,7 +185,9 @@ def test_fetches_before_a_reset_of_the_replica_do_not_count(seed: int) -> None:
     leader, follower = scene.pair()
     scene.cluster.network.cut.add((leader.name, follower.name))  # responses only, not fetches
     scene.cluster.want(DesiredReset(scene.topic_id, 0, follower.broker_id, "reset"))
-    scene.cluster.until(lambda: follower.broker.partitions.hosted[scene.tp].log.end_offset == 0, 5, "an empty copy")
+    scene.cluster.until(
+        lambda: follower.broker.replica_manager.hosted[scene.tp].log.end_offset == 0, 5, "an empty copy"
+    )
     scene.pass_ms(1_500)
     assert scene.state.isr_ids == (leader.broker_id,), "an empty replica is in the ISR"
     scene.cluster.network.cut.clear()
@@ -222,7 +226,7 @@ def test_an_isr_proposal_survives_the_session_of_an_earlier_incarnation(seed: in
     scene.cluster.until(lambda: scene.leads_now(leader), 2, "its next life to lead")
     controller.freeze()
     scene.cluster.network.cut.clear()
-    machine = leader.broker.partitions.hosted[scene.tp].core
+    machine = leader.broker.replica_manager.hosted[scene.tp].core
     scene.cluster.until(lambda: machine.proposal is not None, 10, "the leader's ISR proposal with the follower")
     scene.cluster.until(lambda: first not in scene.cluster.ensemble.sessions, 10, "the end of the first life's session")
     controller.resume()

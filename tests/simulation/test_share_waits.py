@@ -188,7 +188,7 @@ def no_wake_up_after_the_end_of_records(patch: pytest.MonkeyPatch) -> None:
     def only_released(self: SharePartitions, shared: Shared) -> None:
         self.flush(shared)
         if shared.core is not None and shared.core.available:
-            self._partitions.purgatory.check(shared.key)
+            self._replica_manager.purgatory.check(shared.key)
 
     patch.setattr(SharePartitions, "_records_ended", only_released)
 

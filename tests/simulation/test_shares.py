@@ -136,7 +136,7 @@ def a_leader_uses_its_state_of_an_earlier_epoch(patch: pytest.MonkeyPatch) -> No
 
     def found(self: SharePartitions, group_id: str, tp: Any) -> Any:
         shared = self._shared.get(SharePartitionKey(group_id, tp.topic_id, tp.partition))
-        replica = self._partitions.hosted.get(tp)
+        replica = self._replica_manager.hosted.get(tp)
         if shared is not None and replica is not None and replica.leads and shared.core is not None:
             shared.replica, shared.epoch = replica, replica.core.leader_epoch
             shared.core.leader_epoch = shared.epoch
@@ -152,7 +152,7 @@ def a_leader_uses_its_state_of_an_earlier_epoch(patch: pytest.MonkeyPatch) -> No
 
 
 def a_deposed_leader_delivers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(coordinators, "leadership_confirmed", lambda partitions, replica, now: True)
+    patch.setattr(coordinators, "leadership_confirmed", lambda replica_manager, replica, now: True)
 
 
 def the_last_delivery_does_not_end_a_record(patch: pytest.MonkeyPatch) -> None:

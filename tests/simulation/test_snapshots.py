@@ -53,15 +53,15 @@ def test_a_topic_newer_than_the_snapshot_keeps_its_replica_over_a_restart(seed: 
     state = made.image.partition(tp)
     assert state is not None
     node = made.brokers[state.leader]
-    held = node.broker.partitions.hosted[tp].log.end_offset
+    held = node.broker.replica_manager.hosted[tp].log.end_offset
     assert held == history.acks > 0
     node.kill()
     node.start()
-    made.until(lambda: tp in node.broker.partitions.hosted, 20, "the copy, opened again")
-    assert node.broker.partitions.hosted[tp].log.end_offset == held, "the replica was set aside"
+    made.until(lambda: tp in node.broker.replica_manager.hosted, 20, "the copy, opened again")
+    assert node.broker.replica_manager.hosted[tp].log.end_offset == held, "the replica was set aside"
     made.world.run(made.world.now_us + 500 * MS)
     made.until(made.settled, 30, "everything in step")
-    machine = node.broker.partitions.hosted[tp].core
+    machine = node.broker.replica_manager.hosted[tp].core
     made.until(
         lambda: machine.high_watermark == held, 20, "the watermark, once the followers have found the leader again"
     )
@@ -81,7 +81,7 @@ def test_a_topic_deleted_below_the_snapshot_ends_no_broker_that_has_it_open(seed
     # A batch in flight would be written to the next topic of this name.
     made.until(lambda: producer.idle, 20, "its last acknowledgement")
     node = made.brokers[1]
-    life, seq = node.life, node.broker.partitions.image.seq
+    life, seq = node.life, node.broker.replica_manager.image.seq
     node.store.cut()
     made.delete_topic("again")
     made.until(lambda: made.image.topic_named("again") is None, 20, "its end")
@@ -98,7 +98,7 @@ def test_a_topic_deleted_below_the_snapshot_ends_no_broker_that_has_it_open(seed
     node.store.heal()
     made.until(made.settled, 30, "everything in step")
     assert (node.life, node.broker.identity.losses) == (life, 0), "it ended itself, as after an I/O error"
-    assert node.broker.partitions.hosted[TopicPartition(second, 0)].log.end_offset == 0
+    assert node.broker.replica_manager.hosted[TopicPartition(second, 0)].log.end_offset == 0
     logs_agree(made)
 
 

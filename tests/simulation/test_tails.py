@@ -65,7 +65,7 @@ def test_with_every_old_replica_down_no_broker_leads_and_no_acknowledged_record_
     spare = tuple(b for b in cluster.brokers if b not in state.replicas)
     move = TailMove(cluster, tp, "moved-0", spare, 1)
     move.gives_up = False
-    copies = lambda: [cluster.brokers[b].broker.partitions.hosted.get(tp) for b in spare]  # noqa: E731
+    copies = lambda: [cluster.brokers[b].broker.replica_manager.hosted.get(tp) for b in spare]  # noqa: E731
     cluster.until(lambda: all(c is not None and c.log.size_bytes for c in copies()), 30, "both to follow")
     producer.stopped = True
     cluster.until(lambda: producer.idle, 20, "the last acknowledgement")

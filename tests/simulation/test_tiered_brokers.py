@@ -25,7 +25,7 @@ def test_old_records_are_read_from_the_store(seed: int) -> None:
     # Until the last copy is finished.
     while (remote := scene.remote_size()).remote != scene.stored_bytes or remote.copying:
         scene.pass_ms(200)
-    log = scene.cluster.brokers[scene.state.leader].broker.partitions.hosted[scene.tp].log
+    log = scene.cluster.brokers[scene.state.leader].broker.replica_manager.hosted[scene.tp].log
     assert 0 < remote.local_only < log.size_bytes, "some local segments have a copy"
     assert (remote.copying, remote.read > 0) == (0, True)
     assert len([n for n in scene.store if n.endswith(".log")]) > 3
@@ -87,7 +87,7 @@ def test_a_new_replica_begins_at_the_local_log_start_with_the_state_of_the_tier(
     )
     scene.cluster.until(lambda: scene.state.replicas == (new, old[0]) and new in scene.state.isr_ids, 60, "the move")
     assert scene.cluster.world.reached["remote snapshot: NONE"] > before
-    replica = scene.cluster.brokers[new].broker.partitions.hosted[scene.tp]
+    replica = scene.cluster.brokers[new].broker.replica_manager.hosted[scene.tp]
     assert replica.log.start_offset > 0
     scene.cluster.brokers[old[0]].kill()
     scene.until_leads(new)
@@ -114,7 +114,7 @@ def test_a_new_replica_of_a_topic_that_lost_records_before_it_was_tiered(seed: i
     scene.cluster.remote_store.away = True
     scene.produce(10)
     leader = scene.cluster.brokers[scene.state.leader]
-    log_ = leader.broker.partitions.hosted[scene.tp].log
+    log_ = leader.broker.replica_manager.hosted[scene.tp].log
     leader.enter(lambda: log_.raise_start(5))
     old = scene.state.replicas
     new = next(b for b in (1, 2, 3) if b not in old)
@@ -131,13 +131,13 @@ def test_deleted_records_are_hidden_in_both_tiers_under_every_leader(seed: int) 
     scene.produce(40)
     scene.until_tiered()
     leader = scene.cluster.brokers[scene.state.leader]
-    replica = leader.broker.partitions.hosted[scene.tp]
+    replica = leader.broker.replica_manager.hosted[scene.tp]
     leader.enter(lambda: leader.broker.remote_logs.request_start(replica, 7))
     scene.cluster.until(lambda: replica.start_offset == 7, 30, "the log start")
     assert scene.fetch(6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     leader.kill()
     scene.cluster.until(partial(scene.leads_another, leader.broker_id), 30, "another leader")
-    other = scene.cluster.brokers[scene.state.leader].broker.partitions.hosted[scene.tp]
+    other = scene.cluster.brokers[scene.state.leader].broker.replica_manager.hosted[scene.tp]
     scene.cluster.until(lambda: other.remote is not None and other.remote.loaded, 30, "its remote log")
     assert other.start_offset == 7 and scene.fetch(6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert scene.read_all(7) == scene.written[7:]

@@ -41,8 +41,8 @@ def test_a_log_that_lost_its_topic_id_is_not_used_for_the_recreated_topic(seed: 
         away.disk.replace(METADATA, left)
     create_again(scene)
     away.start()
-    scene.cluster.until(lambda: scene.tp in away.broker.partitions.hosted, 20, "the new copy")
-    assert away.broker.partitions.hosted[scene.tp].log.end_offset == 0
+    scene.cluster.until(lambda: scene.tp in away.broker.replica_manager.hosted, 20, "the new copy")
+    assert away.broker.replica_manager.hosted[scene.tp].log.end_offset == 0
     scene.cluster.until(scene.cluster.settled, 20, "all in step")
     scene.pass_ms(300)
     scene.write("new")
@@ -67,14 +67,14 @@ def test_the_high_watermark_of_a_deleted_topic_is_not_used_for_the_recreated_top
     away.kill()
     create_again(scene)  # within the session of the broker that is away, so that the topic is placed on both
     away.start()
-    opened = lambda: scene.tp in away.broker.partitions.hosted  # noqa: E731
+    opened = lambda: scene.tp in away.broker.replica_manager.hosted  # noqa: E731
     scene.cluster.until(opened, 2, "the new copy")
     away.kill()
     away.start()
     assert away.broker.identity.doubt is None, "the new copy is shorter than the old one, which is no loss"
     scene.cluster.until(opened, 2, "the new copy")
     assert away.broker.identity.tail_intact
-    assert away.broker.partitions.hosted[scene.tp].core.high_watermark == 0
+    assert away.broker.replica_manager.hosted[scene.tp].core.high_watermark == 0
     scene.cluster.until(scene.cluster.settled, 20, "all in step")
     scene.pass_ms(300)
     scene.write("new")

@@ -38,7 +38,7 @@ class Scene:
         self.cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
 
     def replica(self, broker_id: int, index: int) -> Replica:
-        return self.cluster.brokers[broker_id].broker.partitions.hosted[TopicPartition(self.topic_id, index)]
+        return self.cluster.brokers[broker_id].broker.replica_manager.hosted[TopicPartition(self.topic_id, index)]
 
     def run(self) -> None:
         self.produce("a")
@@ -78,8 +78,8 @@ def test_the_counters_of_all_brokers_add_up_to_the_log(seed: int) -> None:
     scene.run()
     for broker_id in (2, 3):
         broker = scene.cluster.brokers[broker_id].broker
-        partitions, requests = broker.partitions, broker.dispatch.metrics
-        metrics = BrokerMetrics(broker_id, partial(getattr, partitions, "hosted"), requests.all)
+        replica_manager, requests = broker.replica_manager, broker.dispatch.metrics
+        metrics = BrokerMetrics(broker_id, partial(getattr, replica_manager, "hosted"), requests.all)
         found = {
             (f.name + suffix, dict(labels).get("topic", dict(labels).get("request", ""))): value
             for f in metrics.families()

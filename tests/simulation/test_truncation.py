@@ -18,10 +18,10 @@ def test_an_empty_log_above_the_leaders_end_is_reset(seed: int) -> None:
     scene = Scene(seed)
     scene.write(*(f"old{i}" for i in range(6)))
     leader, follower = scene.pair()
-    old_log = leader.broker.partitions.hosted[scene.tp].log
+    old_log = leader.broker.replica_manager.hosted[scene.tp].log
     leader.enter(lambda: old_log.raise_start(old_log.end_offset))
     scene.cluster.want(DesiredReset(scene.topic_id, 0, follower.broker_id, "reset"))
-    copy = lambda: follower.broker.partitions.hosted[scene.tp].log  # noqa: E731
+    copy = lambda: follower.broker.replica_manager.hosted[scene.tp].log  # noqa: E731
     scene.cluster.until(lambda: copy().start_offset == 6 and copy().last_epoch == -1, 10, "a replica that starts at 6")
     follower.kill()
     scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without it")

@@ -64,7 +64,7 @@ class TieredScene(Scene):
         return sum(len(content) for name, content in self.store.items() if name.endswith(".log"))
 
     def local_start(self, broker: int) -> int:
-        replica = self.cluster.brokers[broker].broker.partitions.hosted.get(self.tp)
+        replica = self.cluster.brokers[broker].broker.replica_manager.hosted.get(self.tp)
         return -1 if replica is None else replica.log.start_offset
 
     def fetch(self, offset: int) -> Any:

@@ -42,7 +42,7 @@ class BothTiersWatch:
         for node in self.cluster.brokers.values():
             if node.name not in touched or not node.alive or node.frozen:
                 continue
-            for tp, replica in node.broker.partitions.hosted.items():
+            for tp, replica in node.broker.replica_manager.hosted.items():
                 if replica.topic in self._topics and replica.offline_reason is None:
                     key = node.name, node.life, tp
                     state = replica.core.state

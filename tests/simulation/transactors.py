@@ -581,7 +581,7 @@ def decided_records(cluster: Cluster, place: Place) -> tuple[list[tuple[int, byt
     topic = cluster.image.topic_named(place[0])
     assert topic is not None
     state, tp = topic.partitions[place[1]], TopicPartition(topic.topic_id, place[1])
-    replica = cluster.brokers[state.leader].broker.partitions.hosted[tp]
+    replica = cluster.brokers[state.leader].broker.replica_manager.hosted[tp]
     if cluster.archive is not None:
         data = cluster.archive.of(tp)
     else:

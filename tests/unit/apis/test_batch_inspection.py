@@ -33,7 +33,7 @@ class Scene:
         loop: Any = SimpleNamespace(now=self.harness.now)
         verification = TransactionVerification(lambda *a, **k: None, enabled=lambda: False)  # type: ignore[arg-type]
         self.api = ProduceApi(
-            loop, self.harness.partitions, verification, BackgroundWork(self.turns, self.jobs), ALLOW_ALL
+            loop, self.harness.replica_manager, verification, BackgroundWork(self.turns, self.jobs), ALLOW_ALL
         )
         self.answers: list[tuple[str, int]] = []
 
@@ -118,7 +118,7 @@ def test_a_record_without_a_key_is_rejected_in_a_batch_of_any_size(codec: int, v
 def test_a_former_leader_appends_nothing_after_the_inspection() -> None:
     scene = Scene(cleanup_policy="compact")
     scene.send("late", value=LARGE)
-    scene.harness.partitions.produce_suspended = True
+    scene.harness.replica_manager.produce_suspended = True
     scene.jobs.end()
     scene.turns.run()
     assert scene.answers == [("late", ErrorCode.NOT_LEADER_OR_FOLLOWER)]

@@ -35,22 +35,26 @@ def test_each_partition_has_a_replica_or_an_error() -> None:
     fenced = FetchRequest.FetchPartition(partition=0, current_leader_epoch=99)
     body = FetchRequest(replica_id=-1)
     named = [FetchRequest.FetchTopic(topic="t", partitions=requested)]
-    found = look_up(harness.partitions, named, body, 12)
+    found = look_up(harness.replica_manager, named, body, 12)
     assert [(key, r.replica, r.error) for key, r in found.items()] == [
         (("t", 0), harness.replica, ErrorCode.NONE),
         (("t", 7), None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    by_id = look_up(harness.partitions, [FetchRequest.FetchTopic(topic_id=TP.topic_id, partitions=[fenced])], body, 13)
+    by_id = look_up(
+        harness.replica_manager, [FetchRequest.FetchTopic(topic_id=TP.topic_id, partitions=[fenced])], body, 13
+    )
     assert (
         by_id[TP.topic_id.int, 0].error is ErrorCode.UNKNOWN_LEADER_EPOCH
         and by_id[TP.topic_id.int, 0].topic_name == "t"
     )
-    unknown = look_up(harness.partitions, [FetchRequest.FetchTopic(topic="absent", partitions=requested)], body, 12)
+    unknown = look_up(
+        harness.replica_manager, [FetchRequest.FetchTopic(topic="absent", partitions=requested)], body, 12
+    )
     assert {r.error for r in unknown.values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def test_the_last_of_two_requests_for_one_partition_counts() -> None:
     harness = Harness(SimDisk())
     twice = [FetchRequest.FetchPartition(partition=0, current_leader_epoch=-1, fetch_offset=n) for n in (3, 5)]
-    found = look_up(harness.partitions, [FetchRequest.FetchTopic(topic="t", partitions=twice)], FetchRequest(), 12)
+    found = look_up(harness.replica_manager, [FetchRequest.FetchTopic(topic="t", partitions=twice)], FetchRequest(), 12)
     assert [r.requested.fetch_offset for r in found.values()] == [5]

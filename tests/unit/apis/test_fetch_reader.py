@@ -21,11 +21,11 @@ from tests.unit.replication.test_relocations import TP, Harness
 class Scene:
     def __init__(self) -> None:
         self.harness = Harness(SimDisk())
-        partitions, loop = self.harness.partitions, SimpleNamespace(now=self.harness.now)
+        replica_manager, loop = self.harness.replica_manager, SimpleNamespace(now=self.harness.now)
         self.reader = FetchReader(
             loop,  # type: ignore[arg-type]
-            partitions,
-            HistoryReader(partitions, None, 1 << 20),
+            replica_manager,
+            HistoryReader(replica_manager, None, 1 << 20),
             bytes_max=1 << 20,
             throttles=Throttles(1, lambda name: 0),
             by_rack=False,

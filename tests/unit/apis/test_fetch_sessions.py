@@ -48,10 +48,10 @@ class Client:
             TopicReady(M),
         )
         drawn = iter(range(100, 10_000))
-        self.sessions = Sessions(self.harness.partitions.purgatory, lambda: next(drawn), slots=slots)
+        self.sessions = Sessions(self.harness.replica_manager.purgatory, lambda: next(drawn), slots=slots)
         self.api = FetchApi(
             SimpleNamespace(now=self.harness.now),
-            self.harness.partitions,
+            self.harness.replica_manager,
             self.sessions,
             bytes_max=1 << 20,
             throttles=self.throttles,
@@ -65,25 +65,25 @@ class Client:
         for record in made:
             self.harness.image.apply(record)
         self.throttles.apply(self.harness.image, made, self.harness.now.mono_ms)
-        self.harness.partitions.apply(self.harness.image, made, self.harness.now)
+        self.harness.replica_manager.apply(self.harness.image, made, self.harness.now)
 
     def replica(self, index: int) -> Replica:
-        return self.harness.partitions.hosted[TopicPartition(M, index)]
+        return self.harness.replica_manager.hosted[TopicPartition(M, index)]
 
     def append(self, index: int, count: int = 1, size: int = 10) -> None:
         replica = self.replica(index)
         for _ in range(count):
             data = bytearray(records.build([records.Record(0, 2_000_000, None, b"v" * size)]))
             replica.log.append(data, records.check(data), 0, self.harness.now)
-            self.harness.partitions.appended(replica, self.harness.now)
+            self.harness.replica_manager.appended(replica, self.harness.now)
 
     def passes(self, ms: int) -> None:
         """Advances the clock and runs the timers that expire."""
         self.harness.now = Now(self.harness.now.mono_ms + ms, self.harness.now.wall_ms + ms)
         self.api._loop.now = self.harness.now
-        self.harness.partitions.purgatory.expire(self.harness.now.mono_ms)
+        self.harness.replica_manager.purgatory.expire(self.harness.now.mono_ms)
         for _ in range(2 * LAG_MS // 100):
-            self.harness.partitions.tick(self.harness.now)
+            self.harness.replica_manager.tick(self.harness.now)
 
     def send(
         self,
@@ -241,7 +241,7 @@ def test_a_forgotten_partition_is_not_returned_and_an_empty_session_is_closed() 
     assert list(reported(waiting[0])) == [1]
     ended = client.fetch({}, forget=(1,))
     assert ended.session_id == 0 and not ended.responses and len(client.sessions) == 0
-    assert not client.harness.partitions.purgatory._watchers, "watches of what is gone"
+    assert not client.harness.replica_manager.purgatory._watchers, "watches of what is gone"
 
 
 def test_a_fetch_with_an_old_session_epoch_gets_an_error() -> None:
@@ -291,7 +291,7 @@ def test_a_changed_log_start_offset_is_returned() -> None:
     client.append(0, 3)
     assert list(reported(client.fetch({0: 3}))) == [0], "its watermark"
     client.replica(0).log.raise_start(2)
-    client.harness.partitions.run(client.replica(0), LogStartRaised(2), client.harness.now)
+    client.harness.replica_manager.run(client.replica(0), LogStartRaised(2), client.harness.now)
     answer = client.fetch({})
     assert [p.log_start_offset for t in answer.responses for p in t.partitions] == [2]
 
@@ -333,16 +333,18 @@ def test_a_follower_with_unchanged_fetch_positions_stays_in_the_isr() -> None:
     for _ in range(4):
         client.passes(LAG_MS // 2)
         client.fetch({}, follower=FOLLOWER)
-    assert not client.harness.partitions.controller_proposals.isrs
+    assert not client.harness.replica_manager.controller_proposals.isrs
     client.fetch({}, forget=(1,), follower=FOLLOWER)
     for _ in range(3):
         client.passes(LAG_MS // 2)
         client.fetch({}, follower=FOLLOWER)
-    assert list(client.harness.partitions.controller_proposals.isrs) == [TopicPartition(M, 1)], (
+    assert list(client.harness.replica_manager.controller_proposals.isrs) == [TopicPartition(M, 1)], (
         "forgotten is not heard of"
     )
     client.passes(LAG_MS + 1)
-    assert sorted(tp.partition for tp in client.harness.partitions.controller_proposals.isrs) == [0, 1], "nobody asked"
+    assert sorted(tp.partition for tp in client.harness.replica_manager.controller_proposals.isrs) == [0, 1], (
+        "nobody asked"
+    )
 
 
 def test_a_lagging_follower_leaves_the_isr_although_its_session_exists() -> None:
@@ -352,7 +354,7 @@ def test_a_lagging_follower_leaves_the_isr_although_its_session_exists() -> None
     for _ in range(3):
         client.passes(LAG_MS // 2)
         assert reported(client.fetch({}, follower=FOLLOWER))[0][1] > 0, "the record, again"
-    assert [tp.partition for tp in client.harness.partitions.controller_proposals.isrs] == [0]
+    assert [tp.partition for tp in client.harness.replica_manager.controller_proposals.isrs] == [0]
     assert client.replica(0).core.high_watermark == 0
 
 
@@ -385,11 +387,11 @@ def test_a_session_of_a_deleted_replica_does_not_affect_the_new_replica() -> Non
     client.applied(PartitionChanged(M, 0, both))
     assert client.replica(0) is not old
     other = client.fetch({0: 0}, session=(0, -1), follower=FOLLOWER)
-    assert not other.error_code and tp in client.harness.partitions.controller_proposals.isrs, (
+    assert not other.error_code and tp in client.harness.replica_manager.controller_proposals.isrs, (
         "it is complete, and may enter"
     )
     client.fetch({}, forget=(0,), follower=FOLLOWER)
-    assert tp in client.harness.partitions.controller_proposals.isrs
+    assert tp in client.harness.replica_manager.controller_proposals.isrs
 
 
 def test_only_the_current_broker_epoch_has_a_session() -> None:
@@ -459,6 +461,6 @@ def test_a_follower_counts_only_after_the_leader_has_read_its_registration() -> 
     state = PartitionState((1, 2), (ReplicaIncarnation(1, 11),), 1, 11, partition_epoch=1, adding=(2,))
     client.applied(PartitionChanged(M, 0, state))
     tp = TopicPartition(M, 0)
-    assert tp not in client.harness.partitions.controller_proposals.isrs
+    assert tp not in client.harness.replica_manager.controller_proposals.isrs
     assert reported(client.fetch({0: 1}, follower=FOLLOWER)) == {0: (0, 0)}
-    assert client.harness.partitions.controller_proposals.isrs[tp].isr == (ReplicaIncarnation(1, 11), FOLLOWER)
+    assert client.harness.replica_manager.controller_proposals.isrs[tp].isr == (ReplicaIncarnation(1, 11), FOLLOWER)

@@ -33,7 +33,7 @@ class LeaderWithOldRecords(Leader):
             (2,), (ReplicaIncarnation(2, 12),), 2, 12, 4, handover_offset=S, handover_epoch=3, history_replicas=(1,)
         )
         self.says(state)
-        self.server = HistoryReadServer(self.partitions, lambda: self.now.wall_ms, lambda replica, wanted: None)
+        self.server = HistoryReadServer(self.replica_manager, lambda: self.now.wall_ms, lambda replica, wanted: None)
 
     def look_up(
         self, what: HistoryOperation, at: int, start: int = S, floor: int = 0, upto: int = S
@@ -42,7 +42,7 @@ class LeaderWithOldRecords(Leader):
         question = HistoryReadRequest(TP, start, floor, what, at, upto, -1, MIB)
         sent: list[Any] = []
         HistoryReadClient(
-            self.partitions,
+            self.replica_manager,
             type("Wire", (), {"send_request": lambda self, b, k, v, body, done: sent.append((body, done))})(),
         ).read(1, question, lambda h: sent.append(h))  # type: ignore[arg-type]
         body, done = sent.pop()
@@ -63,8 +63,10 @@ def offsets(reported: HistoryReadResult) -> list[int]:
 
 def test_a_history_replica_appends_nothing_and_serves_only_below_the_handover_offset() -> None:
     harness = LeaderWithOldRecords()
-    assert harness.replica.core.role is Role.HISTORY and harness.partitions.hosted[TP] is harness.replica
-    assert harness.partitions.unflushed[TP] is harness.replica, "nothing will be written that would have it flushed"
+    assert harness.replica.core.role is Role.HISTORY and harness.replica_manager.hosted[TP] is harness.replica
+    assert harness.replica_manager.unflushed[TP] is harness.replica, (
+        "nothing will be written that would have it flushed"
+    )
     assert offsets(harness.look_up(HistoryOperation.READ, 0)) == [0, 1, 2, 3, 4]
     assert offsets(harness.look_up(HistoryOperation.READ, 3)) == [3, 4]
     assert offsets(harness.look_up(HistoryOperation.READ, 0, upto=2)) == [0, 1], "not beyond what is stable to who asks"

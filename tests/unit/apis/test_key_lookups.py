@@ -43,8 +43,8 @@ class World:
         )
         self.replica.last_stable = lambda: core.high_watermark
         self.failed: list[object] = []
-        partitions: Any = SimpleNamespace(fail=lambda replica, error: self.failed.append(error))
-        self.server = KeyLookupServer(partitions, lambda: self.mono_ms)
+        replica_manager: Any = SimpleNamespace(fail=lambda replica, error: self.failed.append(error))
+        self.server = KeyLookupServer(replica_manager, lambda: self.mono_ms)
 
     def build(self, segment: Segment) -> None:
         build = KeyIndexBuild(self.log.disk, segment.path, segment.base_offset, segment.size, HashedKeys())

@@ -36,7 +36,7 @@ class Scene:
     def __init__(self) -> None:
         self.harness = Harness(SimDisk())
         loop: Any = SimpleNamespace(now=self.harness.now)
-        self.appender, self.loop = LocalAppender(loop, self.harness.partitions), loop
+        self.appender, self.loop = LocalAppender(loop, self.harness.replica_manager), loop
 
     def append(self, data: bytearray | None) -> ClientAppendOutcome:
         return self.appender.append(self.harness.replica, data, 1, True, None)
@@ -65,7 +65,7 @@ def test_a_rejected_batch_is_not_appended() -> None:
     assert scene.rejected(end_transaction_marker.marker(1, 0, Marker(True, 0), 1_000)) == ErrorCode.INVALID_RECORD
     idempotent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     assert scene.rejected(batch(**idempotent) + batch(**idempotent)) == ErrorCode.INVALID_RECORD
-    scene.harness.partitions.produce_suspended = True
+    scene.harness.replica_manager.produce_suspended = True
     assert scene.append(batch()) is NOT_LEADER
 
 
@@ -101,7 +101,7 @@ def test_internal_appends_need_enough_replicas() -> None:
 def test_the_partition_is_checked_once_per_batch(transactional: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
     verification: Any = SimpleNamespace(needed=lambda *_, add: False, is_pending=lambda *_: False)
-    api = ProduceApi(scene.loop, scene.harness.partitions, verification, immediate_background_work(), ALLOW_ALL)
+    api = ProduceApi(scene.loop, scene.harness.replica_manager, verification, immediate_background_work(), ALLOW_ALL)
     check, checked = api.appender.append_problem, []
 
     def counted(replica: Any, acks: int) -> PartitionResult | None:

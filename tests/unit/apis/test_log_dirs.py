@@ -36,9 +36,9 @@ def led(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
 
 
 def reported(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
-    partitions: Any = SimpleNamespace(hosted={}, led=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
+    replica_manager: Any = SimpleNamespace(hosted={}, led=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
     api = LogDirsApi(
-        partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
+        replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
     )  # type: ignore[arg-type]
     answers: list[DescribeLogDirsResponse] = []
     api.describe_log_dirs(
@@ -62,9 +62,9 @@ def test_the_health_of_disks_is_returned_on_request_only() -> None:
     slow, failed = LogDir(Path("/a")), LogDir(Path("/b"))
     slow.health, slow.probe_ms, failed.failed, failed.health = DiskHealth.SLOW, 1_500, "it hangs", DiskHealth.HUNG
     disk = SimpleNamespace(space=lambda path: (10, 5))
-    partitions: Any = SimpleNamespace(hosted={}, disk=disk, log_dirs=SimpleNamespace(all=[slow, failed]))
+    replica_manager: Any = SimpleNamespace(hosted={}, disk=disk, log_dirs=SimpleNamespace(all=[slow, failed]))
     api = LogDirsApi(
-        partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
+        replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
     )  # type: ignore[arg-type]
     answers: list[DescribeLogDirsResponse] = []
     for disks in (True, False):
@@ -93,8 +93,8 @@ def test_each_latency_is_counted_in_its_bucket() -> None:
 def latency_rows(topics: list[Any] | None) -> DescribeLogDirsResponse:
     times = ProduceLatency()
     times.add(4)
-    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
-    api = LogDirsApi(partitions, SimpleNamespace(under_way={}), lambda: None, times, ALLOW_ALL, Quotas(), tuple)  # type: ignore[arg-type]
+    replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    api = LogDirsApi(replica_manager, SimpleNamespace(under_way={}), lambda: None, times, ALLOW_ALL, Quotas(), tuple)  # type: ignore[arg-type]
     answers: list[DescribeLogDirsResponse] = []
     api.describe_log_dirs(SimpleNamespace(body=DescribeLogDirsRequest(topics=topics), reply=answers.append))  # type: ignore[arg-type]
     return answers[0]
@@ -118,9 +118,9 @@ def test_the_use_of_quotas_is_returned_on_request_and_without_idle_buckets() -> 
     quotas = Quotas()
     quotas.rate(PRODUCE, '{"user":"idle"}').add(1_000, 1_000)
     quotas.rate(PRODUCE, '{"user":"alice"}').add(20_000, 50_000)
-    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
     api = LogDirsApi(
-        partitions,
+        replica_manager,
         SimpleNamespace(under_way={}),  # type: ignore[arg-type]
         lambda: Now(50_000, 0),
         ProduceLatency(),
@@ -144,7 +144,13 @@ def test_counters_of_bytes_are_returned_on_request_only() -> None:
     replica = harness.replica
     replica.sent_bytes[:] = [5, 7]
     api = LogDirsApi(
-        harness.partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
+        harness.replica_manager,
+        SimpleNamespace(under_way={}),
+        lambda: None,
+        ProduceLatency(),
+        ALLOW_ALL,
+        Quotas(),
+        tuple,
     )  # type: ignore[arg-type]
     answers: list[DescribeLogDirsResponse] = []
     for traffic in (True, False):
@@ -161,9 +167,9 @@ def test_metrics_of_requests_are_returned_on_request_only() -> None:
     metrics = RequestMetrics((ApiKey.PRODUCE, ApiKey.METADATA))
     produce = metrics.by_key[ApiKey.PRODUCE]
     produce.counts[2], produce.sum_s, produce.max_s, produce.errors = 5, 0.25, 0.125, {6: 1}
-    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
     others: Any = (SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple, tuple)
-    api = LogDirsApi(partitions, *others, metrics.all)
+    api = LogDirsApi(replica_manager, *others, metrics.all)
     answers: list[DescribeLogDirsResponse] = []
     for requests in (True, False):
         body = DescribeLogDirsRequest(topics=[], requests=requests)
@@ -174,7 +180,7 @@ def test_metrics_of_requests_are_returned_on_request_only() -> None:
 
 
 def test_rejected_requests_are_returned_on_request_only() -> None:
-    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
     others: Any = (
         SimpleNamespace(under_way={}),
         lambda: Now(500, 0),
@@ -189,7 +195,7 @@ def test_rejected_requests_are_returned_on_request_only() -> None:
     rejections.add(RejectionReason.TOO_LARGE, "10.0.0.1", "app", "User:x")
     tried = FailedLogin("bob", "PLAIN", SaslFailure.WRONG_PASSWORD)
     rejections.add(RejectionReason.AUTHENTICATION_FAILED, "10.0.0.2", "app", login=tried)
-    api = LogDirsApi(partitions, *others, rejections=rejections)
+    api = LogDirsApi(replica_manager, *others, rejections=rejections)
     answers: list[DescribeLogDirsResponse] = []
     for fields in ({"rejections": True}, {}):
         body = DescribeLogDirsRequest(topics=[], **fields)  # type: ignore[arg-type]
@@ -211,10 +217,10 @@ def test_rejected_requests_are_returned_on_request_only() -> None:
 
 
 def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:
-    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
     counts = {("workers", "tasks"): LetterCounts(5, 2, Unwritable.MISSING), ("idle", "tasks"): LetterCounts(1)}
     api = LogDirsApi(
-        partitions,
+        replica_manager,
         SimpleNamespace(under_way={}),  # type: ignore[arg-type]
         lambda: Now(0, 0),
         ProduceLatency(),

@@ -37,7 +37,7 @@ def harness(*timestamps: int) -> Harness:
     for t in timestamps:
         data = bytearray(records.build([Record(0, t, b"k", b"v")]))
         made.replica.log.append(data, records.check(data), 0, made.now)
-        made.partitions.appended(made.replica, made.now)
+        made.replica_manager.appended(made.replica, made.now)
     return made
 
 
@@ -62,7 +62,9 @@ def requested(
         done(holder(question.target))
 
     history_reads = HistoryReads(send_request, lambda: harness.now, lambda b: True, harness.outbox)
-    OffsetsApi(loop, harness.partitions, history_reads, immediate_background_work(), ALLOW_ALL).list_offsets(request)
+    OffsetsApi(loop, harness.replica_manager, history_reads, immediate_background_work(), ALLOW_ALL).list_offsets(
+        request
+    )
     reported = answers[0].topics[0].partitions[-1]
     return reported.error_code, reported.offset, reported.timestamp
 
@@ -111,7 +113,7 @@ def apart() -> Harness:
     )
     record = PartitionChanged(TP.topic_id, 0, state)
     made.image.apply(record)
-    made.partitions.apply(made.image, [record], made.now)
+    made.replica_manager.apply(made.image, [record], made.now)
     assert made.replica.local_log_start_offset == 2
     return made
 

@@ -37,7 +37,7 @@ def produced(harness: Harness, version: int, *named: tuple[str, UUID]) -> list[t
     answers: list[Any] = []
     request: Any = FakeRequest(r(acks=1, timeout_ms=1_000, topic_data=topics), version, answers.append)
     loop: Any = SimpleNamespace(now=harness.now)
-    ProduceApi(loop, harness.partitions, NO_PRINCIPAL, immediate_background_work(), ALLOW_ALL).handle(request)
+    ProduceApi(loop, harness.replica_manager, NO_PRINCIPAL, immediate_background_work(), ALLOW_ALL).handle(request)
     return [
         (t.name, t.topic_id, p.error_code, p.base_offset) for t in answers[0].responses for p in t.partition_responses
     ]
@@ -78,7 +78,7 @@ class Scene:
             lambda name, pid, epoch, place, add, done: self.requested.append(done), enabled=lambda: True
         )
         loop: Any = SimpleNamespace(now=self.harness.now)
-        self.api = ProduceApi(loop, self.harness.partitions, verification, immediate_background_work(), ALLOW_ALL)
+        self.api = ProduceApi(loop, self.harness.replica_manager, verification, immediate_background_work(), ALLOW_ALL)
         self.received: list[tuple[int, int]] = []
         """(sequence, error) in the order of the responses."""
 

@@ -127,7 +127,7 @@ def test_a_follower_that_is_out_of_sync_or_offline_serves_no_consumer() -> None:
     assert client.one(0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     client.follows(epoch=3)
     assert client.one(0).records
-    client.harness.partitions.fail(client.replica(0), OSError("gone"))
+    client.harness.replica_manager.fail(client.replica(0), OSError("gone"))
     assert client.one(0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -139,7 +139,7 @@ def test_a_fetch_waiting_at_a_follower_completes_when_its_high_watermark_rises()
     replica.core.high_watermark = 1
     waiting = client.send({0: 1}, rack=HERE, wait_ms=500)
     assert waiting == []
-    FollowerLogs(client.harness.partitions).append_fetched(replica.tp, b"", 2, 0, client.harness.now)
+    FollowerLogs(client.harness.replica_manager).append_fetched(replica.tp, b"", 2, 0, client.harness.now)
     assert waiting and waiting[0].responses[0].partitions[0].high_watermark == 2
 
 

@@ -31,11 +31,11 @@ class Scene:
     def __init__(self) -> None:
         self.harness = Harness(SimDisk())
         loop: Any = SimpleNamespace(now=self.harness.now)
-        self.appender = LocalAppender(loop, self.harness.partitions)
+        self.appender = LocalAppender(loop, self.harness.replica_manager)
         self.api = RoutedAppends(
-            self.harness.partitions,
+            self.harness.replica_manager,
             self.appender,
-            Acknowledgements(loop, self.harness.partitions.purgatory),
+            Acknowledgements(loop, self.harness.replica_manager.purgatory),
             ALLOW_ALL,
         )
         self.log = self.harness.replica.log
@@ -119,13 +119,13 @@ def test_a_request_is_answered_with_the_error_and_the_found_position() -> None:
 
 def test_a_deposed_leader_of_the_source_is_rejected() -> None:
     scene = Scene()
-    image = scene.harness.partitions.image
+    image = scene.harness.replica_manager.image
     source = SimpleNamespace(leader_epoch=4)
     partition = image.partition
     fenced: Any = SimpleNamespace(
         partition=lambda tp: source if tp == TopicPartition(SOURCE, 0) else partition(tp), topics=image.topics
     )
-    scene.harness.partitions.image = fenced
+    scene.harness.replica_manager.image = fenced
     assert scene.ask(NOTHING, 4)[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert scene.ask(NOTHING, 4, epoch=4)[0] == ErrorCode.NONE
 

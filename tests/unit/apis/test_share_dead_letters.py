@@ -40,10 +40,10 @@ class Writer:
         self.takes = True
         self.now = Now(1_000_000, 1_000_000)
         self.sent: list[tuple[TopicPartition, list[Record], int, Answer]] = []
-        partitions: Any = SimpleNamespace(image=SimpleNamespace(topic_named=self.topics.get))
+        replica_manager: Any = SimpleNamespace(image=SimpleNamespace(topic_named=self.topics.get))
         topic_config: Any = lambda found: SimpleNamespace(takes_dead_letters=self.takes)  # noqa: E731
         self.writer = ShareDeadLetters(
-            partitions, lambda group: self.config, topic_config, lambda: self.now, None, self._send, "dlq."
+            replica_manager, lambda group: self.config, topic_config, lambda: self.now, None, self._send, "dlq."
         )
         replica: Any = SimpleNamespace(
             topic="tasks", start_offset=0, log=self.log, core=SimpleNamespace(high_watermark=10)

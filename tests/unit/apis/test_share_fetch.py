@@ -80,13 +80,13 @@ class Client:
 class Scene(memory.Scene):
     def __init__(self, sessions_max: int = 10, auth: Any = ALLOW_ALL) -> None:
         super().__init__()
-        self.partitions.purgatory = Purgatory()
+        self.replica_manager.purgatory = Purgatory()
         partition = SimpleNamespace(leader=2, leader_epoch=5)
-        self.partitions.image.topics[T] = SimpleNamespace(name="t", partitions={0: partition})
+        self.replica_manager.image.topics[T] = SimpleNamespace(name="t", partitions={0: partition})
         loop: Any = SimpleNamespace(now=Now(1_000_000, 0))
         self.api = ShareFetchApi(
             loop,
-            self.partitions,
+            self.replica_manager,
             self.shared,
             ShareSessions(sessions_max),
             WaitingFetches(lambda: 10, lambda: 10),
@@ -130,10 +130,10 @@ def test_a_fetch_waits_for_records() -> None:
     scene.replica.core.high_watermark = 0
     assert client.fetch(0, wait_ms=500) is None
     scene.written(3)
-    scene.partitions.purgatory.check("hw")
+    scene.replica_manager.purgatory.check("hw")
     assert acquired(client.answers[0]) == [(0, 2, 1)]
     assert client.fetch(1, wait_ms=500) is None
-    scene.partitions.purgatory.expire(1_000_500)
+    scene.replica_manager.purgatory.expire(1_000_500)
     assert client.answers[1].responses == []
 
 

@@ -92,7 +92,7 @@ class Scene:
             last_stable=lambda: log.end_offset,
         )
         self.checked: list[Any] = []
-        self.partitions: Any = SimpleNamespace(
+        self.replica_manager: Any = SimpleNamespace(
             hosted={TP: self.replica},
             produce_suspended=False,
             image=SimpleNamespace(topics={T: "t"}),
@@ -106,7 +106,7 @@ class Scene:
         self.config = config or ShareGroupConfig()
         self.confirmed = True
         self.shared = kind(
-            self.partitions,
+            self.replica_manager,
             persister,
             lambda group: self.config,
             lambda: self.now,

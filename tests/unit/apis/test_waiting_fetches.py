@@ -108,8 +108,8 @@ def test_a_fetch_above_the_limit_waits_for_its_time_out_and_followers_do_not_cou
 def test_a_waiting_fetch_of_a_disconnected_client_is_removed() -> None:
     scene = Scene()
     request, answers = scene.fetch()
-    assert len(scene.harness.partitions.purgatory) == 1
+    assert len(scene.harness.replica_manager.purgatory) == 1
     request.abandoned = True
     request.gone()
-    assert (len(scene.harness.partitions.purgatory), answers) == (0, [])
+    assert (len(scene.harness.replica_manager.purgatory), answers) == (0, [])
     assert not scene.api._waiting.by_address

@@ -89,14 +89,14 @@ class Broker:
         self.authorizer = Authorizer({**SETTINGS, **settings}, lambda: self.image)
         self.auth, self.forwarded = AuthHelper(self.authorizer), list[AnyPayload]()
         config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/disk-a"}, lambda name: False)
-        partitions, loop = self.harness.partitions, SimpleNamespace(now=self.harness.now)
+        replica_manager, loop = self.harness.replica_manager, SimpleNamespace(now=self.harness.now)
         verification: Any = SimpleNamespace(needed=lambda *_, add: False, is_pending=lambda *_: False)
         work = immediate_background_work()
         parts: dict[str, Any] = {
             "config": config,
             "loop": loop,
-            "partitions": partitions,
-            "fetch_sessions": Sessions(partitions.purgatory, lambda: 7, slots=10),
+            "replica_manager": replica_manager,
+            "fetch_sessions": Sessions(replica_manager.purgatory, lambda: 7, slots=10),
             "throttles": Throttles(1, lambda name: 0),
             "background_work": work,
             "waiting_fetches": WaitingFetches(lambda: 1_000, lambda: 1_000),
@@ -108,7 +108,7 @@ class Broker:
             "listeners": SimpleNamespace(endpoints=(Endpoint("PLAINTEXT", "here", 9092),)),
             "dispatch": Dispatch(config, lambda: self.harness.now),
             "relocations": UnusedComponent("relocations"),
-            "produce": ProduceApi(loop, partitions, verification, work, self.auth),  # type: ignore[arg-type]
+            "produce": ProduceApi(loop, replica_manager, verification, work, self.auth),  # type: ignore[arg-type]
             "delayed_fronts": UnusedComponent("delayed_fronts"),
             "coordinators": SimpleNamespace(
                 find=lambda topic, key, listener: (1, "here", 9092),

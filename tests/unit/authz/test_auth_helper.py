@@ -104,7 +104,7 @@ def test_a_waiting_fetch_is_authorized_again_when_it_is_answered(revoked: bool) 
     if revoked:
         broker.set_acl("k", None)
     broker.harness.append()
-    broker.harness.partitions.purgatory.expire(1 << 60)
+    broker.harness.replica_manager.purgatory.expire(1 << 60)
     (shown,) = answer(connection, ApiKey.FETCH, 11).responses[0].partitions
     expected = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1) if revoked else (0, 1)
     assert (shown.error_code, shown.high_watermark) == expected

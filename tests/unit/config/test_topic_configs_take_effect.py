@@ -20,7 +20,7 @@ class Topic(Harness):
     def set(self, **configs: str) -> None:
         record = TopicConfigChanged(TP.topic_id, 2, {k.replace("_", "."): v for k, v in configs.items()})
         self.image.apply(record)
-        self.partitions.apply(self.image, [record], self.now)
+        self.replica_manager.apply(self.image, [record], self.now)
 
     def write(self, *, size: int = 100, timestamp: int = 2_000_000) -> int:
         """Append a batch with the checks of Produce. Returns the offset."""
@@ -34,7 +34,7 @@ class Topic(Harness):
             raise ValueError(found.rejected.message)
         data, headers = found.data, found.headers
         offset = self.replica.log.append(data, headers, 0, self.now).base_offset
-        self.partitions.appended(self.replica, self.now)
+        self.replica_manager.appended(self.replica, self.now)
         return offset
 
     @property
@@ -83,7 +83,7 @@ def test_compression(topic: Topic) -> None:
 
 
 def test_flushing(topic: Topic) -> None:
-    assert topic.replica.core.high_watermark == 10 and not topic.partitions.unflushed
+    assert topic.replica.core.high_watermark == 10 and not topic.replica_manager.unflushed
     topic.set(flush_messages="1")
     topic.write()
     assert topic.replica.core.high_watermark == 10, "the acknowledgement waits for the flush"

@@ -25,7 +25,7 @@ def test_a_cleanly_closed_log_survives_a_power_cut_without_recovery(
     monkeypatch: pytest.MonkeyPatch, each_max: int
 ) -> None:
     harness, disk = closed(monkeypatch, each_max=each_max)
-    clean_shutdown.close_all(harness.partitions)
+    clean_shutdown.close_all(harness.replica_manager)
     again = Harness(disk.power_cut(random.Random(1)))
     assert again.replica.log.end_offset == 5 and again.replica.log.flushing.offset == 5
 
@@ -37,7 +37,7 @@ def test_a_log_that_cannot_be_flushed_goes_offline_and_the_others_are_closed(mon
         raise DiskFailed("EIO")
 
     monkeypatch.setattr(type(harness.replica.log), "flush", lambda log: broken())
-    clean_shutdown.close_all(harness.partitions)
+    clean_shutdown.close_all(harness.replica_manager)
     assert harness.replica.offline_reason is not None
 
 
@@ -50,6 +50,6 @@ def test_a_failed_flush_of_the_file_system_is_followed_by_a_flush_of_each_log(
         raise DiskFailed("EIO")
 
     monkeypatch.setattr(disk, "sync_all", broken)
-    clean_shutdown.close_all(harness.partitions)
+    clean_shutdown.close_all(harness.replica_manager)
     assert "file system flush failed" in caplog.text
     assert harness.replica.log.flushing.offset == 5 and harness.replica.offline_reason is None

@@ -35,7 +35,7 @@ class Leader(Harness):
         self.epoch += 1
         record = PartitionChanged(TP.topic_id, 0, replace(state, partition_epoch=self.epoch))
         self.image.apply(record)
-        self.partitions.apply(self.image, [record], self.now)
+        self.replica_manager.apply(self.image, [record], self.now)
 
     @property
     def state(self) -> PartitionState:
@@ -44,10 +44,10 @@ class Leader(Harness):
         return state
 
     def requested(self) -> bytes | None:
-        return self.partitions.bootstrap.snapshot_for_observer(self.replica, self.now)
+        return self.replica_manager.bootstrap.snapshot_for_observer(self.replica, self.now)
 
     def replicated(self) -> None:
-        self.partitions.run(
+        self.replica_manager.run(
             self.replica, FollowerFetched(ReplicaIncarnation(2, 12), self.replica.log.end_offset, 0), self.now
         )
 
@@ -55,16 +55,16 @@ class Leader(Harness):
 def test_a_log_start_is_proposed_when_committed_and_used_when_the_metadata_log_has_it() -> None:
     harness = Leader()
     harness.append(5)
-    assert harness.requested() is None and harness.partitions.bootstrap.proposals() == [], "not replicated yet"
+    assert harness.requested() is None and harness.replica_manager.bootstrap.proposals() == [], "not replicated yet"
     harness.append(2)
     harness.replicated()
     assert harness.requested() is None
     assert OutboxEntry.BOOTSTRAP_OFFSETS in harness.outbox.changed
-    assert harness.partitions.bootstrap.proposals() == [
+    assert harness.replica_manager.bootstrap.proposals() == [
         BootstrapProposal(TP.topic_id, 0, harness.state.leader_epoch, 5)
     ]
     harness.says(replace(harness.state, tail_start=5))
-    assert harness.partitions.bootstrap.proposals() == [], "it was taken"
+    assert harness.replica_manager.bootstrap.proposals() == [], "it was taken"
     snapshot = harness.requested()
     assert snapshot is not None
     observer = opened()
@@ -78,13 +78,13 @@ def test_a_log_start_proposal_of_an_earlier_leader_epoch_is_ignored() -> None:
     harness = Leader()
     harness.append(5)
     harness.replicated()
-    assert harness.requested() is None and len(harness.partitions.bootstrap.proposals()) == 1
+    assert harness.requested() is None and len(harness.replica_manager.bootstrap.proposals()) == 1
     harness.says(replace(harness.state, leader_epoch=harness.state.leader_epoch + 1))
-    assert harness.partitions.bootstrap.proposals() == []
+    assert harness.replica_manager.bootstrap.proposals() == []
     assert harness.requested() is None
     harness.replicated()
     assert harness.requested() is None
-    (again,) = harness.partitions.bootstrap.proposals()
+    (again,) = harness.replica_manager.bootstrap.proposals()
     assert again.leader_epoch == harness.state.leader_epoch
 
 
@@ -94,7 +94,7 @@ def test_a_leader_without_the_state_at_the_log_start_proposes_another() -> None:
     harness.replicated()
     harness.says(replace(harness.state, tail_start=3))  # proposed by another leader, which had rolled a segment there
     assert harness.requested() is None
-    assert [s.offset for s in harness.partitions.bootstrap.proposals()] == [5]
+    assert [s.offset for s in harness.replica_manager.bootstrap.proposals()] == [5]
 
 
 def test_the_log_start_floor_deletes_only_committed_records() -> None:
@@ -132,7 +132,7 @@ def _started(disk: SimDisk, state: PartitionState) -> Harness:
     harness = Harness(SimDisk())
     harness.image.apply(PartitionChanged(TP.topic_id, 0, replace(state, partition_epoch=9)))
     harness.disk = disk
-    harness.partitions = ReplicaManager(
+    harness.replica_manager = ReplicaManager(
         1,
         LogDirs((A, B), disk),
         disk,
@@ -143,6 +143,6 @@ def _started(disk: SimDisk, state: PartitionState) -> Harness:
         lag_ms_max=10_000,
         topic_config=lambda t: opened().config,
     )
-    harness.partitions.registered(11, harness.now)
-    harness.partitions.load(harness.image, harness.now)
+    harness.replica_manager.registered(11, harness.now)
+    harness.replica_manager.load(harness.image, harness.now)
     return harness

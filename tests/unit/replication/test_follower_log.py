@@ -19,7 +19,7 @@ class FormerLeader(Leader):
         self.append(5)
         self.replicated()
         self.settle()
-        self.logs = FollowerLogs(self.partitions)
+        self.logs = FollowerLogs(self.replica_manager)
         self.says(replace(self.state, leader=2, leader_broker_epoch=12, leader_epoch=1))
 
     def fetched(self, offset: int, hw: int, log_start: int = 0, *, damaged: bool = False) -> bool:

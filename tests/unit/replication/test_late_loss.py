@@ -15,7 +15,7 @@ def shortened() -> SimDisk:
     harness.append(20)
     harness.settle()
     harness.replica.core.high_watermark = 20
-    harness.partitions.replica_opening.checkpoint()
+    harness.replica_manager.replica_opening.checkpoint()
     harness.replica.log.close()
     harness.disk.open(A / "t-0" / f"{0:020d}.log").truncate(harness.replica.log.segments[0].size // 2)
     return harness.disk
@@ -35,7 +35,7 @@ def test_a_short_log_that_is_opened_after_the_registration_stays_closed() -> Non
         1 + next(i for i, step in enumerate(story) if step.startswith("truncate")): DiskFull("no space left")
     }
     harness = Harness(disk, lost=reported.append)
-    assert TP not in harness.partitions.hosted and not reported, "there was room to bring the folder into order"
-    harness.partitions.retry_opening(harness.now)
-    assert TP not in harness.partitions.hosted, "serves a copy that lacks what may have been acknowledged"
+    assert TP not in harness.replica_manager.hosted and not reported, "there was room to bring the folder into order"
+    harness.replica_manager.retry_opening(harness.now)
+    assert TP not in harness.replica_manager.hosted, "serves a copy that lacks what may have been acknowledged"
     assert OutboxEntry.OFFLINE_REPLICAS in harness.outbox.changed and harness.hooks.io_errors and not reported

@@ -39,17 +39,17 @@ def created(count: int) -> list[MetadataRecord]:
 def applied(harness: Harness, records: list[MetadataRecord]) -> None:
     for record in records:
         harness.image.apply(record)
-    harness.partitions.apply(harness.image, records, harness.now)
+    harness.replica_manager.apply(harness.image, records, harness.now)
 
 
 def counted(harness: Harness) -> dict[Path, int]:
-    return dict(Counter(r.log.folder.parent for r in harness.partitions.hosted.values()))
+    return dict(Counter(r.log.folder.parent for r in harness.replica_manager.hosted.values()))
 
 
 def test_the_replicas_of_each_directory_are_counted() -> None:
     harness = Harness(SimDisk())
     applied(harness, created(9))
-    dirs = harness.partitions.log_dirs
+    dirs = harness.replica_manager.log_dirs
     assert {d.path: d.replica_count for d in dirs.all} == counted(harness) == {A: 5, B: 5}
     assert harness.request(B) is ErrorCode.NONE
     harness.settle()
@@ -61,37 +61,37 @@ def test_the_replicas_of_each_directory_are_counted() -> None:
 
 def test_many_new_partitions_are_opened_in_batches() -> None:
     harness = Harness(SimDisk())
-    harness.partitions.pending_openings.per_turn = 10
-    harness.partitions.open_pending(harness.now)
+    harness.replica_manager.pending_openings.per_turn = 10
+    harness.replica_manager.open_pending(harness.now)
     applied(harness, created(25))
-    assert len(harness.partitions.hosted) == 1 + 10, "the loop stood still for all of them"
-    assert harness.partitions.open_pending(harness.now), "nobody asks for the rest"
+    assert len(harness.replica_manager.hosted) == 1 + 10, "the loop stood still for all of them"
+    assert harness.replica_manager.open_pending(harness.now), "nobody asks for the rest"
     turns = 0
-    while harness.partitions.open_pending(harness.now):
+    while harness.replica_manager.open_pending(harness.now):
         turns += 1
-    assert turns == 1 and len(harness.partitions.hosted) == 1 + 25
-    assert all(r.leads for r in harness.partitions.hosted.values())
+    assert turns == 1 and len(harness.replica_manager.hosted) == 1 + 25
+    assert all(r.leads for r in harness.replica_manager.hosted.values())
 
 
 def test_pending_openings_follow_the_current_metadata_log() -> None:
     """The partition is moved away, led by another broker, or deleted while its opening is delayed."""
     harness = Harness(SimDisk())
-    harness.partitions.pending_openings.per_turn = 1
-    harness.partitions.open_pending(harness.now)
+    harness.replica_manager.pending_openings.per_turn = 1
+    harness.replica_manager.open_pending(harness.now)
     applied(harness, created(3))
     elsewhere = PartitionState((2,), (ReplicaIncarnation(2, 12),), 2, 12, 1, 1)
     theirs = PartitionState((2, 1), (ReplicaIncarnation(2, 12),), 2, 12, 1, 1)
     applied(harness, [PartitionChanged(MANY, 1, elsewhere), PartitionChanged(MANY, 2, theirs)])
-    while harness.partitions.open_pending(harness.now):
+    while harness.replica_manager.open_pending(harness.now):
         pass
-    assert {tp.partition for tp in harness.partitions.hosted if tp.topic_id == MANY} == {0, 2}
-    assert not harness.partitions.hosted[TopicPartition(MANY, 2)].leads
+    assert {tp.partition for tp in harness.replica_manager.hosted if tp.topic_id == MANY} == {0, 2}
+    assert not harness.replica_manager.hosted[TopicPartition(MANY, 2)].leads
     applied(harness, [TopicDeleted(MANY, "m", 2)])
     applied(
         harness, [TopicCreated(UUID(int=9), "n", 2, {}, 1), *(PartitionChanged(UUID(int=9), i, LED) for i in range(2))]
     )
     applied(harness, [TopicDeleted(UUID(int=9), "n", 2)])
-    while harness.partitions.open_pending(harness.now):
+    while harness.replica_manager.open_pending(harness.now):
         pass
-    assert {tp.topic_id for tp in harness.partitions.hosted} == {harness.replica.tp.topic_id}
+    assert {tp.topic_id for tp in harness.replica_manager.hosted} == {harness.replica.tp.topic_id}
     assert not [f for f in harness.folders() if f.name.startswith("n-") and not f.name.endswith("-delete")]

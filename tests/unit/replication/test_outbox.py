@@ -14,14 +14,14 @@ from tests.unit.replication.test_relocations import TP, Harness
 def test_a_failed_replica_is_an_offline_replica() -> None:
     harness = Harness(SimDisk())
     harness.outbox.changed.clear()
-    harness.partitions.fail(harness.replica, DiskFailed("read error"))
+    harness.replica_manager.fail(harness.replica, DiskFailed("read error"))
     assert harness.outbox.changed == {OutboxEntry.OFFLINE_REPLICAS}
-    assert harness.partitions.offline() == {TP}
+    assert harness.replica_manager.offline() == {TP}
 
 
 def test_a_report_marks_its_entry_when_it_is_added_and_when_it_is_removed() -> None:
     harness = Harness(SimDisk())
-    reports = harness.partitions.damage_reports
+    reports = harness.replica_manager.damage_reports
     for change in (
         lambda: reports.add("t-0", TP, CORRUPT, "damaged"),
         lambda: reports.remove(TP),
@@ -36,7 +36,7 @@ def test_a_report_marks_its_entry_when_it_is_added_and_when_it_is_removed() -> N
 
 def test_an_isr_proposal_marks_its_entry_until_it_is_answered() -> None:
     harness = Harness(SimDisk())
-    proposals = harness.partitions.controller_proposals
+    proposals = harness.replica_manager.controller_proposals
     harness.outbox.changed.clear()
     proposals.propose(TP, ProposeIsr(0, 1, (ReplicaIncarnation(1, 11),)))
     assert harness.outbox.changed == {OutboxEntry.ISR_PROPOSALS}

@@ -57,7 +57,7 @@ class Harness:
         for d in dirs.all:
             d.deep = deep
         self.outbox, self.hooks = ControllerOutbox(), RecordingHooks(lost)
-        self.partitions = ReplicaManager(
+        self.replica_manager = ReplicaManager(
             1,
             dirs,
             disk,
@@ -68,8 +68,8 @@ class Harness:
             lag_ms_max=10_000,
             topic_config=lambda t: TopicConfig.from_overrides(t.configs),
         )
-        self.relocations = Relocations(self.partitions, self, lambda: self.now, bytes_per_s_max=lambda: 1 << 62)
-        self.log_maintenance = LogMaintenance(self.partitions, self, lambda: self.now)
+        self.relocations = Relocations(self.replica_manager, self, lambda: self.now, bytes_per_s_max=lambda: 1 << 62)
+        self.log_maintenance = LogMaintenance(self.replica_manager, self, lambda: self.now)
         self.image = Image()
         state = PartitionState((1,), (ReplicaIncarnation(1, 11),), 1, 11)
         for record in (
@@ -85,8 +85,8 @@ class Harness:
             self.load()
 
     def load(self) -> None:
-        self.partitions.registered(11, self.now)
-        self.partitions.load(self.image, self.now)
+        self.replica_manager.registered(11, self.now)
+        self.replica_manager.load(self.image, self.now)
         self.relocations.resume(self.now)
 
     def submit(
@@ -96,7 +96,7 @@ class Harness:
 
     @property
     def replica(self) -> Replica:
-        return self.partitions.hosted[TP]
+        return self.replica_manager.hosted[TP]
 
     def request(self, path: Path) -> ErrorCode:
         return self.relocations.request(self.name, 0, str(path), self.now)
@@ -105,7 +105,7 @@ class Harness:
         for _ in range(count):
             data = bytearray(records.build([Record(0, 2_000_000, b"k", b"%d" % self.replica.log.end_offset)]))
             self.replica.log.append(data, records.check(data), 0, self.now)
-            self.partitions.appended(self.replica, self.now)
+            self.replica_manager.appended(self.replica, self.now)
 
     def work(self) -> None:
         """One iteration of the loop and the work of the other threads."""
@@ -122,7 +122,7 @@ class Harness:
 
     def settle(self, busy: Callable[[], object] = lambda: None) -> None:
         for _ in range(200):
-            if not self.relocations.under_way and not self.jobs and not self.partitions.unflushed:
+            if not self.relocations.under_way and not self.jobs and not self.replica_manager.unflushed:
                 return
             busy()
             self.work()
@@ -210,7 +210,7 @@ def test_invalid_relocations_have_kafkas_errors() -> None:
     assert harness.request(Path("/elsewhere")) is ErrorCode.LOG_DIR_NOT_FOUND
     assert harness.relocations.request("none", 0, str(B), harness.now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert harness.relocations.request("t", 9, str(B), harness.now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    harness.partitions.log_dirs.fail(harness.partitions.log_dirs.all[1], "EIO")
+    harness.replica_manager.log_dirs.fail(harness.replica_manager.log_dirs.all[1], "EIO")
     assert harness.request(B) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -283,9 +283,9 @@ def test_a_directory_failure_during_a_relocation_affects_only_its_replicas(faili
     harness.work()
     harness.disk.broken.add(failing)
     harness.settle()
-    failed = [d.path for d in harness.partitions.log_dirs.all if d.failed]
+    failed = [d.path for d in harness.replica_manager.log_dirs.all if d.failed]
     assert failed == [failing]
-    assert (TP in harness.partitions.offline()) == (failing == A)
+    assert (TP in harness.replica_manager.offline()) == (failing == A)
     if failing == B:
         assert harness.values() == numbers(20)
 
@@ -296,7 +296,7 @@ def test_a_topic_deleted_during_a_relocation_leaves_no_files() -> None:
     harness.work()
     record = TopicDeleted(TP.topic_id, "t", 2)
     harness.image.apply(record)
-    harness.partitions.apply(harness.image, [record], harness.now)
+    harness.replica_manager.apply(harness.image, [record], harness.now)
     harness.settle()
     assert harness.folders() == []
 
@@ -421,12 +421,12 @@ def test_a_log_whose_reset_fails_on_a_full_disk_goes_offline_without_ending_the_
         try:
             log.reset_to(9, harness.now)
         except DiskFull as e:
-            harness.partitions.fail(harness.replica, e)
+            harness.replica_manager.fail(harness.replica, e)
         step += 1
         assert step < 20, "the disk never rejected the segment itself"
     assert harness.replica.offline_reason
     harness.log_maintenance.retain(harness.now)
     harness.log_maintenance.flush(harness.now)
-    harness.partitions.replica_opening.checkpoint()
-    assert harness.partitions.offline() == {TP}
+    harness.replica_manager.replica_opening.checkpoint()
+    assert harness.replica_manager.offline() == {TP}
     log.close()

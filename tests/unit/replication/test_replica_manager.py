@@ -14,7 +14,7 @@ from tests.unit.replication.test_relocations import TP, Harness
 def changed(harness: Harness, state: PartitionState) -> None:
     record = PartitionChanged(TP.topic_id, 0, replace(state, partition_epoch=harness.partition_epoch + 1))
     harness.image.apply(record)
-    harness.partitions.apply(harness.image, [record], harness.now)
+    harness.replica_manager.apply(harness.image, [record], harness.now)
 
 
 class SingleLeader(Harness):
@@ -40,28 +40,28 @@ def test_coordinators_and_fetchers_learn_of_a_changed_leader() -> None:
     assert harness.hooks.leadership[1:] == [("t", 0, None)]
     assert harness.hooks.followed == {TP: (2, 1)}
     changed(harness, replace(FOLLOWER, replicas=(2,)))
-    assert not harness.hooks.followed and TP not in harness.partitions.hosted
+    assert not harness.hooks.followed and TP not in harness.replica_manager.hosted
 
 
 def test_a_failed_replica_is_not_fetched_and_its_error_is_reported() -> None:
     harness = SingleLeader(SimDisk())
     changed(harness, FOLLOWER)
-    harness.partitions.fail(harness.replica, DiskFailed("Input/output error"))
+    harness.replica_manager.fail(harness.replica, DiskFailed("Input/output error"))
     assert not harness.hooks.followed and harness.hooks.io_errors == 1
-    assert harness.partitions.offline() == {TP}
+    assert harness.replica_manager.offline() == {TP}
 
 
 def test_a_failed_log_directory_takes_its_replicas_offline() -> None:
     harness = SingleLeader(SimDisk())
-    dirs = harness.partitions.log_dirs
+    dirs = harness.replica_manager.log_dirs
     dirs.fail(dirs.directory_of(harness.replica.log.folder), "Input/output error")
     assert (harness.hooks.io_errors, harness.hooks.failed_directories) == (1, 1)
-    assert harness.partitions.offline() == {TP}
+    assert harness.replica_manager.offline() == {TP}
 
 
 def test_produce_is_suspended_until_the_metadata_log_is_read() -> None:
     harness = SingleLeader(SimDisk())
-    harness.partitions.suspend_produce()
-    assert harness.partitions.produce_suspended
-    harness.partitions.resume_produce()
-    assert not harness.partitions.produce_suspended
+    harness.replica_manager.suspend_produce()
+    assert harness.replica_manager.produce_suspended
+    harness.replica_manager.resume_produce()
+    assert not harness.replica_manager.produce_suspended

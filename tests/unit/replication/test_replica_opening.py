@@ -17,7 +17,7 @@ def committed() -> Harness:
     harness = Harness(SimDisk())
     harness.append(10)
     harness.replica.log.flush()
-    harness.partitions.replica_opening.checkpoint()
+    harness.replica_manager.replica_opening.checkpoint()
     return harness
 
 
@@ -25,7 +25,7 @@ def test_the_high_watermark_is_the_checkpointed_one_and_at_most_the_log_end() ->
     harness = committed()
     again = Harness(harness.disk.power_cut(random.Random(1)))
     assert again.replica.core.high_watermark == again.replica.log.end_offset == 10
-    assert not again.partitions.damage_reports.reports()
+    assert not again.replica_manager.damage_reports.reports()
 
 
 def test_a_start_keeps_the_checkpoint_until_the_metadata_is_loaded() -> None:
@@ -35,19 +35,19 @@ def test_a_start_keeps_the_checkpoint_until_the_metadata_is_loaded() -> None:
     harness.replica.log.flush()
     disk, lost = harness.disk.killed(), []
     waiting = Harness(disk, lost=lost.append, loads=False)
-    waiting.partitions.replica_opening.checkpoint_later()
-    waiting.partitions.replica_opening.checkpoint()
+    waiting.replica_manager.replica_opening.checkpoint_later()
+    waiting.replica_manager.replica_opening.checkpoint()
     waiting.load()
     assert lost == ["the log of t-0 ends at 4, below its high watermark 10"]
 
 
 def test_a_replica_that_cannot_be_opened_keeps_its_checkpoint() -> None:
     harness = committed()
-    opening = harness.partitions.replica_opening
-    del harness.partitions.hosted[TP]
+    opening = harness.replica_manager.replica_opening
+    del harness.replica_manager.hosted[TP]
     opening.checkpoint()
     assert checkpoints.read_offsets(harness.disk, A / checkpoints.HIGH_WATERMARKS) == {("t", 0): 10}
-    harness.partitions.image = Image()
+    harness.replica_manager.image = Image()
     opening.checkpoint()
     assert checkpoints.read_offsets(harness.disk, A / checkpoints.HIGH_WATERMARKS) == {}, "not assigned"
 
@@ -59,26 +59,26 @@ def test_a_log_below_its_high_watermark_is_reported_as_lost() -> None:
     lost: list[str] = []
     again = Harness(harness.disk.killed(), lost=lost.append)
     assert lost == ["the log of t-0 ends at 4, below its high watermark 10"]
-    (report,) = again.partitions.damage_reports.reports()
+    (report,) = again.replica_manager.damage_reports.reports()
     assert (report.tp, report.kind) == (TP, LOST) and again.replica.core.high_watermark == 4
 
 
 def test_a_directory_that_is_gone_is_reported_and_fetched_again() -> None:
     harness = committed()
-    opening, partitions = harness.partitions.replica_opening, harness.partitions
-    harness.disk.rmtree(partitions.hosted.pop(TP).log.folder)
-    partitions.log_dirs.gone.add("t-0")
+    opening, replica_manager = harness.replica_manager.replica_opening, harness.replica_manager
+    harness.disk.rmtree(replica_manager.hosted.pop(TP).log.folder)
+    replica_manager.log_dirs.gone.add("t-0")
     topic = harness.image.topics[TP.topic_id]
     again = opening.open(TP, topic, TopicConfig.from_overrides(topic.configs), harness.now)
-    (report,) = partitions.damage_reports.reports()
-    assert report.kind == LOST and "folder missing" in report.text and not partitions.log_dirs.gone
+    (report,) = replica_manager.damage_reports.reports()
+    assert report.kind == LOST and "folder missing" in report.text and not replica_manager.log_dirs.gone
     assert (again.log.end_offset, again.core.high_watermark) == (0, 0), "not the checkpointed one"
 
 
 def test_a_deleted_replica_leaves_no_directory_and_no_checkpoint() -> None:
     harness = committed()
-    opening, replica = harness.partitions.replica_opening, harness.replica
-    del harness.partitions.hosted[TP]
+    opening, replica = harness.replica_manager.replica_opening, harness.replica
+    del harness.replica_manager.hosted[TP]
     opening.pending_deletion.append(replica)
     opening.delete_pending()
     assert harness.folders() == [] and not opening.pending_deletion

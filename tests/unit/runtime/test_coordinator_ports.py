@@ -33,8 +33,8 @@ class Scene:
         self.harness = Harness(SimDisk())
         loop: Any = SimpleNamespace(now=self.harness.now)
         verification: Any = SimpleNamespace(needed=lambda *_, add: False, is_pending=lambda *_: False)
-        produce = ProduceApi(loop, self.harness.partitions, verification, immediate_background_work(), ALLOW_ALL)
-        self.log = InternalLog("t", self.harness.partitions, produce, lambda: self.harness.now, warming)
+        produce = ProduceApi(loop, self.harness.replica_manager, verification, immediate_background_work(), ALLOW_ALL)
+        self.log = InternalLog("t", self.harness.replica_manager, produce, lambda: self.harness.now, warming)
         self.errors: list[int] = []
 
     def append(self, epoch: int = 0) -> None:
@@ -62,7 +62,7 @@ def test_leadership_is_confirmed_by_the_image_or_by_the_followers() -> None:
     assert scene.log.leadership_confirmed(0)
     scene.harness.hooks.image_is_current = lambda: False  # type: ignore[method-assign]
     assert scene.log.leadership_confirmed(0), "there are no other followers that could have elected another leader"
-    scene.harness.partitions.produce_suspended = True
+    scene.harness.replica_manager.produce_suspended = True
     assert not scene.log.leadership_confirmed(0)
 
 
@@ -120,12 +120,12 @@ def test_the_coordinator_of_a_key_leads_its_partition() -> None:
 
 
 def test_a_verification_is_sent_to_the_coordinator_and_its_error_is_returned() -> None:
-    partitions: Any = SimpleNamespace(image=image(TRANSACTION_STATE_TOPIC, 3))
-    partitions.image.apply(TopicReady(TP.topic_id))
+    replica_manager: Any = SimpleNamespace(image=image(TRANSACTION_STATE_TOPIC, 3))
+    replica_manager.image.apply(TopicReady(TP.topic_id))
     sent: list[Any] = []
     client: Any = SimpleNamespace(send_request=lambda *arguments: sent.append(arguments))
     errors: list[ErrorCode] = []
-    CoordinatorLookup(partitions, client).verify("x", 7, 1, ("t", 2), False, errors.append)
+    CoordinatorLookup(replica_manager, client).verify("x", 7, 1, ("t", 2), False, errors.append)
     ((broker, _, version, body, done),) = sent
     assert (broker, version) == (partition_of("x", 3), 4)
     (transaction,) = body.transactions

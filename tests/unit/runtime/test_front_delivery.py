@@ -60,7 +60,7 @@ class Client:
 
 def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontDelivery:
     image = SimpleNamespace(topics={HALF_ID: SimpleNamespace(name="t.half")}, topic_named=lambda name: None)
-    partitions: Any = SimpleNamespace(
+    replica_manager: Any = SimpleNamespace(
         named=lambda topic, partition: replicas.get((topic, partition)),
         image=image,
         hosted={r.tp: r for r in replicas.values() if r.config.half_topic},
@@ -69,7 +69,7 @@ def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontD
     )
     unused: Any = SimpleNamespace(appender=SimpleNamespace(half_fronts=LedFronts()))
     loop: Any = SimpleNamespace(now=Now(0, 0), call_at=call_at)
-    return FrontDelivery(partitions, unused, loop, unused, client or unused, lambda: 7)
+    return FrontDelivery(replica_manager, unused, loop, unused, client or unused, lambda: 7)
 
 
 def test_only_front_partitions_are_served_and_only_while_they_are_led() -> None:
@@ -117,19 +117,19 @@ def test_half_messages_continue_after_a_change_of_the_high_watermark() -> None:
     found.on_election("t.half", 0, 3)
     front, ticks = found.fronts["t.half", 0][0], list[Now]()
     front.tick = ticks.append  # type: ignore[method-assign]
-    found.partitions.purgatory.check("hw")
+    found.replica_manager.purgatory.check("hw")
     assert not ticks, "the caller may be in the middle of a change"
     TIMERS.pop()[1](Now(1, 1))
     assert ticks == [Now(1, 1)]
-    found.partitions.purgatory.check("hw")
+    found.replica_manager.purgatory.check("hw")
     found.on_resignation("t.half", 0)
     TIMERS.pop()[1](Now(2, 2))
-    found.partitions.purgatory.check("hw")
+    found.replica_manager.purgatory.check("hw")
     assert len(ticks) == 1 and not TIMERS, "another broker leads the partition"
 
 
 def test_delayed_messages_wait_for_the_tick() -> None:
     found = delivery({("t.delay", 0): replica("t")})
     found.on_election("t.delay", 0, 3)
-    found.partitions.purgatory.check("hw")
+    found.replica_manager.purgatory.check("hw")
     assert not TIMERS

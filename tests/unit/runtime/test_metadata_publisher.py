@@ -21,11 +21,11 @@ class Components:
 
     def __init__(self) -> None:
         self.mock = Mock()
-        self.mock.partitions.image.access, self.mock.partitions.hosted = {}, {}
+        self.mock.replica_manager.image.access, self.mock.replica_manager.hosted = {}, {}
         self.mock.throttles.apply.return_value = False
         self.mock.config.follow.return_value = set()
         names = (
-            "partitions",
+            "replica_manager",
             "coordinators",
             "routing",
             "throttles",
@@ -47,7 +47,7 @@ class Components:
 def test_listeners_open_after_the_image_is_applied() -> None:
     components = Components()
     components.publisher.image_loaded(Image(), NOW)
-    order = ("config.follow", "partitions.load", "throttles.load", "authorizer.changed", "listeners.open")
+    order = ("config.follow", "replica_manager.load", "throttles.load", "authorizer.changed", "listeners.open")
     assert components.calls(*order) == list(order)
     assert components.mock.mock_calls[-1] == call.listeners.open()
 
@@ -56,10 +56,10 @@ def test_changed_topic_defaults_reconfigure_the_logs_and_other_settings_do_not()
     components = Components()
     components.mock.config.follow.return_value = {"num.io.threads"}
     components.apply(BrokerConfigChanged(None, 1, {}))
-    assert not components.mock.partitions.reconfigure.called and components.mock.listeners.limits_changed.called
+    assert not components.mock.replica_manager.reconfigure.called and components.mock.listeners.limits_changed.called
     components.mock.config.follow.return_value = {"log.retention.ms"}
     components.apply(BrokerConfigChanged(None, 2, {}))
-    components.mock.partitions.reconfigure.assert_called_once_with(NOW)
+    components.mock.replica_manager.reconfigure.assert_called_once_with(NOW)
 
 
 @pytest.mark.parametrize("kind", AccessKind)
@@ -83,6 +83,6 @@ def test_fetchers_retry_after_every_entry_and_learn_of_throttles() -> None:
 def test_produce_requests_wait_for_the_end_of_the_log_and_stop_when_it_is_not_followed() -> None:
     components = Components()
     components.publisher.caught_up(NOW)
-    assert components.calls("partitions.resume_produce") and components.publisher.failed is None
+    assert components.calls("replica_manager.resume_produce") and components.publisher.failed is None
     components.publisher.halted("another cluster")
-    assert components.calls("partitions.suspend_produce") and components.publisher.failed == "another cluster"
+    assert components.calls("replica_manager.suspend_produce") and components.publisher.failed == "another cluster"

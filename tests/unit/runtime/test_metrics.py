@@ -22,7 +22,7 @@ Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 class Scene:
     def __init__(self) -> None:
         self.harness = Harness(SimDisk())
-        self.hosted: dict[Any, Any] = self.harness.partitions.hosted
+        self.hosted: dict[Any, Any] = self.harness.replica_manager.hosted
         self.requests = RequestMetrics((ApiKey.PRODUCE, ApiKey.FETCH))
         self.metrics = BrokerMetrics(1, lambda: self.hosted, self.requests.all)
 

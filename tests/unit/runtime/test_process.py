@@ -94,7 +94,7 @@ def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, mo
         exit_status = 0
 
         def __init__(self, config: Any, store: Any) -> None:
-            self.partitions = SimpleNamespace(hosted={})
+            self.replica_manager = SimpleNamespace(hosted={})
             self.dispatch = SimpleNamespace(metrics=RequestMetrics(), rejections=Rejections(lambda: 0))
 
         def run(self) -> None:

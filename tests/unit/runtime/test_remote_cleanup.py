@@ -35,11 +35,16 @@ class Scene:
         self.on_confirmation: Callable[[], bool] = lambda: True
         """Called when the leadership is confirmed by a read of the metadata log; returns whether the read succeeded."""
         hooks = SimpleNamespace(confirm_leadership=lambda done: done(self.on_confirmation()))
-        partitions: Any = SimpleNamespace(image=self.image, hooks=hooks)
+        replica_manager: Any = SimpleNamespace(image=self.image, hooks=hooks)
         helper: Any = SimpleNamespace(request=self.request)
         self.ms = 0
         self.cleanup = RemoteCleanup(
-            partitions, metadata, {0: {TP: self.log}}, helper, lambda s: f"c/{s.name}", lambda: Now(self.ms, self.ms)
+            replica_manager,
+            metadata,
+            {0: {TP: self.log}},
+            helper,
+            lambda s: f"c/{s.name}",
+            lambda: Now(self.ms, self.ms),
         )
 
     def append(self, changes: list[MetadataChange]) -> None:

@@ -39,9 +39,9 @@ class Scene:
         self.log = RemoteLog(TP)
         self.log.apply(finished(0, 5))
         hooks = SimpleNamespace(resume=lambda tp: setattr(self, "reported", self.reported + 1))
-        partitions: Any = SimpleNamespace(hosted={TP: self.replica}, hooks=hooks)
+        replica_manager: Any = SimpleNamespace(hosted={TP: self.replica}, hooks=hooks)
         metadata: Any = SimpleNamespace(partition_of=lambda tp: INDEX, is_current=lambda index: self.current)
-        self.followers = RemoteFollowers(partitions, metadata, lambda index, tp: self.log, by_rack=by_rack)
+        self.followers = RemoteFollowers(replica_manager, metadata, lambda index, tp: self.log, by_rack=by_rack)
 
     def poll(self) -> set[int]:
         needed = self.followers.needed()

@@ -36,13 +36,13 @@ class Scene:
         self.restarted: list[int] = []
         self.created: list[Any] = []
         self.sent: list[tuple[int, int, Any, Any]] = []
-        partitions: Any = SimpleNamespace(broker_id=1, image=self.image, find=lambda topic, index: None)
+        replica_manager: Any = SimpleNamespace(broker_id=1, image=self.image, find=lambda topic, index: None)
         client: Any = SimpleNamespace(
             send_request=lambda broker, key, version, body, done: self.sent.append((broker, key, body, done))
         )
         warming: Any = SimpleNamespace(blind=True)
         self.metadata = RemoteMetadata(
-            partitions,
+            replica_manager,
             client,
             client,
             lambda: Now(self.ms, self.ms),

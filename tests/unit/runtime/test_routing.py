@@ -21,12 +21,14 @@ class Scene:
         self.image = Image()
         self.replica: Any = SimpleNamespace(tp=TopicPartition(UUID(int=1), 0), leads=True, hw_key=lambda: "hw")
         self.timers: list[Any] = []
-        partitions: Any = SimpleNamespace(image=self.image, named=lambda topic, index: self.replica, topic_config=None)
+        replica_manager: Any = SimpleNamespace(
+            image=self.image, named=lambda topic, index: self.replica, topic_config=None
+        )
         loop: Any = SimpleNamespace(now=Now(0, 0), call_at=lambda ms, call: self.timers.append(call))
         unused: Any = SimpleNamespace()
         self.watched: dict[Any, Any] = {}
         delivery: Any = SimpleNamespace(
-            partitions=partitions, watch=self.watched.__setitem__, unwatch=self.watched.__delitem__
+            replica_manager=replica_manager, watch=self.watched.__setitem__, unwatch=self.watched.__delitem__
         )
         self.routing = Routing(delivery, loop, unused, unused)
 
