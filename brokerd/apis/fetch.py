@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from brokerd.apis.delayed_messages import DelayedMessagesServer
 from brokerd.apis.fetch_conditions import find_divergence
 from brokerd.apis.fetch_lookup import FIRST_BY_ID, Topics, follower_of, look_up, looked_up
 from brokerd.apis.fetch_reader import FetchReader
@@ -22,16 +21,12 @@ from brokerd.apis.fetch_sessions import (
     PartitionRequest,
     Sessions,
 )
-from brokerd.apis.half_messages import HalfMessagesServer
 from brokerd.apis.history_reads import HistoryReader, HistoryReadServer
-from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.apis.pending_fetch import FullFetch, PendingFetch, SessionFetch
+from brokerd.apis.private_fetches import PrivateFetches
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.model import ReplicaIncarnation
-from brokerd.delivery.delayed_front import DelayedFront
-from brokerd.delivery.half_front import HalfFront
-from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.loop import Loop
 from brokerd.net.request import Request
 from brokerd.replication import partition_events as core
@@ -70,11 +65,10 @@ class FetchApi:
         history_reads: HistoryReads | None = None,
         by_rack: bool = False,
         warming: Warming | None = None,
-        half_fronts: LedFronts[HalfFront] | None = None,
-        delayed_fronts: LedFronts[DelayedFront] | None = None,
+        private: PrivateFetches | None = None,
     ) -> None:
         """`by_rack`: consumers are redirected to a closer replica (KIP-392). `warming`: loads data that is not in the page cache. With None, the
-        event loop reads the data and blocks."""
+        event loop reads the data and blocks. `private`: answers the requests of the control plane."""
         self._auth = auth
         self._reader = FetchReader(
             loop,
@@ -86,9 +80,7 @@ class FetchApi:
             warming=warming,
         )
         self._history_read_server = HistoryReadServer(replica_manager, lambda: loop.now.wall_ms, find_divergence)
-        self._key_lookups = KeyLookupServer(replica_manager, lambda: loop.now.mono_ms)
-        self._half_messages = HalfMessagesServer(half_fronts or LedFronts())
-        self._delayed_messages = DelayedMessagesServer(delayed_fronts or LedFronts(), lambda: loop.now.mono_ms)
+        self._private = private
         self._loop, self._replica_manager = loop, replica_manager
         self.sessions, self._background_work, self._waiting = sessions, background_work, waiting
 
@@ -132,7 +124,12 @@ class FetchApi:
         body: FetchRequest = request.body
         version = request.header.api_version
         partition_requests = look_up(self._replica_manager, topics, body, version)
-        if follower is None and self._answer_private_request(request, partition_requests.values(), unauthorized):
+        if (
+            follower is None
+            and version >= FIRST_WITH_TAGS
+            and self._private is not None
+            and self._private.answer(request, partition_requests.values(), unauthorized)
+        ):
             return
         session_liveness = (
             SessionLiveness(self._loop.now.mono_ms)
@@ -160,28 +157,6 @@ class FetchApi:
 
     def _now_ms(self) -> int:
         return self._loop.now.mono_ms
-
-    def _answer_private_request(
-        self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics
-    ) -> bool:
-        """Answer a private request of the control plane. Returns False if the request fetches records."""
-        body: FetchRequest = request.body
-        if request.header.api_version < FIRST_WITH_TAGS:
-            return False
-        for topic in body.topics:
-            for requested in topic.partitions:
-                if requested.half_messages:
-                    request.reply(self._half_messages.answer(partition_requests, unauthorized))
-                elif requested.key_lookup:
-                    steps = self._key_lookups.answer(body, partition_requests, unauthorized)
-                    self._background_work.start(request, steps, request.reply)
-                elif requested.delayed_messages:
-                    steps = self._delayed_messages.answer(partition_requests, unauthorized)
-                    self._background_work.start(request, steps, request.reply)
-                else:
-                    continue
-                return True
-        return False
 
     def _authorized_topics(self, request: Request) -> tuple[Topics, Topics]:
         """(authorized, unauthorized) topics that a consumer requests."""

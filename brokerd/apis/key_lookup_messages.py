@@ -6,22 +6,17 @@ Invalid bytes lead to an error code. Keys, values and headers of matches are tru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.key_matches import match_of
 from brokerd.wire.messages import FetchRequest
 from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
 
 KEY_BYTES_MAX = 64 * 1024
 """Maximum number of bytes of the key in a question."""
-SHOWN_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of a key or value in an answer."""
-HEADERS_SHOWN_MAX = 100
-HEADER_SHOWN_BYTES_MAX = 1024
-"""Maximum number of bytes of a header's name or value in an answer."""
 
 
 class LookupResult(Protocol):
@@ -35,6 +30,8 @@ class LookupResult(Protocol):
     index_bytes: int
     indexed: set[int]
     scanned: set[int]
+    remote: KeyLookupAnswer | None
+    """The result of the search in the remote store."""
 
 
 def question_of(part: FetchRequest.FetchPartition) -> KeyLookupQuestion | ErrorCode:
@@ -51,8 +48,9 @@ def question_of(part: FetchRequest.FetchPartition) -> KeyLookupQuestion | ErrorC
 
 
 def answer_bytes(result: LookupResult, stop: LookupStop, indexed_end_offset: int) -> bytes:
+    remote = result.remote
     answer = KeyLookupAnswer(
-        matches=[_match(r) for r in result.matches],
+        matches=[*(match_of(r) for r in result.matches), *(remote.matches if remote is not None else ())],
         stop=stop,
         next_before_offset=-1 if stop is LookupStop.LOG_START else result.below,
         start_offset=result.start_offset,
@@ -63,31 +61,9 @@ def answer_bytes(result: LookupResult, stop: LookupStop, indexed_end_offset: int
         segments_indexed=len(result.indexed),
         segments_scanned=len(result.scanned - result.indexed),
     )
+    if remote is not None:
+        answer.log_bytes += remote.log_bytes
+        answer.index_bytes += remote.index_bytes
+        answer.segments_indexed += remote.segments_indexed
+        answer.segments_scanned += remote.segments_scanned
     return versioned.encode(answer, VERSION)
-
-
-def _match(r: Record) -> KeyLookupAnswer.Match:
-    return KeyLookupAnswer.Match(
-        offset=r.offset,
-        timestamp=r.timestamp,
-        key=_truncate(r.key, SHOWN_BYTES_MAX),
-        key_size=_size(r.key),
-        value=_truncate(r.value, SHOWN_BYTES_MAX),
-        value_size=_size(r.value),
-        headers=_headers(r.headers[:HEADERS_SHOWN_MAX]),
-    )
-
-
-def _headers(headers: Sequence[tuple[str, bytes | None]]) -> list[KeyLookupAnswer.Header]:
-    return [
-        KeyLookupAnswer.Header(name=name[:HEADER_SHOWN_BYTES_MAX], value=_truncate(value, HEADER_SHOWN_BYTES_MAX))
-        for name, value in headers
-    ]
-
-
-def _truncate(data: bytes | None, size: int) -> bytes | None:
-    return None if data is None else data[:size]
-
-
-def _size(data: bytes | None) -> int:
-    return -1 if data is None else len(data)

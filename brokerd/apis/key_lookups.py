@@ -1,4 +1,5 @@
-"""Look-ups of records by key on the leader of a partition: the segments from the newest to the oldest, one job per part of a segment.
+"""Look-ups of records by key on the leader of a partition: the segments from the newest to the oldest, one job per part of a segment, then the remote
+segments, in one request to the helper process.
 
 Invariants: only the leader answers, with records that a consumer could read, and only after its high watermark has reached the start of its epoch,
 so that no acknowledged record is missing after an election. A question is bounded in matches, bytes and time, and its answer contains the offset at which the
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brokerd.apis.fetch_response import unauthorized_topics
 from brokerd.apis.fetch_sessions import PartitionRequest
 from brokerd.apis.key_lookup_messages import answer_bytes, question_of
+from brokerd.replication.remote_key_lookups import RemoteKeyLookups
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage.cold import NotInPageCache, nonblocking_reads
@@ -23,7 +25,7 @@ from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
-from brokerd.wire.messages.key_lookups import KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Steps
 
@@ -52,6 +54,8 @@ class KeyLookupProgress:
     indexed: set[int] = field(default_factory=set)
     """Base offsets of the segments that were searched with their index."""
     scanned: set[int] = field(default_factory=set)
+    remote: KeyLookupAnswer | None = None
+    """The result of the search in the remote store."""
 
     @property
     def matches_left(self) -> int:
@@ -63,8 +67,16 @@ class KeyLookupProgress:
 
     def remove_deleted(self, log_start_offset: int) -> None:
         """Matches without the records that were deleted after the search had found them."""
-        self.start_offset = max(self.start_offset, log_start_offset)
-        self.matches = [r for r in self.matches if r.offset >= self.start_offset]
+        self.start_offset = log_start_offset
+        self.matches = [r for r in self.matches if r.offset >= log_start_offset]
+        if self.remote is not None:
+            self.remote.matches = [m for m in self.remote.matches if m.offset >= log_start_offset]
+
+    @property
+    def searched_from(self) -> int:
+        """The start of the range that was searched in the local log. Older records of its first segment were skipped."""
+        searched = max(self.below, self.criteria.start_offset)
+        return searched if self.question.before_offset < 0 else min(searched, self.question.before_offset)
 
     def stop(self, now_ms: int) -> LookupStop | None:
         """Return the reason why the search ends now. None: it continues."""
@@ -77,45 +89,74 @@ class KeyLookupProgress:
         return LookupStop.TIME if now_ms >= self.deadline_ms else None
 
 
-class KeyLookupServer:
-    def __init__(self, replica_manager: ReplicaManager, mono_ms: Callable[[], int]) -> None:
-        self._replica_manager, self._mono_ms = replica_manager, mono_ms
+@dataclass(slots=True)
+class PartitionKeyLookup:
+    """The answer for one partition. `lookup`, `stop`: of the search in the local log; None after an error."""
 
-    def answer(
+    data: FetchResponse.PartitionData
+    request: PartitionRequest
+    lookup: KeyLookupProgress | None = None
+    stop: LookupStop | None = None
+
+
+class KeyLookupServer:
+    def __init__(
+        self, replica_manager: ReplicaManager, mono_ms: Callable[[], int], remote: RemoteKeyLookups | None = None
+    ) -> None:
+        """`remote`: look-ups in the remote store. None: this broker has no tiered storage."""
+        self._replica_manager, self._mono_ms, self._remote = replica_manager, mono_ms, remote
+
+    def search(
+        self, body: FetchRequest, partition_requests: Iterable[PartitionRequest]
+    ) -> Steps[list[PartitionKeyLookup]]:
+        """Search the local logs."""
+        committed, found = body.isolation_level == READ_COMMITTED, []
+        for partition_request in partition_requests:
+            found.append((yield from self._part(partition_request, committed=committed)))
+        return found
+
+    def finish(
         self,
         body: FetchRequest,
-        partition_requests: Iterable[PartitionRequest],
+        lookups: list[PartitionKeyLookup],
         unauthorized: Iterable[FetchRequest.FetchTopic],
-    ) -> Steps[FetchResponse]:
-        topics = []
-        for partition_request in partition_requests:
-            part = yield from self._part(partition_request, committed=body.isolation_level == READ_COMMITTED)
-            topics.append(
-                FetchResponse.FetchableTopicResponse(
-                    topic=partition_request.topic_name, topic_id=partition_request.topic_id, partitions=[part]
-                )
-            )
-        return FetchResponse(responses=[*topics, *unauthorized_topics(list(unauthorized))])
+        reply: Callable[[FetchResponse], None],
+    ) -> None:
+        """Search the remote segments below the local logs, and reply."""
+        committed, left = body.isolation_level == READ_COMMITTED, len(lookups)
 
-    def _part(self, partition_request: PartitionRequest, *, committed: bool) -> Steps[FetchResponse.PartitionData]:
+        def on_finished() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                topics = [_topic(part) for part in lookups]
+                reply(FetchResponse(responses=[*topics, *unauthorized_topics(list(unauthorized))]))
+
+        for part in lookups:
+            self._finish(part, committed, on_finished)
+        if not lookups:
+            reply(FetchResponse(responses=unauthorized_topics(list(unauthorized))))
+
+    def _part(self, partition_request: PartitionRequest, *, committed: bool) -> Steps[PartitionKeyLookup]:
         data = FetchResponse.PartitionData(
             partition_index=partition_request.requested.partition,
             error_code=partition_request.error,
             high_watermark=-1,
             records=b"",
         )
+        part = PartitionKeyLookup(data, partition_request)
         question, replica = question_of(partition_request.requested), partition_request.replica
         if partition_request.error or replica is None:
-            return data
+            return part
         if isinstance(question, ErrorCode):
             data.error_code = question
-            return data
+            return part
         if not replica.leads:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return data
+            return part
         if not replica.core.serves_latest:
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE  # acknowledged records may be above this high watermark
-            return data
+            return part
         data.high_watermark, data.log_start_offset = replica.core.high_watermark, replica.start_offset
         lookup = self._begin(replica, question, committed=committed)
         try:
@@ -124,14 +165,73 @@ class KeyLookupServer:
             if e.of_device:
                 self._replica_manager.fail(replica, e)
             data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            return data
+            return part
         if stop is None:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return data
-        lookup.remove_deleted(replica.log.start_offset)
-        data.key_lookup = answer_bytes(lookup, stop, indexed_end_offset(replica))
-        return data
+            return part
+        part.lookup, part.stop = lookup, stop
+        return part
 
+    # -- the remote store --------------------------------------------------------------------------------------------------
+    def _finish(self, part: PartitionKeyLookup, committed: bool, done: Callable[[], None]) -> None:
+        """Continue below the local log, where the local search has reached its start, and complete the answer."""
+        replica, lookup = part.request.replica, part.lookup
+        if replica is None or lookup is None:
+            done()
+            return
+        log, epoch = replica.log, replica.core.leader_epoch
+        if (
+            part.stop is not LookupStop.LOG_START
+            or replica.remote is None
+            or not self._is_remote_below(replica, lookup)
+        ):
+            self._complete(part, replica, lookup)
+            done()
+            return
+        lookup.below, lookup.start_offset = lookup.searched_from, replica.start_offset
+        part.stop = lookup.stop(self._mono_ms())
+        if part.stop is not None or self._remote is None or not replica.remote.joins(log.start_offset):
+            part.stop = part.stop or LookupStop.REMOTE
+            self._complete(part, replica, lookup)
+            done()
+            return
+
+        def on_answer(answer: KeyLookupAnswer | None) -> None:
+            if not replica.leads or replica.log is not log or replica.core.leader_epoch != epoch:
+                part.data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            else:
+                part.stop = _add_remote(lookup, answer)
+                self._complete(part, replica, lookup)
+            done()
+
+        self._remote.search(replica, self._remote_question(lookup), committed=committed, done=on_answer)
+
+    @staticmethod
+    def _is_remote_below(replica: Replica, lookup: KeyLookupProgress) -> bool:
+        """Return whether records below the searched range are, or may be, in the remote store."""
+        view, local_start = replica.remote, replica.log.start_offset
+        if view is None or not view.reaches_below(local_start):
+            return False
+        return not view.joins(local_start) or view.start_offset(local_start) < lookup.searched_from
+
+    def _remote_question(self, lookup: KeyLookupProgress) -> KeyLookupQuestion:
+        return replace(
+            lookup.question,
+            before_offset=lookup.below,
+            matches_max=lookup.matches_left,
+            bytes_max=lookup.bytes_left,
+            duration_ms_max=max(1, lookup.deadline_ms - self._mono_ms()),
+        )
+
+    @staticmethod
+    def _complete(part: PartitionKeyLookup, replica: Replica, lookup: KeyLookupProgress) -> None:
+        assert part.stop is not None
+        lookup.remove_deleted(_deleted_below(replica))
+        if lookup.below <= lookup.start_offset:
+            part.stop = LookupStop.LOG_START  # the rest was deleted during the search
+        part.data.key_lookup = answer_bytes(lookup, part.stop, indexed_end_offset(replica))
+
+    # -- the local log -------------------------------------------------------------------------------------------------------
     def _begin(self, replica: Replica, q: KeyLookupQuestion, *, committed: bool) -> KeyLookupProgress:
         log = replica.log
         start, end = log.start_offset, replica.last_stable() if committed else replica.core.high_watermark
@@ -188,6 +288,31 @@ class KeyLookupServer:
         )
 
 
+def _topic(part: PartitionKeyLookup) -> FetchResponse.FetchableTopicResponse:
+    return FetchResponse.FetchableTopicResponse(
+        topic=part.request.topic_name, topic_id=part.request.topic_id, partitions=[part.data]
+    )
+
+
+def _add_remote(lookup: KeyLookupProgress, answer: KeyLookupAnswer | None) -> LookupStop:
+    """Add the answer of the helper. Returns the reason why the whole search ended."""
+    if answer is None:
+        return LookupStop.REMOTE
+    lookup.remote, lookup.below = answer, answer.next_before_offset
+    stop = LookupStop(answer.stop)
+    if stop is LookupStop.LOG_START and lookup.below > lookup.start_offset:
+        return LookupStop.TIME  # the request had only the newest of very many segments
+    return stop
+
+
+def _deleted_below(replica: Replica) -> int:
+    """Records below this offset are deleted. Not so those that are, or may be, in the remote store."""
+    view, local_start = replica.remote, replica.log.start_offset
+    if view is not None and view.reaches_below(local_start) and not view.joins(local_start):
+        return view.log_start
+    return replica.log.start_offset if view is None else view.start_offset(local_start)
+
+
 def _segment_below(segments: list[Segment], below: int) -> Segment | None:
     """The segment that contains the last offset below `below`."""
     i = bisect_left([s.base_offset for s in segments], below) - 1
@@ -220,6 +345,11 @@ def _add(lookup: KeyLookupProgress, segment: Segment, job: SegmentSearch) -> Non
 def indexed_end_offset(replica: Replica) -> int:
     """The end of the indexes without a gap, from the log start on."""
     end = replica.log.start_offset
+    if replica.remote is not None and replica.remote.joins(end):
+        start = replica.start_offset
+        for remote in replica.remote.chain.from_offset(start):
+            if remote.start_offset < end and not remote.key_index_bytes:
+                return max(start, remote.start_offset)
     for segment in replica.log.segments:
         if segment.key_index is not IndexFileState.CURRENT:
             part = segment.key_index_part

@@ -21,6 +21,7 @@ MODULES: Final = (
     "brokerd.apis.front_admission",
     "brokerd.apis.local_append",
     "brokerd.apis.pending_fetch",
+    "brokerd.apis.private_fetches",
     "brokerd.apis.produce",
     "brokerd.apis.produce_results",
     "brokerd.apis.share_fetch",

@@ -46,7 +46,7 @@ class ChunkCache:
         spend: Spend,
         submit: Callable[[Hashable, Callable[[], object]], object] | None = None,
     ) -> None:
-        self._disk, self._folder, self._store, self.bytes_max = disk, folder, store, bytes_max
+        self._disk, self.folder, self._store, self.bytes_max = disk, folder, store, bytes_max
         self._spend, self._submit = spend, submit
         self._lock = threading.Condition()
         self._sizes: OrderedDict[ChunkKey, int] = OrderedDict()
@@ -58,7 +58,7 @@ class ChunkCache:
         disk.mkdir(folder)
 
     def _path(self, key: ChunkKey) -> Path:
-        return self._folder / f"{hashlib.sha256(key.name.encode()).hexdigest()[:32]}-{key.number}"
+        return self.folder / f"{hashlib.sha256(key.name.encode()).hexdigest()[:32]}-{key.number}"
 
     def chunk(self, name: str, index: int, size: int) -> Path:
         """The file of a chunk of the object, which has `size` bytes. Raises StoreUnavailable, ObjectMissing, DiskFull, DiskFailed."""

@@ -3,7 +3,8 @@
 Invariants: every request gets one answer, also after an error. A request that has waited for a thread for longer than its time-out is not run: while a store
 does not answer, the queue would grow, and its requests would run later, although nothing waits for their results. The process ends when the broker's
 end of the
-socket is closed, so that no helper outlives its broker. Copies, reads and read-ahead have separate threads: a slow copy delays no consumer. Does not
+socket is closed, so that no helper outlives its broker. Copies, reads, read-ahead and look-ups by key have separate threads: a slow copy
+delays no consumer. Does not
 contain: the operations.
 """
 
@@ -31,14 +32,16 @@ from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
 
 log = logging.getLogger(__name__)
 
-READ_THREADS, COPY_THREADS, AHEAD_THREADS = 8, 2, 12
+READ_THREADS, COPY_THREADS, AHEAD_THREADS, LOOKUP_THREADS = 8, 2, 12, 2
 """Concurrent requests to the store. Each has at most one chunk of 4 MiB in memory."""
 AHEAD_MAX = 32
 """Maximum number of loads ahead that run or wait. Above it no further one is begun: while a store does not answer, their number would grow, and they would run later although
 nothing waits for the results."""
 RECEIVE_BYTES = 256 * 1024
-SLOW_OPERATIONS = frozenset({"copy", "delete", "names"})
-"""Operations on the copy threads. All others are for waiting consumers and followers."""
+SLOW_OPERATIONS = ("copy", "delete", "names")
+"""Operations on the copy threads."""
+KEY_LOOKUPS = "keys"
+"""The operation with threads of its own, because a look-up may take seconds. All others are for waiting consumers and followers."""
 
 
 class LateStore:
@@ -65,8 +68,9 @@ class Helper:
         self._connection = connection
         self._copy_rate, self._fetch_rate = RateLimit(settings["copy_rate"]), RateLimit(settings["fetch_rate"])
         self._reads = ThreadPoolExecutor(READ_THREADS, "reads")
-        self._copies = ThreadPoolExecutor(COPY_THREADS, "copies")
         self._ahead = ThreadPoolExecutor(AHEAD_THREADS, "ahead")
+        self._pools = dict.fromkeys(SLOW_OPERATIONS, ThreadPoolExecutor(COPY_THREADS, "copies"))
+        self._pools[KEY_LOOKUPS] = ThreadPoolExecutor(LOOKUP_THREADS, "lookups")
         self._loads_ahead: set[Hashable] = set()
         """Keys of the loads ahead that run or wait."""
         self._loads_ahead_lock = threading.Lock()
@@ -76,7 +80,13 @@ class Helper:
             disk, Path(settings["cache"]), store, settings["cache_bytes"], self._fetch_rate.spend, self.load_ahead
         )
         self._operations = Operations(
-            disk, store, cache, self._copy_rate.spend, self._fetch_rate.spend, lambda: int(time.time() * 1_000)
+            disk,
+            store,
+            cache,
+            self._copy_rate.spend,
+            self._fetch_rate.spend,
+            lambda: int(time.time() * 1_000),
+            lambda: int(time.monotonic() * 1_000),
         )
         self._sending = threading.Lock()
 
@@ -114,7 +124,7 @@ class Helper:
             self._copy_rate.bytes_per_s, self._fetch_rate.bytes_per_s = fields["copy"], fields["fetch"]
             self._answer(request_id, HelperError.NONE, True)
             return
-        pool = self._copies if operation in SLOW_OPERATIONS else self._reads
+        pool = self._pools.get(operation, self._reads)
         timeout_ms = fields.get(TIMEOUT_MS)
         deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         pool.submit(self._run_request, request_id, operation, fields, deadline)

@@ -77,6 +77,8 @@ class Copied:
     max_timestamp: int
     epochs: tuple[tuple[int, int], ...]
     aborted_count: int
+    key_index_bytes: int = 0
+    key_index_seed: int = 0
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -172,6 +174,8 @@ class RemoteLeader:
             max_timestamp=result.max_timestamp,
             epochs=result.epochs,
             aborted_count=result.aborted_count,
+            key_index_bytes=result.key_index_bytes,
+            key_index_seed=result.key_index_seed,
             created_ms=now.wall_ms,
         )
         return True

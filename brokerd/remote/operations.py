@@ -1,15 +1,15 @@
-"""Operations of the helper process for the broker: copy a segment, read records, search by time, compute a bootstrap snapshot, delete, list.
+"""Operations of the helper process for the broker: copy a segment, read records, search by time or key, compute a bootstrap snapshot, delete, list.
 
-Invariants: a copy is complete when both objects are stored: first the log, then the auxiliary object. Reads return regions of chunk files with complete
+Invariants: a copy is complete when its last object is stored: first the log, then the key index if the topic has one, then the auxiliary object. Reads return regions of chunk files with complete
 batches only, below the offset that the request names. Every call may block, and may run on any thread. Does not contain: the protocol (`helper`).
 """
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,19 @@ from typing import Any
 from brokerd.remote import auxiliary
 from brokerd.remote.auxiliary import Auxiliary
 from brokerd.remote.chunk_cache import CHUNK_BYTES, ChunkCache, RemoteFile
+from brokerd.remote.key_indexes import put_key_index
+from brokerd.remote.key_lookups import RemoteKeySearch
+from brokerd.remote.stored_segment import AUXILIARY, KEY_INDEX, LOG, StoredSegment
 from brokerd.remote.stores import ObjectStore, Spend
+from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk
 from brokerd.storage.segment import Segment
-from brokerd.wire import records
+from brokerd.wire import records, versioned
+from brokerd.wire.messages.key_lookups import VERSION, KeyLookupQuestion
 from brokerd.wire.records import UnpackBudget
 from brokerd.wire.scan import first_since
 from brokerd.wire.steps import run_now
 
-LOG, AUXILIARY = ".log", ".aux"
 AUXILIARIES_MAX = 64
 """Maximum number of parsed auxiliary objects in memory: up to about 5 MB each, for a segment of 1 GiB."""
 AUXILIARY_BYTES_MAX = 64 * 1024 * 1024
@@ -34,22 +38,6 @@ AHEAD_CHUNKS_MIN, AHEAD_CHUNKS_MAX = 2, 8
 """Chunks that are loaded ahead of a reader: a store that limits each connection is as fast as the number of its requests."""
 AHEAD_SHARE = 8
 """One reader loads ahead at most one part in this many of a small cache, so that readers do not evict each other's next chunk."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSegment:
-    """A finished segment in the store, as the broker names it in requests."""
-
-    name: str
-    start_offset: int
-    end_offset: int
-    size_bytes: int
-    max_timestamp: int = -1
-    aborted_count: int = 0
-
-    @staticmethod
-    def of(fields: Sequence[Any]) -> StoredSegment:
-        return StoredSegment(*fields)
 
 
 def _chunks(s: StoredSegment) -> int:
@@ -65,10 +53,11 @@ class Operations:
         copy_spend: Spend,
         fetch_spend: Spend,
         wall_ms: Callable[[], int],
+        mono_ms: Callable[[], int],
     ) -> None:
-        """`fetch_spend`: for auxiliary objects. The cache applies the same quota to its chunks."""
+        """`fetch_spend`: for auxiliary objects and look-ups by key. The cache applies the same quota to its chunks."""
         self._disk, self._store, self._cache = disk, store, cache
-        self._copy_spend, self._fetch_spend, self._wall_ms = copy_spend, fetch_spend, wall_ms
+        self._copy_spend, self._fetch_spend, self._wall_ms, self._mono_ms = copy_spend, fetch_spend, wall_ms, mono_ms
         self._auxiliaries: OrderedDict[str, Auxiliary] = OrderedDict()
         self._loading: set[str] = set()
         self._lock = threading.Condition()
@@ -83,10 +72,12 @@ class Operations:
                 return self._read_batches(fields)
             case "time":
                 return self._time(fields)
+            case "keys":
+                return self._look_up_key(fields)
             case "snapshot":
                 return self._snapshot([StoredSegment.of(s) for s in fields["segments"]], fields["offset"])
             case "delete":
-                for suffix in (LOG, AUXILIARY):
+                for suffix in (LOG, KEY_INDEX, AUXILIARY):
                     self._store.delete(fields["name"] + suffix)
                 return True
             case "names":
@@ -103,9 +94,20 @@ class Operations:
             self._disk, path, fields["base"], fields["end"], size, fields["interval"], before, self._wall_ms()
         )
         self._store.put_file(name + LOG, path, size, self._copy_spend)
+        key_index = (0, 0)
+        if fields.get("key_index_header") is not None:
+            key_index = put_key_index(
+                self._disk,
+                self._store,
+                name + KEY_INDEX,
+                (path, fields["base"], size),
+                fields["key_index_header"],
+                self._cache.folder / f"{Path(name).name}{KEY_INDEX}",
+                self._copy_spend,
+            )
         self._store.put_bytes(name + AUXILIARY, found.to_bytes())
         self._remember(name, found)
-        return [size, found.max_timestamp, found.epochs, len(found.aborted)]
+        return [size, found.max_timestamp, found.epochs, len(found.aborted), *key_index]
 
     def _snapshot(self, segments: Sequence[StoredSegment], offset: int) -> list[object]:
         """The producer state at `offset`, which is in one of the segments or at its end."""
@@ -234,3 +236,20 @@ class Operations:
                 if found is not None:
                     return [*found, header.partition_leader_epoch] if found[0] < upto else None
         return None
+
+    # -- look-ups by key -----------------------------------------------------------------------------------------------------
+    def _look_up_key(self, fields: Mapping[str, Any]) -> str:
+        """A `KeyLookupAnswer` to the `KeyLookupQuestion` of the fields, both as base64."""
+        aborted = fields["aborted"]
+        search = RemoteKeySearch(
+            disk=self._disk,
+            store=self._store,
+            spend=self._fetch_spend,
+            auxiliary=self._auxiliary,
+            mono_ms=self._mono_ms,
+            segments=[StoredSegment.of(s) for s in fields["segments"]],
+            start_offset=fields["start"],
+            aborted=None if aborted is None else [Aborted(*a) for a in aborted],
+            question=versioned.decode(KeyLookupQuestion, base64.b64decode(fields["question"]), VERSION),
+        )
+        return base64.b64encode(versioned.encode(search.run(), VERSION)).decode()

@@ -26,7 +26,7 @@ class SegmentState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
     """One segment in the store, in one state. `end_offset` is exclusive. `author_epoch`: the leader epoch of the broker that wrote this state. `epochs`:
-    (leader epoch, start offset) of its records. `size_bytes` to `aborted_count` are known when the copy is finished."""
+    (leader epoch, start offset) of its records. `size_bytes` and all later fields are known when the copy is finished."""
 
     tp: TopicPartition
     segment_id: str
@@ -39,6 +39,10 @@ class RemoteSegment:
     created_ms: int = 0
     epochs: tuple[tuple[int, int], ...] = ()
     aborted_count: int = 0
+    key_index_bytes: int = 0
+    """Size of the object with the key index. 0: there is none."""
+    key_index_seed: int = 0
+    """The header seed of the key index (`storage/key_index.header_seed`)."""
 
     def with_state(self, state: SegmentState, author_epoch: int) -> RemoteSegment:
         return replace(self, state=state, author_epoch=author_epoch)
@@ -118,6 +122,8 @@ def value_of(change: MetadataChange) -> bytes | None:
                 "epochs": s.epochs,
                 "aborted": s.aborted_count,
             }
+            if s.key_index_bytes:
+                fields["key_index"] = [s.key_index_bytes, s.key_index_seed]
         case LeaderClaim():
             fields = {"epoch": change.author_epoch, "broker": change.broker_id}
         case LogStart():
@@ -154,6 +160,7 @@ def decode(key: bytes, value: bytes | None) -> MetadataChange:
             int(fields.get("created_ms", 0)),
             tuple((int(e), int(o)) for e, o in fields.get("epochs", ())),
             int(fields.get("aborted", 0)),
+            *(int(number) for number in fields.get("key_index", (0, 0))),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise MalformedMetadata(f"key {key[:100]!r}: {e!r}") from e

@@ -18,6 +18,7 @@ from brokerd.apis.groups import GroupsApi
 from brokerd.apis.log_dirs import LogDirsApi
 from brokerd.apis.metadata import MetadataApi
 from brokerd.apis.offsets import OffsetsApi
+from brokerd.apis.private_fetches import PrivateFetches
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.quotas import QuotasApi
 from brokerd.apis.reassignments import ReassignmentsApi
@@ -104,8 +105,14 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         history_reads=b.history_reads,
         by_rack=bool(b.config["replica.selector.class"]),
         warming=b.warming,
-        half_fronts=b.produce.appender.half_fronts,
-        delayed_fronts=b.delayed_fronts,
+        private=PrivateFetches(
+            b.replica_manager,
+            b.background_work,
+            lambda: b.loop.now.mono_ms,
+            b.produce.appender.half_fronts,
+            b.delayed_fronts,
+            b.remote_logs.key_lookups,
+        ),
     )
     offsets = OffsetsApi(
         b.loop, b.replica_manager, b.history_reads, b.background_work, b.auth, b.remote_logs.request_start

@@ -36,6 +36,7 @@ from brokerd.remote.segments import MetadataChange, RemoteSegment
 from brokerd.remote.sizes import RemoteSizes, remote_sizes
 from brokerd.remote.view import RemoteView
 from brokerd.replication.partition_events import LogStartRaised
+from brokerd.replication.remote_key_lookups import RemoteKeyLookups
 from brokerd.replication.remote_reads import RemoteReads
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
@@ -82,12 +83,14 @@ class RemoteLogs:
         self._next_task_ms = self._next_poll_ms = 0
         self._changed: dict[TopicPartition, None] = {}
         self._rates = rates(config)
+        self.key_lookups: RemoteKeyLookups | None = None
         if helper is not None:
             self.metadata = metadata(self)
             self.followers = RemoteFollowers(
                 replica_manager, self.metadata, self._log, by_rack=bool(config["replica.selector.class"])
             )
             self.reads = RemoteReads(helper.request, replica_manager.disk.open, clock, self.object_name)
+            self.key_lookups = RemoteKeyLookups(helper.request, self.reads.named)
             self._cleanup = RemoteCleanup(replica_manager, self.metadata, self.logs, helper, self.object_name, clock)
 
     @property
@@ -288,6 +291,7 @@ class RemoteLogs:
             "end": segment.end_offset,
             "size": segment.size_bytes,
             "interval": local.interval,
+            "key_index_header": replica.config.index_header if replica.config.index_keys else None,
             "previous": None if effect.previous is None else self.reads.named(effect.previous),
         }
         if effect.previous is None and (snapshot := replica.log.snapshots.read(segment.start_offset)) is not None:
@@ -307,8 +311,8 @@ class RemoteLogs:
         if error:
             log.warning("%s not copied: error=%s detail=%s", name, error.name, value)
         else:
-            size, max_timestamp, epochs, aborted_count = value
-            result = Copied(size, max_timestamp, tuple((e, o) for e, o in epochs), aborted_count)
+            size, max_timestamp, epochs, *counts = value
+            result = Copied(size, max_timestamp, tuple((e, o) for e, o in epochs), *counts)
         current = self.led.get(segment.tp) is tiered
         if current and tiered.leader.copied(segment.segment_id, result, self._clock()):
             self._changed[segment.tp] = None

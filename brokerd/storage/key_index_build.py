@@ -55,12 +55,23 @@ class KeyIndexBuild:
         "published",
         "reused",
         "size",
+        "temporary",
     )
 
     def __init__(
-        self, disk: Disk, path: Path, base_offset: int, size: int, hashed: HashedKeys, *, closed: bool = True
+        self,
+        disk: Disk,
+        path: Path,
+        base_offset: int,
+        size: int,
+        hashed: HashedKeys,
+        *,
+        closed: bool = True,
+        temporary: Path | None = None,
     ) -> None:
+        """`temporary`: the file that is written. None: a file next to the segment."""
         self._disk, self.path, self.base_offset, self.size, self.hashed = disk, path, base_offset, size, hashed
+        self.temporary = path.with_suffix(TEMPORARY) if temporary is None else temporary
         self.closed, self.end_offset = closed, base_offset
         """`end_offset` is the offset after the last batch that was read."""
         self._builder = KeyIndexBuilder()
@@ -74,10 +85,6 @@ class KeyIndexBuild:
         self.part: KeyIndexPart | None = None
         """The part that was built by the end of the last job. `published`: the part that look-ups use; the caller sets it."""
         self.published: KeyIndexPart | None = None
-
-    @property
-    def temporary(self) -> Path:
-        return self.path.with_suffix(TEMPORARY)
 
     @property
     def target(self) -> Path:

@@ -38,12 +38,13 @@ STOPS: dict[int, StopReason] = {
     LookupStop.MATCHES: StopReason.LIMIT,
     LookupStop.BYTES: StopReason.BYTES,
     LookupStop.TIME: StopReason.TIME,
+    LookupStop.REMOTE: StopReason.REMOTE,
 }
 NOTES = {
     StopReason.LIMIT: sentence("Older records may have this key."),
     StopReason.BYTES: sentence("The limit of bytes that one look-up reads is reached."),
     StopReason.TIME: sentence("The time limit of one look-up is reached."),
-    StopReason.REMOTE: sentence("Older records are in the remote tier, which was not searched."),
+    StopReason.REMOTE: sentence("Older records are in the remote tier, which could not be searched."),
 }
 """The reason why a look-up is not complete."""
 
@@ -59,7 +60,7 @@ class PartitionLookupState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PartitionLookup:
     """The searched range of one partition. Records from `searched_from` up to `end_offset` were searched; those below `start_offset` are deleted or
-    on history replicas, where no look-up reads. `indexed_end_offset`: below it each batch is in an index. `segments_indexed` includes segments whose
+    on history replicas, where no look-up reads. The remote tier is a part of this range. `indexed_end_offset`: below it each batch is in an index. `segments_indexed` includes segments whose
     index is being built. `stopped`: why a partition was not searched to its start: limit, bytes, time or remote; end = it was."""
 
     partition: int
@@ -212,10 +213,11 @@ def look_up_key(
         leaders.close()
     archived = None
     if lake:
+        without_remote = {p.partition for p in lookups if p.stopped == StopReason.REMOTE}
         below = {
             p.partition: _log_start(p, before[p.partition]) for p in lookups if p.state == PartitionLookupState.COMPLETE
-        }
-        if next_offsets:
+        } | {index: next_offsets[index] for index in without_remote}
+        if set(next_offsets) - without_remote:
             archived = not_reached(below)
         else:
             archived = look_up_in_lake(
@@ -223,7 +225,8 @@ def look_up_key(
             )
         matches += archived.rows
         if archived.search.state == LakeState.SEARCHED:
-            next_offsets |= archived.next_offsets
+            next_offsets = dict(archived.next_offsets)
+            lookups = [_complete(p) if p.partition in without_remote else p for p in lookups]
     rows = _newest(matches, limit, next_offsets)
     lookups = [_not_shown(p, next_offsets) for p in lookups]
     if archived is not None:
@@ -242,6 +245,11 @@ def look_up_key(
         note=_note(lookups, archived),
         lake=None if archived is None else archived.search,
     )
+
+
+def _complete(part: PartitionLookup) -> PartitionLookup:
+    """A partition whose older records were searched in the lake instead of the remote tier."""
+    return replace(part, state=PartitionLookupState.COMPLETE, stopped=StopReason.END.value)
 
 
 def _log_start(part: PartitionLookup, before: int) -> int:

@@ -19,8 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from brokerd.cluster.model import PartitionState
 from brokerd.config.broker import RACK_AWARE
-from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from controlplane.clients import kafka, key_lookups
+from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.controller.events import DesiredAssignment
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.tiered_settings import tiered_settings
@@ -77,7 +78,8 @@ def value(number: int) -> bytes:
     return (b"%08d" % number) + hashlib.sha256(b"%d" % number).digest() * ((VALUE_BYTES - 8) // 32)
 
 
-def produce(cluster: LocalCluster, topic: str, first: int, count: int) -> None:
+def produce(cluster: LocalCluster, topic: str, first: int, count: int, keys: int = 0) -> None:
+    """With `keys` the record `number` has the key `k<number % keys>`."""
     failures: list[object] = []
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5, "batch.size": 16_384}
@@ -86,7 +88,11 @@ def produce(cluster: LocalCluster, topic: str, first: int, count: int) -> None:
         while True:
             try:
                 producer.produce(
-                    topic, value(number), partition=0, on_delivery=lambda e, m: failures.append(e) if e else None
+                    topic,
+                    value(number),
+                    key=f"k{number % keys}" if keys else None,
+                    partition=0,
+                    on_delivery=lambda e, m: failures.append(e) if e else None,
                 )
                 break
             except BufferError:
@@ -356,3 +362,48 @@ def test_deleted_records_and_deleted_topics_leave_no_objects(cluster: LocalClust
     wait_for(
         lambda: not list((cluster.folder / "store").rglob(f"{state.topic_id}/**/*")), "the deletion of all objects"
     )
+
+
+def look_up(cluster: LocalCluster, topic: str, key: str, before: int = -1) -> KeyLookupAnswer:
+    """The answer of the leader. While it is elected, or its helper starts, it has none."""
+    question = KeyLookupQuestion(
+        key=key.encode(), before_offset=before, matches_max=100, bytes_max=1 << 30, duration_ms_max=5_000
+    )
+
+    def answered() -> KeyLookupAnswer | None:
+        connection = KafkaConnection("127.0.0.1", cluster.ports[leader_of(cluster, topic)])
+        try:
+            return key_lookups.look_up(connection, topic, 0, question)
+        except (NoAnswer, Declined, KeyError):
+            return None
+        finally:
+            connection.close()
+
+    answer: KeyLookupAnswer = wait_for(answered, f"an answer about {key}")
+    return answer
+
+
+def test_a_look_up_by_key_continues_in_the_store_and_says_when_the_store_does_not_answer(cluster: LocalCluster) -> None:
+    keys = 500
+    create(cluster, "keyed", **{"weir.index.keys": "true"})
+    produce(cluster, "keyed", 0, RECORDS, keys)
+    wait_for(lambda: all(s > RECORDS // 2 for s in local_starts(cluster, "keyed").values()), "local retention")
+    wait_for(lambda: look_up(cluster, "keyed", "absent").segments_scanned <= 2, "the indexes of the local segments")
+    for number in (0, 77, keys - 1):
+        answer = look_up(cluster, "keyed", f"k{number}")
+        assert [m.offset for m in answer.matches] == list(range(number, RECORDS, keys))[::-1]
+        assert [m.value for m in answer.matches] == [value(m.offset) for m in answer.matches]
+        assert (answer.stop, answer.start_offset) == (LookupStop.LOG_START, 0)
+        assert answer.segments_scanned <= 2 < answer.segments_indexed, "remote segments are searched with their indexes"
+        assert answer.log_bytes < RECORDS * VALUE_BYTES // 2
+    store, away = cluster.folder / "store", cluster.folder / "store-away"
+    store.rename(away)
+    try:
+        answer = look_up(cluster, "keyed", "k3")
+        local_start = answer.next_before_offset
+        assert answer.stop == LookupStop.REMOTE and 0 < local_start < RECORDS
+        assert [m.offset for m in answer.matches] == [o for o in range(3, RECORDS, keys) if o >= local_start][::-1]
+    finally:
+        away.rename(store)
+    rest = look_up(cluster, "keyed", "k3", before=local_start)
+    assert [m.offset for m in (*answer.matches, *rest.matches)] == list(range(3, RECORDS, keys))[::-1]

@@ -139,6 +139,7 @@ def main() -> int:
         "--share-changes", action="store_true", help="the same, with transactions, deleted records, changed offsets"
     )
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
+    worlds.add_argument("--keys-remote", action="store_true", help="the same, with tiered storage")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.execve(
@@ -156,6 +157,7 @@ def main() -> int:
         exactly_once,
         halves,
         keys,
+        keys_remote,
         rolling,
         route_changes,
         route_keys,
@@ -176,6 +178,7 @@ def main() -> int:
         "--tiered-tails": tails.tiered,
         "--tiered-tail-transactions": tails.tiered_with_transactions,
         "--keys": keys.live,
+        "--keys-remote": keys_remote.live,
         "--delays": delays.live,
         "--halves": halves.live,
         "--routes": routes.live,

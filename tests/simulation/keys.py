@@ -11,7 +11,7 @@ Does not check transactions (unit tests do).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ from crc32c import crc32c
 
 from brokerd.apis import key_lookups
 from brokerd.apis.fetch_sessions import PartitionRequest
-from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.apis.key_lookups import KeyLookupServer, PartitionKeyLookup
 from brokerd.cluster.model import TopicPartition
 from brokerd.maintenance import key_indexing, segment_indexing
 from brokerd.replication.replica import Replica
@@ -62,6 +62,8 @@ PART_BYTES, ENTRIES_MAX = 250, 40
 ROUND_MS, RETRY_MS = 200, 1_000
 """Indexing in virtual time: a truncation must find indexes, and a world has 25 seconds."""
 UNBOUNDED = 1 << 40
+FINAL_MATCHES = 5
+"""Matches of one answer of a question at the end."""
 FINAL = (("", b"k0"), ("", b"k7"), ("", b"none"), (HEADER, b"c2"))
 READ_COMMITTED = 1
 
@@ -111,10 +113,13 @@ class LookupWatch:
     scan: LogScan
     ends: dict[str, int] = field(default_factory=dict)
     """{partition: the largest end offset of an answer}"""
+    begun: dict[int, tuple[dict[int, Record], int]] = field(default_factory=dict)
+    """{id of a look-up in progress: (records of the log, largest end offset) at its start}"""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        answer, add, removed = KeyLookupServer._part, key_lookups._add, Segment.remove_key_index
+        search, finish = KeyLookupServer._part, KeyLookupServer._finish
+        add, removed = key_lookups._add, Segment.remove_key_index
         take = AppendedKeys.take
         watch = self
 
@@ -126,15 +131,27 @@ class LookupWatch:
                 watch.world.reached["all entries of a segment collected by appends"] += whole
             return collected
 
-        def part(server: KeyLookupServer, send_request: PartitionRequest, *, committed: bool) -> Steps[Any]:
+        def part(
+            server: KeyLookupServer, send_request: PartitionRequest, *, committed: bool
+        ) -> Steps[PartitionKeyLookup]:
             replica = send_request.replica
             first = watch._records(replica) if replica is not None else {}
             end = watch.ends.get(replica.name, 0) if replica is not None else 0
-            data = yield from answer(server, send_request, committed=committed)
-            if data.key_lookup:
-                assert replica is not None
-                watch._check(replica, send_request, data, first, end)
-            return data
+            found = yield from search(server, send_request, committed=committed)
+            watch.begun[id(found)] = first, end
+            return found
+
+        def finished(
+            server: KeyLookupServer, found: PartitionKeyLookup, committed: bool, done: Callable[[], None]
+        ) -> None:
+            def checked() -> None:
+                first, end = watch.begun.pop(id(found))
+                if found.data.key_lookup:
+                    assert found.request.replica is not None
+                    watch._check(found.request.replica, found.request, found.data, first, end)
+                done()
+
+            finish(server, found, committed, checked)
 
         def searched(lookup: Any, segment: Segment, job: SegmentSearch) -> None:
             if job.part is not None and job.used_index:
@@ -153,6 +170,7 @@ class LookupWatch:
         with ExitStack() as stack:
             for where, name, value in (
                 (KeyLookupServer, "_part", part),
+                (KeyLookupServer, "_finish", finished),
                 (key_lookups, "_add", searched),
                 (Segment, "remove_key_index", counted),
                 (segment_indexing, "ROUND_MS_MIN", ROUND_MS),
@@ -241,7 +259,7 @@ def segments(cluster: Cluster) -> Iterator[tuple[str, Replica, Segment, bool]]:
     """(name of the broker, replica, segment, whether it is the active one)."""
     for node in cluster.brokers.values():
         for replica in node.broker.replica_manager.hosted.values():
-            for segment in replica.log.segments:
+            for segment in replica.log.segments if replica.topic in (PLAIN, COMPACTED) else ():
                 if segment.size:
                     yield node.name, replica, segment, segment is replica.log.segments[-1]
 
@@ -303,9 +321,12 @@ class KeyProducer(Client):
 class KeySearcher(Client):
     """Asks the broker that it believes to lead. It continues incomplete look-ups, and deletes old records from time to time."""
 
-    def __init__(self, cluster: Cluster, name: str, place: tuple[str, int], *, deletes: float) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, place: tuple[str, int], *, deletes: float, on_delete: Callable[[int], None]
+    ) -> None:
+        """`on_delete`: called with the new log start offset of each DeleteRecords request."""
         super().__init__(cluster, name)
-        self.place, self.deletes = place, deletes
+        self.place, self.deletes, self.on_delete = place, deletes, on_delete
         self.found: list[int] = []
         """Offsets of the current look-up, over all its answers."""
         self.complete: list[tuple[KeyLookupQuestion, list[int]]] = []
@@ -369,7 +390,7 @@ class KeySearcher(Client):
         self.found += [m.offset for m in answer.matches]
         if answer.stop == LookupStop.LOG_START:
             self.complete.append((question, self.found))
-        elif self.stopped or self.world.chance(0.7):
+        elif any(question is last for last in self.last) if self.stopped else self.world.chance(0.7):
             question.before_offset = answer.next_before_offset
             self.later(lambda: self._send_request(question), 1)
             return
@@ -381,9 +402,10 @@ class KeySearcher(Client):
             self.later(self._next)
             return
         hosted = self.cluster.brokers[leader].broker.replica_manager.hosted.get(TopicPartition(topic.topic_id, 0))
-        start, end = (hosted.log.start_offset, hosted.core.high_watermark) if hosted is not None else (0, 0)
+        start, end = (hosted.start_offset, hosted.core.high_watermark) if hosted is not None else (0, 0)
         r = DeleteRecordsRequest
         part = r.DeleteRecordsPartition(partition_index=0, offset=start + max(0, end - start) // 3)
+        self.on_delete(part.offset)
         body = r(topics=[r.DeleteRecordsTopic(name=self.place[0], partitions=[part])], timeout_ms=2_000)
         self.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, lambda answer: self.later(self._next))
 
@@ -402,59 +424,108 @@ class KeyFaultInjector(FaultInjector):
 
 
 # -- the world -------------------------------------------------------------------------------------------------------------
-def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
-    fault_kinds = FaultKinds.draw(world)
-    world.deliver(f"fault_kinds: {fault_kinds}")
-    scan = LogScan()
-    with LookupWatch(world, scan).watching():
-        cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-        InvariantChecker(cluster)
-        small = {"segment_bytes": "2048", "index_interval_bytes": world.rng.choice(("128", "4096"))}
-        retention = world.rng.choice(("20000", "60000"))
-        cluster.want_topic(PLAIN, 1, 3, min_insync_replicas="1", retention_bytes=retention, **small, **INDEX)
-        compact = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.05"}
-        cluster.want_topic(COMPACTED, 1, 3, min_insync_replicas="2", **small, **compact, **INDEX)
-        cluster.until(cluster.settled, 30, "the cluster's beginning")
-        producers = [KeyProducer(cluster, history, f"p{i}{n}", p) for i, p in enumerate(PLACES) for n in "ab"]
-        searchers = [KeySearcher(cluster, f"s{i}", p, deletes=0.02 * (1 - i)) for i, p in enumerate(PLACES)]
-        world.run(world.now_us + 1 * S)
-        injector = KeyFaultInjector(cluster, history, fault_kinds, faults_max)
-        world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-        if injector.exhausted:
-            world.run(world.now_us + AFTERMATH_S * S)
-        injector.stop_faults()
-        for searcher in searchers:
-            searcher.deletes = 0
-        for name in (PLAIN, COMPACTED):
-            cluster.change_topic(name, **INDEX)
-        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
-        for producer in producers:
-            producer.stopped = True
-        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
-        cluster.until(cluster.level, 20, "equal high watermarks")
-        cluster.until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each segment on each broker")
-        indexes_agree(cluster, scan)
-        ask_all(cluster, searchers, scan)
+class KeyWorld:
+    """A world of look-ups by key. `keys_remote` has one with tiered storage."""
+
+    final_matches = FINAL_MATCHES
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.scan = LogScan()
+
+    def watch(self) -> LookupWatch:
+        return LookupWatch(self.world, self.scan)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return SETTINGS
+
+    def plain_configs(self) -> dict[str, str]:
+        return {"min_insync_replicas": "1", "retention_bytes": self.world.rng.choice(("20000", "60000"))}
+
+    def injector(
+        self, cluster: Cluster, history: History, fault_kinds: FaultKinds, faults_max: int | None
+    ) -> KeyFaultInjector:
+        return KeyFaultInjector(cluster, history, fault_kinds, faults_max)
+
+    def begun(self, cluster: Cluster) -> None:
+        """The topics exist."""
+
+    def on_delete(self, offset: int) -> None:
+        """A client requests the deletion of the records of the plain topic below the offset."""
+
+    def agrees(self, cluster: Cluster) -> None:
         logs_agree(cluster, but=(COMPACTED,))
 
+    def live(self, history: History, faults_s: float, faults_max: int | None) -> None:
+        world, scan = self.world, self.scan
+        fault_kinds = FaultKinds.draw(world)
+        world.deliver(f"fault_kinds: {fault_kinds}")
+        with self.watch().watching():
+            cluster = Cluster(world, settings=self.settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+            InvariantChecker(cluster)
+            small = {"segment_bytes": "2048", "index_interval_bytes": world.rng.choice(("128", "4096"))}
+            cluster.want_topic(PLAIN, 1, 3, **self.plain_configs(), **small, **INDEX)
+            compact = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.05"}
+            cluster.want_topic(COMPACTED, 1, 3, min_insync_replicas="2", **small, **compact, **INDEX)
+            cluster.until(cluster.settled, 30, "the cluster's beginning")
+            self.begun(cluster)
+            producers = [KeyProducer(cluster, history, f"p{i}{n}", p) for i, p in enumerate(PLACES) for n in "ab"]
+            searchers = [
+                KeySearcher(cluster, f"s{i}", p, deletes=0.02 * (1 - i), on_delete=self.on_delete)
+                for i, p in enumerate(PLACES)
+            ]
+            world.run(world.now_us + 1 * S)
+            injector = self.injector(cluster, history, fault_kinds, faults_max)
+            world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+            if injector.exhausted:
+                world.run(world.now_us + AFTERMATH_S * S)
+            injector.stop_faults()
+            for searcher in searchers:
+                searcher.deletes = 0
+            for name in (PLAIN, COMPACTED):
+                cluster.change_topic(name, **INDEX)
+            cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+            for producer in producers:
+                producer.stopped = True
+            cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+            cluster.until(cluster.level, 20, "equal high watermarks")
+            cluster.until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each segment on each broker")
+            indexes_agree(cluster, scan)
+            self.ask_all(cluster, searchers)
+            self.agrees(cluster)
 
-def ask_all(cluster: Cluster, searchers: list[KeySearcher], scan: LogScan) -> None:
-    """Some keys and header values are looked up in parts, to the end: all answers together have the records that a scan of the leader's log finds. Compaction
-    may remove a record after its answer: a scan before the questions has it."""
-    before = {searcher.place: scan.of(led(cluster, *searcher.place)) for searcher in searchers}
-    for searcher in searchers:
-        searcher.complete.clear()
-        searcher.questions = [
-            KeyLookupQuestion(key=key, header_name=header, matches_max=5, bytes_max=20_000, duration_ms_max=5_000)
-            for header, key in FINAL
-        ]
-        searcher.last = [*searcher.questions]
-        searcher.stopped = True
-    cluster.until(lambda: all(s.all_answered for s in searchers), 120, "complete look-ups of the last keys")
-    for searcher in searchers:
-        log = scan.of(led(cluster, *searcher.place))
-        for question, found in searcher.complete:
-            wanted = sorted((o for o, r in log.items() if answers(question, r)), reverse=True)
-            removed = {o for o in before[searcher.place] if o not in log}
-            if any(question is last for last in searcher.last) and [o for o in found if o not in removed] != wanted:
-                raise Violation(f"{searcher.place}: {question.key!r}: the answers have {found}, a scan {wanted}")
+    def records(self, cluster: Cluster, place: tuple[str, int]) -> dict[int, Record]:
+        """{offset: record} that a complete look-up searches."""
+        return self.scan.of(led(cluster, *place))
+
+    def ask_all(self, cluster: Cluster, searchers: list[KeySearcher]) -> None:
+        """Some keys and header values are looked up in parts, to the end: all answers together have the records that a scan of the leader's log finds.
+        Compaction may remove a record after its answer: a scan before the questions has it."""
+        before = {searcher.place: self.records(cluster, searcher.place) for searcher in searchers}
+        for searcher in searchers:
+            searcher.complete.clear()
+            searcher.questions = [
+                KeyLookupQuestion(
+                    key=key,
+                    header_name=header,
+                    matches_max=self.final_matches,
+                    bytes_max=20_000 * self.final_matches // FINAL_MATCHES,
+                    duration_ms_max=5_000,
+                )
+                for header, key in FINAL
+            ]
+            searcher.last = [*searcher.questions]
+            searcher.stopped = True
+        cluster.until(lambda: all(s.all_answered for s in searchers), 120, "complete look-ups of the last keys")
+        for searcher in searchers:
+            log = self.records(cluster, searcher.place)
+            for question, found in searcher.complete:
+                wanted = sorted((o for o, r in log.items() if answers(question, r)), reverse=True)
+                removed = {o for o in before[searcher.place] if o not in log}
+                if any(question is last for last in searcher.last) and [o for o in found if o not in removed] != wanted:
+                    raise Violation(f"{searcher.place}: {question.key!r}: the answers have {found}, a scan {wanted}")
+
+
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    KeyWorld(world).live(history, faults_s, faults_max)

@@ -71,7 +71,13 @@ class SimRemoteHelper:
         self._node, self._disk, self._store, self._rng = node, disk, store, rng
         cache = ChunkCache(disk, CACHE, store, CACHE_BYTES, lambda count: None)
         self._operations = Operations(
-            disk, store, cache, lambda count: None, lambda count: None, lambda: node.clock().wall_ms
+            disk,
+            store,
+            cache,
+            lambda count: None,
+            lambda count: None,
+            lambda: node.clock().wall_ms,
+            lambda: node.clock().mono_ms,
         )
         self.fails = 0.0
         """The share of requests whose answer is lost: the helper was killed."""

@@ -22,6 +22,8 @@ class LookupStop(IntEnum):
     MATCHES = 1
     BYTES = 2
     TIME = 3
+    REMOTE = 4
+    """The remote store, which has older records, did not answer."""
 
 
 @dataclass(slots=True)

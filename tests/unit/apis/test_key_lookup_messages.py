@@ -1,21 +1,15 @@
-"""Messages of look-ups: invalid questions are error codes, and an answer stays small."""
+"""Messages of look-ups: invalid questions are error codes, and an answer has both tiers."""
 
 from __future__ import annotations
 
 import pytest
 
-from brokerd.apis.key_lookup_messages import (
-    HEADER_SHOWN_BYTES_MAX,
-    HEADERS_SHOWN_MAX,
-    KEY_BYTES_MAX,
-    SHOWN_BYTES_MAX,
-    answer_bytes,
-    question_of,
-)
+from brokerd.apis.key_lookup_messages import KEY_BYTES_MAX, answer_bytes, question_of
 from brokerd.apis.key_lookups import KeyLookupProgress
 from brokerd.storage.key_search import KeyCriteria
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.key_matches import match_of
 from brokerd.wire.messages import FetchRequest
 from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
@@ -48,18 +42,28 @@ def test_an_invalid_question_results_in_an_error_code(data: bytes, error: ErrorC
     assert question_of(part(data)) is error
 
 
-def test_an_answer_cuts_long_values_and_headers_and_has_the_full_sizes() -> None:
-    headers = tuple(("n" * 5_000, b"v" * 5_000) for _ in range(HEADERS_SHOWN_MAX + 1))
-    lookup = KeyLookupProgress(
-        question(), KeyCriteria(b"k"), 0, 10, 4, 0, matches=[Record(4, 7, b"k", b"v" * 100_000, headers)]
+def answer(stop: LookupStop, remote: KeyLookupAnswer | None = None) -> KeyLookupAnswer:
+    lookup = KeyLookupProgress(question(), KeyCriteria(b"k"), 0, 10, 4, 0, matches=[Record(4, 7, b"k", b"v")])
+    lookup.log_bytes, lookup.index_bytes, lookup.scanned, lookup.remote = 100, 10, {0}, remote
+    return versioned.decode(KeyLookupAnswer, answer_bytes(lookup, stop, 3), 0)
+
+
+def test_an_answer_says_where_the_search_stopped() -> None:
+    found = answer(LookupStop.MATCHES)
+    assert (found.stop, found.next_before_offset, found.indexed_end_offset) == (LookupStop.MATCHES, 4, 3)
+    assert answer(LookupStop.LOG_START).next_before_offset == -1
+
+
+def test_an_answer_includes_the_matches_and_counts_of_the_remote_store() -> None:
+    remote = KeyLookupAnswer(
+        matches=[match_of(Record(2, 5, b"k", b"old"))],
+        stop=LookupStop.LOG_START,
+        log_bytes=1_000,
+        index_bytes=200,
+        segments_indexed=3,
+        segments_scanned=1,
     )
-    answer = versioned.decode(KeyLookupAnswer, answer_bytes(lookup, LookupStop.MATCHES, 3), 0)
-    (match,) = answer.matches
-    assert (match.key, match.key_size, match.value_size) == (b"k", 1, 100_000)
-    assert len(match.value or b"") == SHOWN_BYTES_MAX and len(match.headers) == HEADERS_SHOWN_MAX
-    assert (
-        {len(h.name) for h in match.headers} == {HEADER_SHOWN_BYTES_MAX} == {len(h.value or b"") for h in match.headers}
-    )
-    assert (answer.stop, answer.next_before_offset, answer.indexed_end_offset) == (LookupStop.MATCHES, 4, 3)
-    done = versioned.decode(KeyLookupAnswer, answer_bytes(lookup, LookupStop.LOG_START, 3), 0)
-    assert done.next_before_offset == -1
+    found = answer(LookupStop.LOG_START, remote)
+    assert [m.offset for m in found.matches] == [4, 2]
+    assert (found.log_bytes, found.index_bytes) == (1_100, 210)
+    assert (found.segments_indexed, found.segments_scanned) == (3, 2)

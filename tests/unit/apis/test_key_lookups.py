@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from brokerd.apis import key_lookups
 from brokerd.apis.fetch_sessions import PartitionRequest
 from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.remote.lineage import Chain
+from brokerd.remote.view import RemoteView
 from brokerd.storage import key_index
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index_build import KeyIndexBuild
@@ -20,13 +23,30 @@ from brokerd.storage.log import Log
 from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.wire import records, versioned
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.key_matches import match_of
 from brokerd.wire.messages import FetchRequest, FetchResponse
 from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Ended, next_step
+from tests.unit.remote.test_lineage import finished
 from tests.unit.storage.test_log import append, everything, opened, sim
 
 CONFIG = {"segment_bytes": "600", "weir_index_keys": "true"}
+
+
+class Remote:
+    """The remote store of a leader. `answer`: the answer of the helper, None without one."""
+
+    def __init__(self) -> None:
+        self.answer: KeyLookupAnswer | None = None
+        self.questions: list[KeyLookupQuestion] = []
+        self.before_answer: Any = lambda: None
+
+    def search(self, replica: Any, question: KeyLookupQuestion, *, committed: bool, done: Any) -> None:
+        assert committed
+        self.questions.append(question)
+        self.before_answer()
+        done(self.answer)
 
 
 class World:
@@ -39,12 +59,18 @@ class World:
             append(self.log, bytearray(records.build([Record(0, 1_000 + i, b"k%d" % (i % 7), b"v%d" % i)])))
         core = SimpleNamespace(high_watermark=self.log.end_offset, leader_epoch=0, serves_latest=True)
         self.replica: Any = SimpleNamespace(
-            log=self.log, core=core, leads=True, config=self.log.config, start_offset=self.log.start_offset
+            log=self.log,
+            core=core,
+            leads=True,
+            config=self.log.config,
+            start_offset=self.log.start_offset,
+            remote=None,
         )
         self.replica.last_stable = lambda: core.high_watermark
         self.failed: list[object] = []
         replica_manager: Any = SimpleNamespace(fail=lambda replica, error: self.failed.append(error))
-        self.server = KeyLookupServer(replica_manager, lambda: self.mono_ms)
+        self.remote = Remote()
+        self.server = KeyLookupServer(replica_manager, lambda: self.mono_ms, self.remote)  # type: ignore[arg-type]
 
     def build(self, segment: Segment) -> None:
         build = KeyIndexBuild(self.log.disk, segment.path, segment.base_offset, segment.size, HashedKeys())
@@ -70,7 +96,7 @@ class World:
         wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, key_lookup=data)
         send_request = PartitionRequest("t", UUID(int=1), wanted, self.replica, ErrorCode.NONE)
         body = FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=1, topics=[])
-        steps = self.server.answer(body, [send_request], [])
+        steps = self.server.search(body, [send_request])
         job = next_step(steps)
         while not isinstance(job, Ended):
             value, error = None, None
@@ -81,7 +107,9 @@ class World:
                 except Exception as e:
                     error = e
             job = next_step(steps, value, error)
-        return job.value.responses[0].partitions[0]  # type: ignore[no-any-return]
+        replies: list[FetchResponse] = []
+        self.server.finish(body, job.value, [], replies.append)
+        return replies[0].responses[0].partitions[0]
 
     def send_request(self, key: bytes = b"k3", **requested: Any) -> KeyLookupAnswer:
         data = self.part(key, **requested)
@@ -283,3 +311,121 @@ def test_an_index_that_is_finished_during_a_search_of_its_part_is_kept() -> None
     data = w.part(before_job=finished)
     assert offsets(versioned.decode(KeyLookupAnswer, data.key_lookup, 0)) == w.expected()
     assert active.key_index is IndexFileState.CURRENT
+
+
+# -- with tiered storage ---------------------------------------------------------------------------------------------------
+LOCAL_START = 20
+
+
+def tiered(*, key_index_bytes: int = 0) -> World:
+    """Records below LOCAL_START are only remote, in the segments [0, 12) and [12, 22)."""
+    w = World()
+    view = w.replica.remote = RemoteView()
+    view.loaded = True
+    chain = [finished(0, 12, (1, 0)), finished(12, 22, (1, 12))]
+    view.chain = Chain(tuple(replace(s, key_index_bytes=key_index_bytes) for s in chain))
+    w.log.start_offset = LOCAL_START
+    w.replica.start_offset = 0
+    w.remote.answer = KeyLookupAnswer(
+        matches=[match_of(Record(o, 1_000 + o, b"k3", b"")) for o in (17, 10, 3)],
+        stop=LookupStop.LOG_START,
+        next_before_offset=0,
+        log_bytes=70,
+        segments_indexed=2,
+    )
+    return w
+
+
+def test_the_search_continues_in_the_remote_store_below_the_local_log_start() -> None:
+    w = tiered()
+    answer = w.send_request(bytes_max=1 << 20, matches_max=50)
+    assert (offsets(answer), answer.stop) == ([38, 31, 24, 17, 10, 3], LookupStop.LOG_START)
+    assert (answer.start_offset, answer.next_before_offset, answer.segments_indexed) == (0, -1, 2)
+    (question,) = w.remote.questions
+    assert (question.before_offset, question.matches_max) == (LOCAL_START, 47)
+    assert question.bytes_max == (1 << 20) - (answer.log_bytes - 70)
+
+
+def test_a_page_that_begins_below_the_local_log_start_reads_no_local_record() -> None:
+    w = tiered()
+    assert w.send_request(before_offset=11).log_bytes == 70
+    assert w.remote.questions[0].before_offset == 11
+
+
+def test_a_full_page_does_not_search_the_remote_store() -> None:
+    w = tiered()
+    answer = w.send_request(matches_max=3)
+    assert (answer.stop, answer.next_before_offset, w.remote.questions) == (LookupStop.MATCHES, 24, [])
+
+
+def test_records_that_the_remote_store_may_have_are_not_searched_without_its_answer() -> None:
+    w = tiered()
+    w.remote.answer = None
+    answer = w.send_request()
+    assert (answer.stop, answer.next_before_offset) == (LookupStop.REMOTE, LOCAL_START)
+    assert offsets(answer) == [38, 31, 24]
+    w.replica.remote.loaded = False
+    assert w.send_request().stop == LookupStop.REMOTE
+    w.server = KeyLookupServer(w.server._replica_manager, lambda: 0)
+    assert w.send_request().stop == LookupStop.REMOTE
+
+
+def test_a_limit_in_the_remote_store_ends_the_look_up() -> None:
+    w = tiered()
+    assert w.remote.answer is not None
+    w.remote.answer.stop, w.remote.answer.next_before_offset = LookupStop.BYTES, 3
+    answer = w.send_request()
+    assert (answer.stop, answer.next_before_offset) == (LookupStop.BYTES, 3)
+
+
+def test_an_answer_that_searched_only_the_newest_segments_can_be_continued() -> None:
+    w = tiered()
+    assert w.remote.answer is not None
+    w.remote.answer.next_before_offset = 12
+    answer = w.send_request()
+    assert (answer.stop, answer.next_before_offset) == (LookupStop.TIME, 12)
+
+
+def test_remote_records_that_are_deleted_during_the_search_are_no_matches() -> None:
+    w = tiered()
+
+    def deleted() -> None:
+        w.replica.remote.log_start = 8
+
+    w.remote.before_answer = deleted
+    answer = w.send_request()
+    assert (offsets(answer)[-2:], answer.start_offset) == ([17, 10], 8)
+
+
+def test_a_look_up_whose_rest_is_deleted_is_complete() -> None:
+    w = tiered()
+    assert w.remote.answer is not None
+    w.remote.answer.stop, w.remote.answer.next_before_offset = LookupStop.BYTES, 5
+
+    def deleted() -> None:
+        w.replica.remote.log_start = 8
+
+    w.remote.before_answer = deleted
+    answer = w.send_request()
+    assert (answer.stop, answer.next_before_offset, answer.start_offset) == (LookupStop.LOG_START, -1, 8)
+
+
+def test_a_leader_that_is_deposed_during_the_remote_search_answers_with_an_error() -> None:
+    w = tiered()
+
+    def deposed() -> None:
+        w.replica.core.leader_epoch += 1
+
+    w.remote.before_answer = deposed
+    assert w.part().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_the_indexed_end_offset_includes_the_remote_segments() -> None:
+    w = tiered()
+    for segment in w.log.segments[:-1]:
+        w.build(segment)
+    assert w.send_request().indexed_end_offset == 0
+    w = tiered(key_index_bytes=100)
+    for segment in w.log.segments[:-1]:
+        w.build(segment)
+    assert w.send_request().indexed_end_offset == w.log.segments[-1].base_offset

@@ -102,7 +102,7 @@ class Broker:
             "waiting_fetches": WaitingFetches(lambda: 1_000, lambda: 1_000),
             "history_reads": None,
             "remote_logs": SimpleNamespace(
-                request_start=UnusedComponent("remote_logs"), sizes=UnusedComponent("remote_logs")
+                request_start=UnusedComponent("remote_logs"), sizes=UnusedComponent("remote_logs"), key_lookups=None
             ),
             "warming": None,
             "listeners": SimpleNamespace(endpoints=(Endpoint("PLAINTEXT", "here", 9092),)),

@@ -14,7 +14,8 @@ from brokerd.cluster.model import Now
 from brokerd.remote import chunk_cache, operations
 from brokerd.remote.auxiliary import DamagedSegment
 from brokerd.remote.chunk_cache import ChunkCache
-from brokerd.remote.operations import Operations, StoredSegment
+from brokerd.remote.operations import Operations
+from brokerd.remote.stored_segment import StoredSegment
 from brokerd.remote.stores import FolderStore, ObjectMissing
 from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
@@ -38,10 +39,13 @@ class Scene:
         self.cache = ChunkCache(self.disk, tmp_path / "cache", self.store, 1 << 20, self.fetched.append)
         self.operations = self.restarted()
         self.copied: list[StoredSegment] = []
+        self.key_index_header: str | None = None
 
     def restarted(self) -> Operations:
         """Operations that remember no auxiliary object."""
-        return Operations(self.disk, self.store, self.cache, lambda count: None, self.fetched.append, lambda: 5_000)
+        return Operations(
+            self.disk, self.store, self.cache, lambda count: None, self.fetched.append, lambda: 5_000, lambda: 0
+        )
 
     def append(self, first: int, producer: int = -1, sequence: int = -1) -> None:
         batch = [Record(i, first + i, b"k", b"%06d" % (first + i) + bytes(80)) for i in range(3)]
@@ -72,9 +76,13 @@ class Scene:
                 "interval": 300,
                 "previous": self.named(self.copied[-1]) if self.copied else None,
             }
-            size, newest, epochs, aborted = self.operations.run("copy", fields)
+            if self.key_index_header is not None:
+                fields["key_index_header"] = self.key_index_header
+            size, newest, epochs, aborted, *key_index = self.operations.run("copy", fields)
             assert epochs[0] == (4, segment.base_offset) and size == segment.size
-            self.copied.append(StoredSegment(name, segment.base_offset, segment.end_offset, size, newest, aborted))
+            self.copied.append(
+                StoredSegment(name, segment.base_offset, segment.end_offset, size, newest, aborted, *key_index)
+            )
 
     @staticmethod
     def named(s: StoredSegment) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -26,7 +27,13 @@ S = SegmentState
 
 @pytest.mark.parametrize(
     "change",
-    [segment(S.COPY_FINISHED), LeaderClaim(TP, 4, 2), LogStart(TP, 4, 99), Forgotten(TP, "segment:a")],
+    [
+        segment(S.COPY_FINISHED),
+        replace(segment(S.COPY_FINISHED), key_index_bytes=900, key_index_seed=7),
+        LeaderClaim(TP, 4, 2),
+        LogStart(TP, 4, 99),
+        Forgotten(TP, "segment:a"),
+    ],
 )
 def test_a_change_is_the_same_after_it_was_stored(change: MetadataChange) -> None:
     assert decode(key_of(change), value_of(change)) == change

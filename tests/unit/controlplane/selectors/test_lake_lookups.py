@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion
+from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from controlplane.clients import key_lookups as client
 from controlplane.clients import lake
 from controlplane.models import ObservedPartition, ObservedTopic, SparkJob
@@ -152,7 +152,7 @@ def test_a_look_up_of_a_tiered_topic_is_complete_only_if_the_lake_was_searched(t
     ObservedPartition.objects.filter(topic=topic, index=1).update(start_offset=3)
     found = look_up_key("orders", b"k", limit=100)
     assert not found.complete and not found.token and found.stopped == "remote"
-    assert found.note == "Older records are in the remote tier, which was not searched."
+    assert found.note == "Older records are in the remote tier, which could not be searched."
     assert [(p.state, p.stopped) for p in found.partitions] == [
         ("more", "remote"),
         ("complete", "end"),
@@ -161,3 +161,25 @@ def test_a_look_up_of_a_tiered_topic_is_complete_only_if_the_lake_was_searched(t
     assert look_up_key("orders", b"k", limit=100, lake=True).complete
     tables.error = QueryError.NO_TABLE
     assert not look_up_key("orders", b"k", limit=100, lake=True).complete
+
+
+def test_the_lake_is_searched_instead_of_a_remote_tier_that_does_not_answer(
+    tables: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaders = DeletingLeaders(STAMPS)
+
+    def without_remote_tier(broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
+        answer = leaders(broker, topic, partition, q)
+        if answer.stop == LookupStop.LOG_START and STARTS[partition]:
+            answer.stop, answer.next_before_offset, answer.start_offset = LookupStop.REMOTE, STARTS[partition], 0
+        return answer
+
+    monkeypatch.setattr(client, "look_up", without_remote_tier)
+    found = look_up_key("orders", b"k", limit=100)
+    assert (found.complete, found.stopped, len(found.rows)) == (False, "remote", 6) and found.token
+    found = look_up_key("orders", b"k", limit=100, lake=True)
+    assert found.complete and not found.token
+    assert sorted(places(found)) == [(p, o) for p, stamps in STAMPS.items() for o in range(len(stamps))]
+    tables.error = QueryError.TIME
+    found = look_up_key("orders", b"k", limit=100, lake=True)
+    assert (found.complete, found.stopped) == (False, "remote") and found.token

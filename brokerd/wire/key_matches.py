@@ -1,0 +1,42 @@
+"""Records as the matches of a look-up by key, truncated. Does not contain: the search, the messages (`messages/key_lookups`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from brokerd.wire.messages.key_lookups import KeyLookupAnswer
+from brokerd.wire.records import Record
+
+SHOWN_BYTES_MAX = 64 * 1024
+"""Maximum number of bytes of a key or value in an answer."""
+HEADERS_SHOWN_MAX = 100
+HEADER_SHOWN_BYTES_MAX = 1024
+"""Maximum number of bytes of a header's name or value in an answer."""
+
+
+def match_of(r: Record) -> KeyLookupAnswer.Match:
+    """The record as a match: its key, value and headers are truncated, so that an answer stays small."""
+    return KeyLookupAnswer.Match(
+        offset=r.offset,
+        timestamp=r.timestamp,
+        key=_truncate(r.key, SHOWN_BYTES_MAX),
+        key_size=_size(r.key),
+        value=_truncate(r.value, SHOWN_BYTES_MAX),
+        value_size=_size(r.value),
+        headers=_headers(r.headers[:HEADERS_SHOWN_MAX]),
+    )
+
+
+def _headers(headers: Sequence[tuple[str, bytes | None]]) -> list[KeyLookupAnswer.Header]:
+    return [
+        KeyLookupAnswer.Header(name=name[:HEADER_SHOWN_BYTES_MAX], value=_truncate(value, HEADER_SHOWN_BYTES_MAX))
+        for name, value in headers
+    ]
+
+
+def _truncate(data: bytes | None, size: int) -> bytes | None:
+    return None if data is None else data[:size]
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
