@@ -34,7 +34,7 @@ from controlplane.domain import (
 )
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_thresholds import ThresholdName
-from controlplane.domain.alert_types import AlertKind, AlertMetric, AlertParts, RejectedClient
+from controlplane.domain.alert_types import AlertKind, AlertMetric, AlertParts, ClientRejection
 from controlplane.domain.balance_types import Goal
 from controlplane.domain.history import METRICS
 from controlplane.domain.login_advice import LOGIN_ADVICE
@@ -417,7 +417,7 @@ def _subject_text(subject: str, parts: AlertParts | None) -> str:
         case AlertMetric(name, kind, object_name):
             label = next((m.label for m in METRICS[kind] if m.name == name), name)
             return f"{translated(label)} ({object_name or translated('cluster')})"
-        case RejectedClient(client, reason):
+        case ClientRejection(client, reason):
             return f"{client} ({translated(word_text(reason))})"
         case _:
             return subject

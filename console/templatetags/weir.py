@@ -29,7 +29,7 @@ from console.address_access import may_be_shown
 from console.fragments import code_spans
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
-from controlplane.domain.alert_types import AlertMetric, RejectedClient
+from controlplane.domain.alert_types import AlertMetric, ClientRejection
 from controlplane.domain.text import duration_text
 from controlplane.selectors.paging import Page
 from controlplane.selectors.quotas import entity_name
@@ -110,7 +110,7 @@ class ShownAlert(Protocol):
     text: str
     do: str
     metric: AlertMetric | None
-    client: RejectedClient | None
+    client: ClientRejection | None
 
 
 class ShownChange(Protocol):

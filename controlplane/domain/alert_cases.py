@@ -14,11 +14,11 @@ from controlplane.domain.alert_types import (
     NAMES_MAX,
     AlertMetric,
     Case,
+    ClientRejection,
     DiskForecastFacts,
     Facts,
     FailedLoginFacts,
     GroupTopic,
-    RejectedClient,
     RejectedClientFacts,
     Severity,
 )
@@ -380,7 +380,7 @@ def clients_rejected(facts: Facts) -> list[Case]:
                 if f.client_id
                 else Phrase(P.ADDRESS, {"address": f.host}),
             },
-            parts=RejectedClient(f.client, f.reason),
+            parts=ClientRejection(f.client, f.reason),
         )
         for f in facts.rejected
         if f.reason in REJECTED

@@ -174,7 +174,7 @@ class AlertMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class RejectedClient:
+class ClientRejection:
     """The client that an alert is about: its principal, or its address if it is not authenticated, and why it is rejected."""
 
     client: str
@@ -189,7 +189,7 @@ class GroupTopic:
     topic: str
 
 
-AlertParts: TypeAlias = AlertMetric | RejectedClient | GroupTopic
+AlertParts: TypeAlias = AlertMetric | ClientRejection | GroupTopic
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from django.db import models
 from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
-from controlplane.domain.alert_types import AlertMetric, AlertParts, EntryKind, GroupTopic, RejectedClient, Severity
+from controlplane.domain.alert_types import AlertMetric, AlertParts, ClientRejection, EntryKind, GroupTopic, Severity
 from controlplane.domain.history import HistorySubject
 from controlplane.models.choices import choices
 from controlplane.models.phrase_field import phrase_field
@@ -18,7 +18,7 @@ KINDS = [(r.kind.value, r.kind.replace("_", " ")) for r in RULES]
 
 class Alert(models.Model):
     """`kind`, `subject`, `severity`, `text` and `do` are those of `alert_types.ComputedAlert`. The parts of its subject are in `metric`, `object_kind` and
-    `object_name` (AlertMetric), in `client` and `client_reason` (RejectedClient), or in `group_id` and `topic` (GroupTopic). `ended_at` null: open.
+    `object_name` (AlertMetric), in `client` and `client_reason` (ClientRejection), or in `group_id` and `topic` (GroupTopic). `ended_at` null: open.
     `acknowledged_at` null: no operator works on it."""
 
     kind = models.CharField(max_length=40, choices=KINDS)
@@ -64,7 +64,7 @@ def parts_columns(parts: AlertParts | None) -> dict[str, str]:
     match parts:
         case AlertMetric(name, kind, object_name):
             return {"metric": name, "object_kind": kind, "object_name": object_name}
-        case RejectedClient(client, reason):
+        case ClientRejection(client, reason):
             return {"client": client, "client_reason": reason}
         case GroupTopic(group_id, topic):
             return {"group_id": group_id, "topic": topic}

@@ -13,7 +13,7 @@ from django_filters import rest_framework as filters
 from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain.alert import KINDS_IN_ORDER, brief, stored_texts
 from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
-from controlplane.domain.alert_types import AlertKind, AlertMetric, GroupTopic, RejectedClient, Severity
+from controlplane.domain.alert_types import AlertKind, AlertMetric, ClientRejection, GroupTopic, Severity
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.incident import BROKERS
 from controlplane.models import Alert, AlertEntry, AlertSilence
@@ -44,7 +44,7 @@ class AlertRow:
     acknowledged_at: datetime | None = None
     silenced_until: datetime | None = None
     metric: AlertMetric | None = None
-    client: RejectedClient | None = None
+    client: ClientRejection | None = None
     share_group: GroupTopic | None = None
 
 
@@ -197,7 +197,7 @@ def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
             a.acknowledged_at,
             max((s.ends_at for s in silences if silences_alert(s, a)), default=None) if a.ended_at is None else None,
             AlertMetric(a.metric, HistorySubject(a.object_kind), a.object_name) if a.metric else None,
-            RejectedClient(a.client, RejectionReason(a.client_reason)) if a.client else None,
+            ClientRejection(a.client, RejectionReason(a.client_reason)) if a.client else None,
             GroupTopic(a.group_id, a.topic) if a.group_id else None,
         )
         for a in alerts

@@ -11,7 +11,7 @@ from django.db.models import Count, Max, Min, Q, Sum
 
 from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain.alert import brief
-from controlplane.domain.alert_types import AlertMetric, AlertParts, RejectedClient, Severity
+from controlplane.domain.alert_types import AlertMetric, AlertParts, ClientRejection, Severity
 from controlplane.domain.cluster_health import HealthReason, HealthStatus, reason_phrase
 from controlplane.domain.history import HistorySubject
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
@@ -41,7 +41,7 @@ class Health:
     alert_kind: str = ""
     alert_subject: str = ""
     alert_metric: AlertMetric | None = None
-    alert_client: RejectedClient | None = None
+    alert_client: ClientRejection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def alert_parts(shape: HealthShape) -> AlertParts | None:
     if metric is not None:
         return AlertMetric(metric["name"], HistorySubject(metric["object_kind"]), metric["object_name"])
     if client is not None:
-        return RejectedClient(client["client"], RejectionReason(client["reason"]))
+        return ClientRejection(client["client"], RejectionReason(client["reason"]))
     return None
 
 
