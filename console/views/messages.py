@@ -21,8 +21,9 @@ from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX
 from controlplane.selectors import topics
+from controlplane.selectors.key_lookups import KeyLookup
 from controlplane.selectors.lake_lookups import has_archive
-from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRow, message_line
+from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRead, MessageRow, message_line
 from controlplane.services import Rejected
 from controlplane.services.records import (
     Formats,
@@ -130,9 +131,13 @@ def download(request: HttpRequest) -> HttpResponse:
         try:
             query = form.query()
             whole = replace(query, limit=DOWNLOAD_RECORDS_MAX)
-            by_index = query.filters.key and key_scan_cause(request.user, query) is None
-            function = download_by_key if by_index else download_records
-            read = function(request.user, whole, request.GET.get("resume", ""), form.formats())
+            read: KeyLookup | MessageRead
+            resume = request.GET.get("resume", "")
+            if query.filters.key and key_scan_cause(request.user, query) is None:
+                lake = request.GET.get("lake") == "1"
+                read = download_by_key(request.user, whole, resume, form.formats(), lake=lake)
+            else:
+                read = download_records(request.user, whole, resume, form.formats())
         except PermissionDenied as error:
             return _page(request, form, {"may_not": rejection_text(error)}, status=403)
         except Rejected as error:

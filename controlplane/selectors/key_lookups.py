@@ -132,6 +132,7 @@ class KeyLookupRange(TypedDict, total=False):
     partitions: Sequence[int]
     from_ms: int | None
     to_ms: int | None
+    lake: bool
 
 
 class KeyLookupPaging(KeyLookupRange, total=False):
@@ -141,7 +142,6 @@ class KeyLookupPaging(KeyLookupRange, total=False):
     bytes_max: int
     token: str
     duration_s: float
-    lake: bool
 
 
 class KeyLookupOptions(KeyLookupPaging, total=False):
@@ -268,7 +268,8 @@ def look_up_for_download(
     renderer: RecordRenderer | None = None,
     **searched: Unpack[KeyLookupRange],
 ) -> KeyLookup:
-    """Look-ups one after the other, until `limit` records are found, the time is over or DOWNLOAD_RESPONSE_BYTES are reached."""
+    """Look-ups one after the other, until `limit` records are found, the time is over, DOWNLOAD_RESPONSE_BYTES are reached, or a look-up makes no
+    progress: a leader, the remote tier or the lake does not answer."""
     began = time.monotonic()
     rows: list[MessageRow] = []
     while True:
@@ -283,10 +284,12 @@ def look_up_for_download(
             **searched,
         )
         rows += found.rows
+        stuck = not found.token or (found.token == token and not found.rows)
         token = found.token
         size = sum(len(r.key or "") + len(r.value or "") for r in rows)
         over = len(rows) >= limit or size >= DOWNLOAD_RESPONSE_BYTES or time.monotonic() - began >= seconds
-        if found.complete or found.failed or over:
+        lake_failed = found.lake is not None and found.lake.state == LakeState.FAILED
+        if found.complete or found.failed or lake_failed or stuck or over:
             return replace(found, rows=rows, took_ms=int((time.monotonic() - began) * 1000))
 
 

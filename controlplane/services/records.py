@@ -137,19 +137,20 @@ def search_by_key(
         value_format=value_format,
         limit=limit,
         token=token,
-        lake=lake,
-        **_key_range(query),
+        **_key_range(query, lake=lake),
     )
 
 
-def download_by_key(user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC) -> KeyLookup:
-    """Look up the records of a key with the limits of a download, as masking rules permit. Raises PermissionDenied and Rejected."""
+def download_by_key(
+    user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC, *, lake: bool = False
+) -> KeyLookup:
+    """Look up the records of a key with the limits of a download, also in the `lake` on request, as masking rules permit. Raises PermissionDenied and Rejected."""
     query.check(messages.DOWNLOAD_RECORDS_MAX)
     check_permission(user, "records.download", query)
     renderer = renderers(user, query.topic, formats)["renderer"]
     if renderer.hides():
         raise PermissionDenied(LOOK_UP_MASKED)
-    key, searched = query.filters.key.encode(), _key_range(query)
+    key, searched = query.filters.key.encode(), _key_range(query, lake=lake)
     found = key_lookups.look_up_for_download(
         query.topic, key, renderer=renderer, limit=query.limit, token=token, **searched
     )
@@ -157,9 +158,9 @@ def download_by_key(user: User, query: RecordQuery, token: str = "", formats: Fo
     return found
 
 
-def _key_range(query: RecordQuery) -> key_lookups.KeyLookupRange:
+def _key_range(query: RecordQuery, *, lake: bool) -> key_lookups.KeyLookupRange:
     from_ms = query.since_ms(time.time_ns() // 1_000_000) or None
-    return {"partitions": query.partitions, "from_ms": from_ms, "to_ms": query.until_ms}
+    return {"partitions": query.partitions, "from_ms": from_ms, "to_ms": query.until_ms, "lake": lake}
 
 
 def look_up_records(

@@ -11,7 +11,7 @@ from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion
 from controlplane.clients import key_lookups as client
 from controlplane.clients import lake
 from controlplane.models import ObservedPartition, ObservedTopic, SparkJob
-from controlplane.selectors.key_lookups import KeyLookup, look_up_key
+from controlplane.selectors.key_lookups import KeyLookup, look_up_for_download, look_up_key
 from controlplane.selectors.lake_lookups import has_archive
 from tests.unit.controlplane.selectors.test_key_lookups import Leaders
 from tests.unit.controlplane.world import World
@@ -161,6 +161,36 @@ def test_a_look_up_of_a_tiered_topic_is_complete_only_if_the_lake_was_searched(t
     assert look_up_key("orders", b"k", limit=100, lake=True).complete
     tables.error = QueryError.NO_TABLE
     assert not look_up_key("orders", b"k", limit=100, lake=True).complete
+
+
+def test_a_download_continues_in_the_lake_and_ends_when_the_lake_fails(
+    tables: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.selectors.key_lookups.MATCHES_MAX", 2)
+    found = look_up_for_download("orders", b"k", limit=100, lake=True)
+    expected = [(p, o) for p, stamps in STAMPS.items() for o in range(len(stamps))]
+    assert found.complete and sorted(places(found)) == expected
+    tables.error = QueryError.TIME
+    tables.asked.clear()
+    found = look_up_for_download("orders", b"k", limit=100, lake=True)
+    assert (found.complete, len(found.rows), len(tables.asked)) == (False, 6, 1)
+
+
+def test_a_download_ends_when_the_remote_tier_does_not_answer(tables: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaders = DeletingLeaders(STAMPS)
+    asked: list[int] = []
+
+    def without_remote_tier(broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
+        asked.append(partition)
+        answer = leaders(broker, topic, partition, q)
+        if answer.stop == LookupStop.LOG_START and STARTS[partition]:
+            answer.stop, answer.next_before_offset = LookupStop.REMOTE, STARTS[partition]
+        return answer
+
+    monkeypatch.setattr(client, "look_up", without_remote_tier)
+    found = look_up_for_download("orders", b"k", limit=100)
+    assert (found.complete, found.stopped, len(found.rows)) == (False, "remote", 6)
+    assert len(asked) <= 2 * len(STAMPS)
 
 
 def test_the_lake_is_searched_instead_of_a_remote_tier_that_does_not_answer(
