@@ -22,7 +22,7 @@ from brokerd.cluster.metadata import (
     ClusterCreated,
     Entry,
     FeatureFinalised,
-    IsrRefused,
+    IsrRejected,
     MetadataError,
     MetadataLevelRaised,
     MetadataRecord,
@@ -185,7 +185,7 @@ class Image:
                 self.access.setdefault(record.kind, {})[record.key] = (record.generation, record.value)
             case FeatureFinalised():
                 self.features[record.name] = record.feature_level
-            case IsrRefused() | ReplicaReset() | RequestAnswered():
+            case IsrRejected() | ReplicaReset() | RequestAnswered():
                 pass  # notifications to readers of the log, not stored in the image
             case _:
                 raise MetadataError(f"record type {type(record).__name__} cannot be applied")

@@ -51,11 +51,12 @@ class MetadataError(Exception):
 class MetadataRecord:
     """`VERSION` is the highest supported version. A field of a later version has metadata: `field(default=.., metadata={"version": 2, "level": 3})`.
 
-    `LEVEL` is the lowest level of a log that may contain this type.
+    `LEVEL` is the lowest level of a log that may contain this type. `STORED_TYPE` is its name in the log if the class has another one.
     """
 
     VERSION: ClassVar[int] = 1
     LEVEL: ClassVar[int] = LEVEL_MIN
+    STORED_TYPE: ClassVar[str] = ""
 
     @property
     def raises_to(self) -> int:
@@ -193,9 +194,10 @@ class FeatureFinalised(MetadataRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class IsrRefused(MetadataRecord):
+class IsrRejected(MetadataRecord):
     """The reason why an ISR proposal was rejected. A PartitionChanged with the unchanged ISR and the next partition epoch follows and ends the proposal."""
 
+    STORED_TYPE: ClassVar[str] = "IsrRefused"
     broker_id: int
     broker_epoch: int = field(metadata={"stored": "incarnation"})
     topic_id: UUID
@@ -225,8 +227,13 @@ class RequestAnswered(MetadataRecord):
     result: Mapping[str, Any]
 
 
+def stored_type(cls: type[MetadataRecord]) -> str:
+    """The name of a record type in the metadata log. The stored name stays the same when the name of the class changes."""
+    return cls.STORED_TYPE or cls.__name__
+
+
 RECORD_TYPES: dict[str, type[MetadataRecord]] = {
-    cls.__name__: cls
+    stored_type(cls): cls
     for cls in (
         ClusterCreated,
         BrokerUp,
@@ -240,7 +247,7 @@ RECORD_TYPES: dict[str, type[MetadataRecord]] = {
         BrokerConfigChanged,
         AccessChanged,
         FeatureFinalised,
-        IsrRefused,
+        IsrRejected,
         ReplicaReset,
         RequestAnswered,
         MetadataLevelRaised,
@@ -314,7 +321,7 @@ def entry_hash(data: bytes) -> str:
 
 def record_to_json(record: MetadataRecord) -> dict[str, object]:
     version = version_of(record)
-    out: dict[str, object] = {"type": type(record).__name__, "version": version}
+    out: dict[str, object] = {"type": stored_type(type(record)), "version": version}
     for f in fields(record):
         if f.metadata.get("version", 1) <= version:
             out[stored_name(f)] = _to_json(getattr(record, f.name), version)

@@ -14,7 +14,7 @@ from uuid import UUID
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
-    IsrRefused,
+    IsrRejected,
     MetadataRecord,
     PartitionChanged,
     ReplicaReset,
@@ -145,7 +145,7 @@ class ReplicaManager:
                         self._delete(tp, now)
                 case ReplicaReset() if record.broker_id == self.broker_id:
                     self._reset(TopicPartition(record.topic_id, record.partition), record.reset_id, now)
-                case IsrRefused() if record.broker_id == self.broker_id and record.broker_epoch == self.broker_epoch:
+                case IsrRejected() if record.broker_id == self.broker_id and record.broker_epoch == self.broker_epoch:
                     tp = TopicPartition(record.topic_id, record.partition)
                     replica = self.hosted.get(tp)
                     log.info("ISR proposal not accepted: partition=%s reason=%s", tp, record.reason)

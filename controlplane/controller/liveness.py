@@ -16,10 +16,10 @@ from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import Registration
 
 REFUSALS = 2
-REJECTED_RETRY_MS = 50
+REFUSED_RETRY_MS = 50
 """Pause between two attempts after a refused connection: shorter than a listener's restart, longer than a full accept queue."""
 UNREACHABLE_RETRY_MS = 2_000
-TOGETHER_MS_MAX = 2 * REJECTED_RETRY_MS
+TOGETHER_MS_MAX = 2 * REFUSED_RETRY_MS
 """The longest time that a detected death waits for brokers whose connection has also ended. Without such brokers it does not wait."""
 
 
@@ -123,7 +123,7 @@ class Liveness:
             evidence.due_mono_ms = now.mono_ms + UNREACHABLE_RETRY_MS
             return False
         evidence.refusals += 1
-        evidence.due_mono_ms = now.mono_ms + REJECTED_RETRY_MS
+        evidence.due_mono_ms = now.mono_ms + REFUSED_RETRY_MS
         evidence.dead = evidence.refusals >= REFUSALS
         if evidence.dead and self._unreported_since_ms is None:
             self._unreported_since_ms = now.mono_ms

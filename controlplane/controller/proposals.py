@@ -11,7 +11,7 @@ from dataclasses import replace
 from uuid import uuid5
 
 from brokerd.cluster import election
-from brokerd.cluster.metadata import IsrRefused, ReplicaReset
+from brokerd.cluster.metadata import IsrRejected, ReplicaReset
 from brokerd.cluster.model import PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.znodes import BootstrapProposal, IsrProposal, ResetProposal, StartProposal
 from controlplane.controller import partition_changes
@@ -37,7 +37,7 @@ def decide(plan: ReconcilePass, proposed: Mapping[int, IsrProposed]) -> None:
                 plan.put(tp, election.with_isr(state, p.isr, min_insync=plan.config(topic).min_insync_replicas))
             else:
                 plan.add(
-                    IsrRefused(
+                    IsrRejected(
                         broker_id, broker_epoch, p.topic_id, p.partition, p.leader_epoch, p.partition_epoch, reason
                     )
                 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from brokerd.cluster.metadata import (
     AccessChanged,
     AccessKind,
-    IsrRefused,
+    IsrRejected,
     MetadataError,
     MetadataRecord,
     ReplicaReset,
@@ -43,7 +43,7 @@ def kept_records(records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...
     """The records that change the state, without the values of credentials. The fact that a credential changed is stored."""
     found = []
     for record in records:
-        if isinstance(record, IsrRefused | ReplicaReset | RequestAnswered):
+        if isinstance(record, IsrRejected | ReplicaReset | RequestAnswered):
             continue
         if isinstance(record, AccessChanged) and record.kind == AccessKind.SCRAM and record.value is not None:
             record = replace(record, value={})

@@ -8,7 +8,7 @@ import pytest
 
 from brokerd.cluster.metadata import (
     BrokerDown,
-    IsrRefused,
+    IsrRejected,
     MetadataError,
     MetadataRecord,
     partition_state_from_json,
@@ -63,13 +63,19 @@ def test_stored_names_are_unchanged() -> None:
     assert partition_state_from_json(STORED) == STATE
 
 
+def test_a_record_type_keeps_its_stored_name() -> None:
+    stored = record_to_json(IsrRejected(3, 77, UUID(int=1), 0, 1, 2, "not alive"))
+    assert stored["type"] == "IsrRefused"
+    assert isinstance(record_from_json(stored), IsrRejected)
+
+
 @pytest.mark.parametrize("name", ["handover_offset", "handover_epoch", "history_replicas", "unknown"])
 def test_a_name_that_is_not_stored_is_rejected(name: str) -> None:
     with pytest.raises(MetadataError, match="cannot read partition state"):
         partition_state_from_json({**STORED, name: 1})
 
 
-@pytest.mark.parametrize("record", [BrokerDown(3, 77), IsrRefused(3, 77, UUID(int=1), 0, 1, 2, "not alive")])
+@pytest.mark.parametrize("record", [BrokerDown(3, 77), IsrRejected(3, 77, UUID(int=1), 0, 1, 2, "not alive")])
 def test_the_broker_epoch_of_a_record_keeps_its_stored_name(record: MetadataRecord) -> None:
     stored = record_to_json(record)
     assert stored["incarnation"] == 77

@@ -7,7 +7,7 @@ import pytest
 from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import Registration
 from controlplane.controller.liveness import (
-    REJECTED_RETRY_MS,
+    REFUSED_RETRY_MS,
     TOGETHER_MS_MAX,
     UNREACHABLE_RETRY_MS,
     Liveness,
@@ -57,8 +57,8 @@ def test_an_elected_controller_needs_new_refusals(liveness: Liveness) -> None:
     liveness.begin_term(at(100))
     assert liveness.due(at(100)) == [1], "tried at once"
     assert not refuse(liveness, 1, 100)
-    assert refuse(liveness, 1, 100 + REJECTED_RETRY_MS)
-    assert liveness.report(at(100 + REJECTED_RETRY_MS)) and liveness.reported == {(1, 7)}
+    assert refuse(liveness, 1, 100 + REFUSED_RETRY_MS)
+    assert liveness.report(at(100 + REFUSED_RETRY_MS)) and liveness.reported == {(1, 7)}
 
 
 def test_a_broker_that_accepts_after_the_election_is_alive(liveness: Liveness) -> None:
@@ -84,10 +84,10 @@ def test_brokers_that_died_before_the_election_are_reported_together(liveness: L
     assert set(liveness.due(at(6_000))) == {1, 2}
     refuse(liveness, 1, 6_000)
     refuse(liveness, 2, 6_000)
-    assert refuse(liveness, 1, 6_000 + REJECTED_RETRY_MS)
-    assert not liveness.report(at(6_000 + REJECTED_RETRY_MS)), "2 is in doubt"
-    assert refuse(liveness, 2, 6_000 + REJECTED_RETRY_MS)
-    assert liveness.report(at(6_000 + REJECTED_RETRY_MS)) and liveness.reported == {(1, 7), (2, 8)}
+    assert refuse(liveness, 1, 6_000 + REFUSED_RETRY_MS)
+    assert not liveness.report(at(6_000 + REFUSED_RETRY_MS)), "2 is in doubt"
+    assert refuse(liveness, 2, 6_000 + REFUSED_RETRY_MS)
+    assert liveness.report(at(6_000 + REFUSED_RETRY_MS)) and liveness.reported == {(1, 7), (2, 8)}
 
 
 def test_a_verdict_waits_only_briefly_for_a_broker_that_does_not_answer(liveness: Liveness) -> None:
@@ -96,29 +96,29 @@ def test_a_verdict_waits_only_briefly_for_a_broker_that_does_not_answer(liveness
     liveness.ended(2, at(0))
     liveness.on_attempt(2)
     refuse(liveness, 1, 0)
-    refuse(liveness, 1, REJECTED_RETRY_MS)
-    assert not liveness.report(at(REJECTED_RETRY_MS + TOGETHER_MS_MAX - 1))
-    assert liveness.report(at(REJECTED_RETRY_MS + TOGETHER_MS_MAX)) and liveness.reported == {(1, 7)}
+    refuse(liveness, 1, REFUSED_RETRY_MS)
+    assert not liveness.report(at(REFUSED_RETRY_MS + TOGETHER_MS_MAX - 1))
+    assert liveness.report(at(REFUSED_RETRY_MS + TOGETHER_MS_MAX)) and liveness.reported == {(1, 7)}
 
 
 def test_the_end_of_a_term_ends_its_verdicts(liveness: Liveness) -> None:
     liveness.begin_term(at(0))
     liveness.ended(1, at(0))
     refuse(liveness, 1, 0)
-    refuse(liveness, 1, REJECTED_RETRY_MS)
+    refuse(liveness, 1, REFUSED_RETRY_MS)
     assert liveness.report(at(100)) and liveness.reported
     liveness.stand_by(at(200))
     assert not liveness.reported and not liveness.report(at(10_000))
     liveness.begin_term(at(300))
     assert not refuse(liveness, 1, 300)
-    assert refuse(liveness, 1, 300 + REJECTED_RETRY_MS), "the connection before is remembered"
+    assert refuse(liveness, 1, 300 + REFUSED_RETRY_MS), "the connection before is remembered"
 
 
 def test_a_verdict_belongs_to_one_incarnation(liveness: Liveness) -> None:
     liveness.begin_term(at(0))
     liveness.ended(1, at(0))
     refuse(liveness, 1, 0)
-    refuse(liveness, 1, REJECTED_RETRY_MS)
+    refuse(liveness, 1, REFUSED_RETRY_MS)
     assert liveness.report(at(100))
     assert not liveness.watch(registered(b1=7, b2=8)) and liveness.reported == {(1, 7)}, (
         "the registration outlives its process"

@@ -10,7 +10,7 @@ import pytest
 
 from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import Registration
-from controlplane.controller.liveness import REJECTED_RETRY_MS, TOGETHER_MS_MAX, UNREACHABLE_RETRY_MS
+from controlplane.controller.liveness import REFUSED_RETRY_MS, TOGETHER_MS_MAX, UNREACHABLE_RETRY_MS
 from controlplane.controller.liveness_probes import Probes
 from tests.cluster.local import wait_for
 
@@ -81,8 +81,8 @@ def test_a_process_is_dead_after_two_refused_connections(watch: ProbeWatch) -> N
     watch.listener.crash()
     wait_for(lambda: select.select([watch.probes], [], [], 0)[0], "the end of the connection")
     assert not watch.turn(), "dead by the end of a connection alone"
-    assert not watch.turn(REJECTED_RETRY_MS - 1)
-    wait_for(lambda: watch.turn(REJECTED_RETRY_MS), "the verdict")
+    assert not watch.turn(REFUSED_RETRY_MS - 1)
+    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
     assert watch.probes.dead == {(1, 7)}
     assert not watch.turn(10 * UNREACHABLE_RETRY_MS), "reported two times"
 
@@ -121,7 +121,7 @@ def test_a_probe_result_belongs_to_one_broker_epoch(watch: ProbeWatch) -> None:
     watch.see()
     watch.until_connected()
     watch.listener.crash()
-    wait_for(lambda: watch.turn(REJECTED_RETRY_MS), "the verdict")
+    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
     watch.see()
     assert watch.probes.dead == {(1, 7)}, "the registration outlives its process, and the verdict stands"
     watch.listener.open()
@@ -145,7 +145,7 @@ def test_a_standby_controller_makes_no_verdict_and_tries_disconnected_brokers_af
         assert not watch.turn(UNREACHABLE_RETRY_MS)
     watch.probes.begin_term(Now(watch.ms, watch.ms))
     began_ms = watch.ms
-    wait_for(lambda: watch.turn(REJECTED_RETRY_MS), "the verdict")
+    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
     assert watch.probes.dead == {(1, 7)} and watch.ms - began_ms < UNREACHABLE_RETRY_MS
 
 
@@ -198,11 +198,11 @@ def two() -> Iterator[TwoConnectedBrokers]:
 def test_brokers_that_die_together_are_reported_together(two: TwoConnectedBrokers) -> None:
     two.listeners[1].crash()
     two.ends(1)
-    assert not two.turn(REJECTED_RETRY_MS - 1)
+    assert not two.turn(REFUSED_RETRY_MS - 1)
     two.listeners[2].crash()
     two.ends(2)
     assert not two.turn(1), "1 was refused twice, 2 once: a verdict on both is near"
-    assert not two.turn(REJECTED_RETRY_MS - 2)
+    assert not two.turn(REFUSED_RETRY_MS - 2)
     assert two.turn(1)
     assert two.probes.dead == {(1, 7), (2, 7)}
 
@@ -210,7 +210,7 @@ def test_brokers_that_die_together_are_reported_together(two: TwoConnectedBroker
 def test_a_probe_result_does_not_wait_for_connected_brokers(two: TwoConnectedBrokers) -> None:
     two.listeners[1].crash()
     two.ends(1)
-    assert two.turn(REJECTED_RETRY_MS)
+    assert two.turn(REFUSED_RETRY_MS)
     assert two.probes.dead == {(1, 7)}
 
 
@@ -220,7 +220,7 @@ def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: TwoCon
     two.listeners[2].hang_up()
     wait_for(lambda: not two.turn() and (two.listeners[2].accept() or two.listeners[2].inside), "2 to be asked again")
     wait_for(lambda: not two.turn() and not two.doubtful(2), "2 to have answered")
-    assert two.turn(REJECTED_RETRY_MS)
+    assert two.turn(REFUSED_RETRY_MS)
     assert two.probes.dead == {(1, 7)}
 
 
@@ -234,7 +234,7 @@ def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two: TwoConnected
     two.ends(2)
     two.listeners[1].crash()
     two.ends(1)
-    assert not two.turn(REJECTED_RETRY_MS)
+    assert not two.turn(REFUSED_RETRY_MS)
     assert not two.turn(TOGETHER_MS_MAX - 1)
     assert two.turn(1)
     assert two.probes.dead == {(1, 7)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import Entry, IsrRefused, MetadataRecord, PartitionChanged, entry_hash
+from brokerd.cluster.metadata import Entry, IsrRejected, MetadataRecord, PartitionChanged, entry_hash
 from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.znodes import IsrProposal, Registration
 from brokerd.replication.partition import Partition
@@ -91,7 +91,7 @@ class CoreHarness:
 def test_the_next_controller_does_not_accept_a_rejected_isr_proposal() -> None:
     core_harness = CoreHarness()
     old = core_harness.proposal()
-    assert any(isinstance(r, IsrRefused) for r in core_harness.deliver(IsrProposed(1, 101, (old,))))
+    assert any(isinstance(r, IsrRejected) for r in core_harness.deliver(IsrProposed(1, 101, (old,))))
     core_harness.seen[2] = registration(2, 103)
     core_harness.become_active(2)
     # The leader has seen the rejection and raised its high watermark without broker 2. Its znode is unchanged.
@@ -116,9 +116,9 @@ def test_a_leader_gets_the_rejection_before_the_next_partition_epoch() -> None:
     core_harness = CoreHarness()
     reported = core_harness.deliver(IsrProposed(1, 101, (core_harness.proposal(),)))
     kinds = [type(r) for r in reported]
-    assert kinds == [IsrRefused, PartitionChanged]
+    assert kinds == [IsrRejected, PartitionChanged]
     rejected, changed = reported
-    assert isinstance(rejected, IsrRefused)
+    assert isinstance(rejected, IsrRejected)
     assert isinstance(changed, PartitionChanged)
     assert changed.state.partition_epoch == rejected.partition_epoch + 1
     assert changed.state.isr == (ReplicaIncarnation(1, 101),)

@@ -10,7 +10,7 @@ import pytest
 
 from brokerd.cluster.configs import ALL_BROKERS
 from brokerd.cluster.levels import LEVEL_MAX
-from brokerd.cluster.metadata import BROKER, IsrRefused, PartitionChanged, ReplicaReset, RequestAnswered, TopicDeleted
+from brokerd.cluster.metadata import BROKER, IsrRejected, PartitionChanged, ReplicaReset, RequestAnswered, TopicDeleted
 from brokerd.cluster.model import Now, PartitionState
 from brokerd.cluster.znodes import IsrProposal
 from controlplane.controller.core import PREFERRED_EVERY_MS
@@ -70,7 +70,7 @@ def test_nothing_is_written_about_a_topic_after_its_deletion(state: PartitionSta
     effects = core_harness.core.handle(ControllerTick(), Now(NOW.mono_ms + PREFERRED_EVERY_MS, NOW.wall_ms))
     written = records(effects)
     assert TopicDeleted(TOPIC, "t", 2) in written
-    assert not [r for r in written if isinstance(r, PartitionChanged | ReplicaReset | IsrRefused)]
+    assert not [r for r in written if isinstance(r, PartitionChanged | ReplicaReset | IsrRejected)]
     core_harness.appended(effects)
     assert TOPIC not in core_harness.image.topics
 
