@@ -55,6 +55,7 @@ BUNDLES = {
 """Files that are several source files in this order, without comments: one request, and better compression. `records.js` is loaded by the pages that
 list records, the other two by every page."""
 COMMENT_LINE = re.compile(rb"^//.*$|^/\*.*\*/$", re.MULTILINE)
+COMMENT_AFTER_CODE = re.compile(rb"(?<=[;{},(]) // [^\"'`]*$")
 CSS_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 CSS_TEXT = re.compile(rb'("[^"]*")')
 
@@ -70,8 +71,9 @@ class StaticFile:
 
 
 def bundle_sources(sources: Iterable[bytes]) -> bytes:
-    """The lines of all sources, without indentation, empty lines and comments that are whole lines. Needs text literals that end on their line."""
-    lines = (line.strip() for source in sources for line in source.splitlines())
+    """The lines of all sources, without indentation, empty lines and comments that are whole lines or the end of a line. Needs text literals that end on
+    their line."""
+    lines = (COMMENT_AFTER_CODE.sub(b"", line.strip()) for source in sources for line in source.splitlines())
     return b"\n".join(line for line in lines if line and not COMMENT_LINE.match(line)) + b"\n"
 
 

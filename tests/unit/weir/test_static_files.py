@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.templatetags.static import static
 from django.test import Client, RequestFactory
 
-from weir.static_files import BUNDLES, FOREVER, Compression, minify_css, static_file
+from weir.static_files import BUNDLES, FOREVER, Compression, bundle_sources, minify_css, static_file
 
 CSS = "weir/weir.css"
 
@@ -116,3 +116,8 @@ def test_a_response_with_an_entity_tag_keeps_it_strong() -> None:
     response = Compression(lambda _: tagged)(request)
     assert response.headers["ETag"] == '"7"'
     assert "Content-Encoding" not in response.headers
+
+
+def test_a_bundle_has_no_comments_and_keeps_texts_that_look_like_comments() -> None:
+    source = b'// head\nconst A = 5; // seconds\n  f({ // opens\n    url: "http://x // y",\n  });\n/* block */\n\nconst b = "; // no comment";\n'
+    assert bundle_sources([source]) == b'const A = 5;\nf({\nurl: "http://x // y",\n});\nconst b = "; // no comment";\n'
