@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -87,6 +88,9 @@ def test_a_choice_replaces_a_search_that_was_not_sent_yet(session: BrowserSessio
     waiting: list[Route] = []
     page.route(re.compile(r"state=problems"), lambda route: waiting.append(route))
     page.clock.install()
+    page.clock.pause_at(
+        datetime.now(UTC) + timedelta(seconds=2)
+    )  # on a busy machine the search would be sent before the click
     page.locator(".filters [name=q]").press_sequentially("ord")
     page.click(".seg a:has-text('With problems')")
     page.clock.run_for(1_000)  # the delay of the search has passed while the choice is under way
