@@ -1,7 +1,6 @@
 """Look-ups by key as messages: `KeyLookupQuestion` and `KeyLookupAnswer` in tagged fields of Fetch.
 
-Invalid bytes lead to an error code. Keys, values and headers of matches are truncated, so that an answer stays small. Does not contain: the look-ups themselves
-(`key_lookups`).
+Invalid bytes lead to an error code. Does not contain: the look-ups themselves (`key_lookups`), the truncation of matches (`wire/key_matches`).
 """
 
 from __future__ import annotations

@@ -179,22 +179,13 @@ class KeyLookupServer:
         if replica is None or lookup is None:
             done()
             return
+        if part.stop is LookupStop.LOG_START and self._is_remote_below(replica, lookup):
+            part.stop = self._begin_remote(replica, lookup)
+        if part.stop is not None or self._remote is None:
+            self._complete(part, replica, lookup)
+            done()
+            return
         log, epoch = replica.log, replica.core.leader_epoch
-        if (
-            part.stop is not LookupStop.LOG_START
-            or replica.remote is None
-            or not self._is_remote_below(replica, lookup)
-        ):
-            self._complete(part, replica, lookup)
-            done()
-            return
-        lookup.below, lookup.start_offset = lookup.searched_from, replica.start_offset
-        part.stop = lookup.stop(self._mono_ms())
-        if part.stop is not None or self._remote is None or not replica.remote.joins(log.start_offset):
-            part.stop = part.stop or LookupStop.REMOTE
-            self._complete(part, replica, lookup)
-            done()
-            return
 
         def on_answer(answer: KeyLookupAnswer | None) -> None:
             if not replica.leads or replica.log is not log or replica.core.leader_epoch != epoch:
@@ -213,6 +204,15 @@ class KeyLookupServer:
         if view is None or not view.reaches_below(local_start):
             return False
         return not view.joins(local_start) or view.start_offset(local_start) < lookup.searched_from
+
+    def _begin_remote(self, replica: Replica, lookup: KeyLookupProgress) -> LookupStop | None:
+        """Prepare the search below the local log. Returns why it is not possible or not necessary, None if it begins."""
+        view, local_start = replica.remote, replica.log.start_offset
+        lookup.below = lookup.searched_from
+        if self._remote is None or view is None or not view.joins(local_start):
+            return LookupStop.REMOTE
+        lookup.start_offset = view.start_offset(local_start)
+        return lookup.stop(self._mono_ms())
 
     def _remote_question(self, lookup: KeyLookupProgress) -> KeyLookupQuestion:
         return replace(

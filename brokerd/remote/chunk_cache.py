@@ -129,24 +129,20 @@ class ChunkCache:
         return out
 
 
-class RemoteFile(File):
-    """An object of the store as a file, read through the cache. Only `size` and `pread` are supported."""
+class ObjectFile(File):
+    """An object of the store as a read-only file. Subclasses implement `pread`."""
 
-    __slots__ = ("_cache", "_disk", "_name", "_size")
+    __slots__ = ("_name", "_size")
 
-    def __init__(self, cache: ChunkCache, disk: Disk, name: str, size: int) -> None:
+    def __init__(self, name: str, size: int) -> None:
         self.path = Path(name)
-        self._cache, self._disk, self._name, self._size = cache, disk, name, size
+        self._name, self._size = name, size
 
     def fileno(self) -> int:
         raise OSError("a remote object has no file descriptor")
 
     def size(self) -> int:
         return self._size
-
-    def pread(self, length: int, position: int) -> bytes:
-        parts = self._cache.regions(self._name, position, max(0, min(length, self._size - position)), self._size)
-        return b"".join(self._disk.open(r.path).pread(r.length, r.position) for r in parts)
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         raise OSError("a remote object is read-only")
@@ -156,3 +152,17 @@ class RemoteFile(File):
 
     def fsync(self) -> None:
         pass
+
+
+class RemoteFile(ObjectFile):
+    """An object of the store that is read through the cache."""
+
+    __slots__ = ("_cache", "_disk")
+
+    def __init__(self, cache: ChunkCache, disk: Disk, name: str, size: int) -> None:
+        super().__init__(name, size)
+        self._cache, self._disk = cache, disk
+
+    def pread(self, length: int, position: int) -> bytes:
+        parts = self._cache.regions(self._name, position, max(0, min(length, self._size - position)), self._size)
+        return b"".join(self._disk.open(r.path).pread(r.length, r.position) for r in parts)

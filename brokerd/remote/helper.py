@@ -2,10 +2,8 @@
 
 Invariants: every request gets one answer, also after an error. A request that has waited for a thread for longer than its time-out is not run: while a store
 does not answer, the queue would grow, and its requests would run later, although nothing waits for their results. The process ends when the broker's
-end of the
-socket is closed, so that no helper outlives its broker. Copies, reads, read-ahead and look-ups by key have separate threads: a slow copy
-delays no consumer. Does not
-contain: the operations.
+end of the socket is closed, so that no helper outlives its broker. Copies, reads, read-ahead and look-ups by key have separate threads: a slow copy
+delays no consumer. Does not contain: the operations.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from brokerd.remote.auxiliary import Auxiliary
+from brokerd.remote.chunk_cache import ObjectFile
 from brokerd.remote.stored_segment import KEY_INDEX, LOG, StoredSegment
 from brokerd.remote.stores import ObjectStore, Spend
 from brokerd.storage.aborted import Aborted
@@ -30,21 +31,15 @@ WINDOW_BYTES = 64 * 1024
 """Minimum number of bytes of one range request: the header of a batch and most batches are one request."""
 
 
-class RangedObject(File):
-    """An object of the store as a file, read by range requests. The last range is kept."""
+class RangedObject(ObjectFile):
+    """An object of the store that is read by range requests. The last range is kept."""
 
-    __slots__ = ("_name", "_size", "_spend", "_store", "_window", "_window_at")
+    __slots__ = ("_spend", "_store", "_window", "_window_at")
 
     def __init__(self, store: ObjectStore, name: str, size: int, spend: Spend) -> None:
-        self.path = Path(name)
-        self._store, self._name, self._size, self._spend = store, name, size, spend
+        super().__init__(name, size)
+        self._store, self._spend = store, spend
         self._window, self._window_at = b"", 0
-
-    def fileno(self) -> int:
-        raise OSError("a remote object has no file descriptor")
-
-    def size(self) -> int:
-        return self._size
 
     def pread(self, length: int, position: int) -> bytes:
         """Raises StoreUnavailable, ObjectMissing."""
@@ -55,15 +50,6 @@ class RangedObject(File):
             self._spend(needed)
             self._window, self._window_at, at = self._store.get(self._name, position, needed), position, 0
         return self._window[at : at + length]
-
-    def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
-        raise OSError("a remote object is read-only")
-
-    def truncate(self, size: int) -> None:
-        raise OSError("a remote object is read-only")
-
-    def fsync(self) -> None:
-        pass
 
 
 @dataclass(frozen=True, slots=True)

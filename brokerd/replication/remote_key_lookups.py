@@ -15,14 +15,12 @@ from brokerd.remote.segments import RemoteSegment
 from brokerd.replication.remote_reads import Request
 from brokerd.replication.replica import Replica
 from brokerd.wire import versioned
-from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLookupQuestion
+from brokerd.wire.messages.key_lookups import ANSWER_ELEMENTS_MAX, VERSION, KeyLookupAnswer, KeyLookupQuestion
 
 SEGMENTS_MAX = 1_000
 """Maximum number of segments of one request. The answer then says where the search stopped."""
 MARGIN_MS = 1_000
 """Time for the answer beyond the time of the search. The control plane waits a second longer."""
-ELEMENTS_MAX = 100_000
-"""Maximum number of matches and their headers in one answer."""
 Done = Callable[[KeyLookupAnswer | None], None]
 
 
@@ -32,8 +30,8 @@ class RemoteKeyLookups:
         self._request, self._named = request, named
 
     def search(self, replica: Replica, question: KeyLookupQuestion, *, committed: bool, done: Done) -> None:
-        """Search below `question.before_offset`. `done` is called once, possibly before this method returns. The answer has matches, `stop`, `next_before_offset`, bytes
-        and segments; `next_before_offset` is the end of the searched range, also if `stop` is LOG_START."""
+        """Search below `question.before_offset`. `done` is called once, possibly before this method returns. The answer has matches, `stop`,
+        `next_before_offset`, bytes and segments. `next_before_offset` is the start of the searched range, also if `stop` is LOG_START."""
         view = replica.remote
         if view is None or not view.loaded:
             done(None)
@@ -54,7 +52,7 @@ class RemoteKeyLookups:
             if error or not isinstance(value, str):
                 done(None)
                 return
-            done(versioned.decode(KeyLookupAnswer, base64.b64decode(value), VERSION, ELEMENTS_MAX))
+            done(versioned.decode(KeyLookupAnswer, base64.b64decode(value), VERSION, ANSWER_ELEMENTS_MAX))
 
         self._request("keys", fields, question.duration_ms_max + MARGIN_MS, on_helper_result)
 

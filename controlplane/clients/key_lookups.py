@@ -9,7 +9,7 @@ from brokerd.wire import messages as m
 from brokerd.wire import versioned
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLookupQuestion
+from brokerd.wire.messages.key_lookups import ANSWER_ELEMENTS_MAX, VERSION, KeyLookupAnswer, KeyLookupQuestion
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 
 FETCH_VERSION = 12
@@ -42,10 +42,6 @@ def look_up(broker: KafkaConnection, topic: str, partition: int, question: KeyLo
     if not parts[0].key_lookup:
         raise Declined(f"{broker.host}:{broker.port} is a broker of an earlier version, without look-ups by key")
     try:
-        return versioned.decode(KeyLookupAnswer, parts[0].key_lookup, VERSION, ELEMENTS_MAX)
+        return versioned.decode(KeyLookupAnswer, parts[0].key_lookup, VERSION, ANSWER_ELEMENTS_MAX)
     except ValueError as e:
         raise NoAnswer(f"{broker.host}:{broker.port}: malformed answer to a look-up: {e}") from e
-
-
-ELEMENTS_MAX = 100_000
-"""Maximum number of matches and their headers in one answer."""

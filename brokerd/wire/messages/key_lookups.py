@@ -12,6 +12,8 @@ from brokerd.wire.schema import Struct, array, f
 
 VERSION = 0
 """Version of the question and of its answer."""
+ANSWER_ELEMENTS_MAX = 100_000
+"""Maximum number of matches and their headers that a reader of an answer accepts."""
 
 
 class LookupStop(IntEnum):

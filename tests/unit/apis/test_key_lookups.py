@@ -365,7 +365,9 @@ def test_records_that_the_remote_store_may_have_are_not_searched_without_its_ans
     assert (answer.stop, answer.next_before_offset) == (LookupStop.REMOTE, LOCAL_START)
     assert offsets(answer) == [38, 31, 24]
     w.replica.remote.loaded = False
-    assert w.send_request().stop == LookupStop.REMOTE
+    asked = len(w.remote.questions)
+    answer = w.send_request()
+    assert (answer.stop, answer.next_before_offset, len(w.remote.questions)) == (LookupStop.REMOTE, LOCAL_START, asked)
     w.server = KeyLookupServer(w.server._replica_manager, lambda: 0)
     assert w.send_request().stop == LookupStop.REMOTE
 
