@@ -163,9 +163,13 @@ class Rows:
                 settings.pop(op.name, None)
         return self._desired("broker", key, dict(settings), rid)
 
-    def _desired(self, kind: str, key: str, value: Mapping[str, Any] | None, rid: str) -> DesiredAccess:
+    def _desired(self, kind: str, key: str, value: Mapping[str, Any] | None, rid: str | None) -> DesiredAccess:
         generation = self.generations[kind, key] = self.generations.get((kind, key), 0) + 1
         return DesiredAccess(kind, key, generation, value, rid)
+
+    def declare(self, kind: str, key: str, value: Mapping[str, Any]) -> None:
+        """Write a row of an access entry, for example of a route."""
+        self._post(DesiredRead(access=(self._desired(kind, key, value, None),)))
 
     def _placed(self, item: NewReassignment, rid: str) -> DesiredAssignment:
         """The requested replicas. Without replicas the reassignment is cancelled: the replicas before it."""

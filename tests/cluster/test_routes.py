@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from controlplane.controller.events import DesiredAccess, DesiredRead
+from brokerd.cluster.metadata import AccessKind
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -41,8 +41,7 @@ def declare(cluster: LocalCluster, name: str, source: str, *bindings: dict[str, 
         "partitions_at_start": PARTITIONS,
         "bindings": list(bindings),
     }
-    generation = cluster.rows.generations["route", name] = cluster.rows.generations.get(("route", name), 0) + 1
-    cluster.rows._post(DesiredRead(access=(DesiredAccess("route", name, generation, value),)))
+    cluster.rows.declare(AccessKind.ROUTE, name, value)
 
 
 class Target:

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 FIRST_MS = 1_700_000_000_000
 """Timestamp of the first record of a filled topic; records are a second apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteBinding:
+    """`target`: suffix of the target topic. `matching`: the numbers of the records that match; the value of a record is v and its number."""
+
+    target: str
+    match: Mapping[str, Any]
+    matching: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,8 @@ class Feature:
     """Suffixes of further empty topics."""
     fronts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Suffixes of further empty topics, with the configs of each; `{topic}` is the name of the topic."""
+    route: tuple[RouteBinding, ...] = ()
+    """Bindings of a route from the topic to further empty topics. The log of each target must hold the matching records once and in order."""
     configs: Mapping[str, str] = field(default_factory=dict)
     codec: int = -1
     """The compression that the batches on the disks must have."""
@@ -45,6 +57,13 @@ class Feature:
 MEMBERS = (
     "two members share four partitions, one leaves, the other gets all partitions; together they read every record"
 )
+ROUTE = (
+    RouteBinding("-key", {"kind": "key", "value": "paid"}, (0, 3, 6, 9)),
+    RouteBinding("-pattern", {"kind": "pattern", "value": "eu.#"}, (1, 4, 7, 10)),
+    RouteBinding(
+        "-headers", {"kind": "headers_any", "headers": [{"name": "fraud", "value": "yes"}]}, (0, 2, 4, 6, 8, 10)
+    ),
+)
 
 FEATURES: tuple[Feature, ...] = (
     Feature("acks-0", "produce, acks=0", "100 records arrive in order although nothing is acknowledged"),
@@ -59,6 +78,8 @@ FEATURES: tuple[Feature, ...] = (
             fronts={".delay": {"weir.delay.topic": "{topic}"}}),
     Feature("half", "half messages", "of three, two are committed and one is rolled back: the committed ones arrive, in the order of the decisions",
             fronts={".half": {"weir.half.topic": "{topic}"}, ".half.check": {}, ".half.expired": {}}),
+    Feature("routes", "routes", "of twelve records, bindings by key, by pattern and by header copy the matching ones to three topics, once and in order, with key, value and headers unchanged",
+            route=ROUTE),
     Feature("share-letters", "dead letters of a share group (KIP-1191)", "of six records three are rejected and one is released five times; exactly these four are in the topic of dead letters, with cause, place, group and number of deliveries"),
     Feature("nulls", "null keys and values", "null keys and values are read back as null, empty ones as empty (where the client distinguishes them)"),
     Feature("big", "records of 1 MB", "1,000,000 bytes are read back byte for byte"),

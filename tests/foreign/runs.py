@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from brokerd.cluster.metadata import AccessKind
 from brokerd.wire import records
 from tests.cluster.local import ROOT, LocalCluster, free_port, wait_for
 from tests.faults import scene
@@ -105,7 +106,7 @@ class DevCluster(LocalCluster):
             for ending, filled in (
                 ("", True),
                 *((x, True) for x in f.also),
-                *((x, False) for x in (*f.empty, *f.fronts)),
+                *((x, False) for x in (*f.empty, *f.fronts, *(b.target for b in f.route))),
             )
         ]
         new = [NewTopic(name, f.partitions, 3, config=configs_of(f, prefix + f.id, name)) for f, name, _ in wanted]
@@ -118,6 +119,9 @@ class DevCluster(LocalCluster):
                 ),
                 f"a leader of {name}",
             )  # type: ignore[misc]
+        for f in features:
+            if f.route:
+                self.declare_route(prefix + f.id, f)
         producer = Producer(
             {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "batch.size": 50_000, "log_level": 0}
         )
@@ -127,6 +131,12 @@ class DevCluster(LocalCluster):
                 producer.produce(name, value, str(i), i % f.partitions, timestamp=FIRST_MS + 1000 * i)
                 producer.poll(0)
         assert producer.flush(60) == 0
+
+    def declare_route(self, topic: str, feature: Feature) -> None:
+        """A route with the bindings of the feature, from its topic and with its name. The cluster has no database: the row is in memory."""
+        bindings = [{"target": topic + b.target, "match": dict(b.match)} for b in feature.route]
+        value = {"route_id": topic, "source": topic, "start": "earliest", "partitions_at_start": feature.partitions}
+        self.rows.declare(AccessKind.ROUTE, topic, {**value, "bindings": bindings})
 
     def leader(self, topic: str) -> int:
         found = self.image.topic_named(topic)
@@ -149,6 +159,14 @@ def shown(devcluster: DevCluster, feature: Feature, topic: str, acked: Sequence[
         return ""
     segments = devcluster.data(topic)
     batches = [h for segment in segments for _, h in records.batches(memoryview(segment)) if not h.is_control]
+    for binding in feature.route:
+        routed = [
+            (r.value or b"").decode()
+            for segment in devcluster.data(topic + binding.target)
+            for r in records.iterate(memoryview(segment))
+        ]
+        if routed != [f"v{n}" for n in binding.matching]:
+            return f"the log of {binding.target} holds {routed}"
     if feature.codec >= 0 and {h.compression for h in batches} != {feature.codec}:
         return f"the log holds compressions {sorted({h.compression for h in batches})}, not {feature.codec}"
     if feature.segments_min and len(segments) < feature.segments_min:

@@ -67,6 +67,15 @@ def half_records() -> list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]:
 DECIDED = ["order 3", "order 1"]
 
 
+def routed_records() -> list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]:
+    """(key, value, headers) for the source of the route. `ROUTED` are the numbers of the records that each target gets."""
+    keys, fraud = (b"paid", b"eu.berlin", b"us"), (b"yes", b"no")
+    return [(keys[n % 3], b"v%d" % n, [("fraud", fraud[n % 2]), ("n", b"%d" % n)]) for n in range(12)]
+
+
+ROUTED = {"-key": [0, 3, 6, 9], "-pattern": [1, 4, 7, 10], "-headers": [0, 2, 4, 6, 8, 10]}
+
+
 def acked(value: bytes | str) -> None:
     say("acked", value.decode() if isinstance(value, bytes) else value)
 

@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import InvalidProducerEpoch, MessageSizeTooLargeError, ProducerFenced
 
 from tests.foreign.aiokafka.kit import consuming, feature, numbers, producing, read, rejected, send, some, until, values
-from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records
+from tests.foreign.stage import DECIDED, DELAYED, ROUTED, acked, delayed_records, equal, half_records, routed_records
 
 
 def acks(wanted: int | str) -> Callable[[str], None]:
@@ -65,6 +65,15 @@ async def delayed(name: str) -> None:
 async def half(name: str) -> None:
     await through(f"{name}.half", half_records())
     equal(values(await read(name, 2)), DECIDED)
+
+
+@feature
+async def routes(name: str) -> None:
+    written = routed_records()
+    await through(name, written)
+    for suffix, matching in ROUTED.items():
+        found = [(m.key, m.value, list(m.headers)) for m in await read(name + suffix, len(matching))]
+        equal(found, [written[n] for n in matching])
 
 
 @feature

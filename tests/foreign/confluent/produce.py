@@ -25,7 +25,17 @@ from confluent_kafka.admin import (
 )
 
 from tests.foreign.confluent.kit import PLAIN, numbers, read, rejection, send, values
-from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records, until
+from tests.foreign.stage import (
+    DECIDED,
+    DELAYED,
+    ROUTED,
+    acked,
+    delayed_records,
+    equal,
+    half_records,
+    routed_records,
+    until,
+)
 
 
 # -- produce ---------------------------------------------------------------------------------------------------------------
@@ -80,6 +90,14 @@ def delayed(name: str) -> None:
 def half(name: str) -> None:
     through(f"{name}.half", half_records())
     equal(values(read(name, 2)), DECIDED)
+
+
+def routes(name: str) -> None:
+    written = routed_records()
+    through(name, written)
+    for suffix, matching in ROUTED.items():
+        found = [(m.key(), m.value(), m.headers()) for m in read(name + suffix, len(matching))]
+        equal(found, [written[n] for n in matching])
 
 
 def decision(number: int) -> AcknowledgeType:

@@ -231,6 +231,29 @@ func half(topic string) {
 	equal(values(read(topic, 2, 0)), []string{"order 3", "order 1"})
 }
 
+func routes(topic string) {
+	var all []written
+	for n := 0; n < 12; n++ {
+		key, fraud := []string{"paid", "eu.berlin", "us"}[n%3], []string{"yes", "no"}[n%2]
+		all = append(all, written{key, fmt.Sprint("v", n), [][2]string{{"fraud", fraud}, {"n", fmt.Sprint(n)}}})
+	}
+	through(topic, all...)
+	for suffix, matching := range map[string][]int{"-key": {0, 3, 6, 9}, "-pattern": {1, 4, 7, 10}, "-headers": {0, 2, 4, 6, 8, 10}} {
+		var found, wanted []written
+		for _, n := range matching {
+			wanted = append(wanted, all[n])
+		}
+		for _, r := range read(topic+suffix, len(matching), 0) {
+			w := written{key: string(r.Key), value: string(r.Value)}
+			for _, h := range r.Headers {
+				w.headers = append(w.headers, [2]string{h.Key, string(h.Value)})
+			}
+			found = append(found, w)
+		}
+		equal(found, wanted)
+	}
+}
+
 func nulls(topic string) {
 	for _, pair := range [][2][]byte{{nil, []byte("v")}, {[]byte("k"), nil}, {{}, {}}} {
 		must(client().ProduceSync(within(), &kgo.Record{Topic: topic, Key: pair[0], Value: pair[1]}).FirstErr())
@@ -271,7 +294,7 @@ func leaderKilled(topic string) {
 var features = map[string]func(string){
 	"acks-0": acks(kgo.NoAck()), "acks-1": acks(kgo.LeaderAck()), "acks-all": acks(kgo.AllISRAcks()),
 	"gzip": codec(kgo.GzipCompression()), "snappy": codec(kgo.SnappyCompression()), "lz4": codec(kgo.Lz4Compression()), "zstd": codec(kgo.ZstdCompression()),
-	"headers": headers, "delayed": delayed, "half": half, "share-letters": shareLetters, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
+	"headers": headers, "delayed": delayed, "half": half, "routes": routes, "share-letters": shareLetters, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
 	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "from-start": fromStart,
 	"group": members(false), "assignor-range": members(false, kgo.Balancers(kgo.RangeBalancer())),
 	"assignor-roundrobin": members(false, kgo.Balancers(kgo.RoundRobinBalancer())), "assignor-sticky": members(false, kgo.Balancers(kgo.StickyBalancer())),

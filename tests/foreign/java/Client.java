@@ -15,6 +15,7 @@ public final class Client {
         out.put("headers", Produce::headers);
         out.put("delayed", Produce::delayed);
         out.put("half", Produce::half);
+        out.put("routes", Produce::routes);
         out.put("share-letters", Client::shares);
         out.put("nulls", Produce::nulls);
         out.put("big", Produce::big);

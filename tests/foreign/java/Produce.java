@@ -80,6 +80,25 @@ final class Produce {
         Kit.equal(texts(topic, 2), List.of("order 3", "order 1"));
     }
 
+    static void routes(String topic) throws Exception {
+        String[][] written = new String[12][];
+        for (int n = 0; n < written.length; n++) {
+            String key = List.of("paid", "eu.berlin", "us").get(n % 3);
+            written[n] = new String[] {key, "v" + n, "fraud", n % 2 == 0 ? "yes" : "no", "n", "" + n};
+        }
+        through(topic, written);
+        var routed = Map.of("-key", List.of(0, 3, 6, 9), "-pattern", List.of(1, 4, 7, 10), "-headers", List.of(0, 2, 4, 6, 8, 10));
+        for (var target : routed.entrySet()) {
+            List<List<String>> found = new ArrayList<>();
+            for (var r : Kit.read(topic + target.getKey(), target.getValue().size())) {
+                List<String> one = new ArrayList<>(List.of(Kit.text(r.key()), Kit.text(r.value())));
+                for (Header h : r.headers()) one.addAll(List.of(h.key(), Kit.text(h.value())));
+                found.add(one);
+            }
+            Kit.equal(found, target.getValue().stream().map(n -> List.of(written[n])).toList());
+        }
+    }
+
     private static List<String> texts(String topic, int count) throws Exception {
         List<String> out = new ArrayList<>();
         for (var r : Kit.read(topic, count)) out.add(Kit.text(r.value()));

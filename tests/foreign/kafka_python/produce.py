@@ -9,7 +9,17 @@ from kafka.errors import InvalidProducerEpochError, MessageSizeTooLargeError, Pr
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.foreign.kafka_python.kit import consumer, numbers, producer, read, rejected, send, some, values
-from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records, until
+from tests.foreign.stage import (
+    DECIDED,
+    DELAYED,
+    ROUTED,
+    acked,
+    delayed_records,
+    equal,
+    half_records,
+    routed_records,
+    until,
+)
 
 
 def acks(wanted: int | str) -> Callable[[str], None]:
@@ -56,6 +66,14 @@ def delayed(name: str) -> None:
 def half(name: str) -> None:
     through(f"{name}.half", half_records())
     equal(values(read(name, 2)), DECIDED)
+
+
+def routes(name: str) -> None:
+    written = routed_records()
+    through(name, written)
+    for suffix, matching in ROUTED.items():
+        found = [(m.key, m.value, list(m.headers)) for m in read(name + suffix, len(matching))]
+        equal(found, [written[n] for n in matching])
 
 
 def nulls(name: str) -> None:

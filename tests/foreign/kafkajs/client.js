@@ -5,7 +5,7 @@ const { Kafka, logLevel, CompressionTypes, CompressionCodecs, ConfigResourceType
 const lz4 = require("lz4js");
 const snappy = require("kafkajs-snappy");
 const { ZstdCodec } = require("zstd-codec");
-const { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play } = require("./stage.js");
+const { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play, routedRecords, ROUTED } = require("./stage.js");
 
 const LACKS = {
   "assignor-range": "round robin only; others are the user's to write",
@@ -188,6 +188,17 @@ const features = {
     const decisions = [["3", "commit"], ["2", "rollback"], ["1", "commit"]];
     await through(`${topic}.half`, [...halves, ...decisions.map(([id, decision]) => ["k", null, { "x-half-id": id, "x-half": decision }])]);
     equal(texts(await read(topic, 2)), ["order 3", "order 1"]);
+  },
+
+  async routes(topic) {
+    const written = routedRecords();
+    await through(topic, written);
+    for (const [suffix, matching] of Object.entries(ROUTED)) {
+      const found = (await read(topic + suffix, matching.length)).map((m) => [
+        m.key.toString(), m.value.toString(), Object.fromEntries(Object.entries(m.headers).map(([k, v]) => [k, v.toString()])),
+      ]);
+      equal(found, matching.map((n) => written[n]));
+    }
   },
 
   async nulls(topic) {

@@ -34,6 +34,11 @@ async function rejected(test, call) {
   throw new Error("not rejected");
 }
 
+/** [key, value, headers] for the source of the route. `ROUTED` are the numbers of the records that each target gets. */
+const routedRecords = () =>
+  Array.from({ length: 12 }, (_, n) => [["paid", "eu.berlin", "us"][n % 3], `v${n}`, { fraud: n % 2 === 0 ? "yes" : "no", n: String(n) }]);
+const ROUTED = { "-key": [0, 3, 6, 9], "-pattern": [1, 4, 7, 10], "-headers": [0, 2, 4, 6, 8, 10] };
+
 async function play(features, lacks) {
   process.on("unhandledRejection", (error) => console.error("unhandled", error));
   for (const name of process.argv.slice(2)) {
@@ -53,4 +58,4 @@ async function play(features, lacks) {
   process.stdout.write("", () => process.exit(0));
 }
 
-module.exports = { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play };
+module.exports = { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play, routedRecords, ROUTED };

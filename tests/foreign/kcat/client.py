@@ -17,12 +17,14 @@ from tests.foreign.stage import (
     MUTUAL,
     PASSWORD,
     PEM,
+    ROUTED,
     SECURED,
     acked,
     delayed_records,
     equal,
     half_records,
     play,
+    routed_records,
     until,
 )
 
@@ -140,6 +142,21 @@ def delayed(name: str) -> None:
 def half(name: str) -> None:
     through(f"{name}.half", half_records())
     until(lambda: read(name) == DECIDED, "the decided records")
+
+
+def routes(name: str) -> None:
+    written = routed_records()
+    through(name, written)
+    for suffix, matching in ROUTED.items():
+        until(lambda topic=name + suffix, count=len(matching): len(read(topic)) >= count, "the routed records")  # type: ignore[misc]
+        found = [(m["key"], m["payload"], m["headers"]) for m in map(json.loads, read(name + suffix, "-J"))]
+        wanted = [written[n] for n in matching]
+        equal(found, [(k.decode(), (v or b"").decode(), flat(headers)) for k, v, headers in wanted])
+
+
+def flat(headers: Sequence[tuple[str, bytes]]) -> list[str]:
+    """Headers as `-J` prints them: names and values in one list."""
+    return [text for name, value in headers for text in (name, value.decode())]
 
 
 def nulls(name: str) -> None:

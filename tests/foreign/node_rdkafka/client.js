@@ -1,7 +1,7 @@
 // node-rdkafka (librdkafka) as its users use it. What it cannot do at all is in LACKS.
 "use strict";
 const Kafka = require("node-rdkafka");
-const { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play } = require("../kafkajs/stage.js");
+const { env, FIRST_MS, say, sleep, numbers, until, equal, rejected, play, routedRecords, ROUTED } = require("../kafkajs/stage.js");
 
 const ADMIN = "its admin client creates, grows and deletes topics only";
 const LACKS = {
@@ -230,6 +230,17 @@ const features = {
     const decisions = [["3", "commit"], ["2", "rollback"], ["1", "commit"]];
     await through(`${topic}.half`, [...halves, ...decisions.map(([id, decision]) => ["k", null, { "x-half-id": id, "x-half": decision }])]);
     equal(texts(await read(topic, 2)), ["order 3", "order 1"]);
+  },
+
+  async routes(topic) {
+    const written = routedRecords();
+    await through(topic, written);
+    for (const [suffix, matching] of Object.entries(ROUTED)) {
+      const found = (await read(topic + suffix, matching.length)).map((m) => [
+        m.key.toString(), m.value.toString(), Object.fromEntries(m.headers.flatMap((h) => Object.entries(h)).map(([k, v]) => [k, v.toString()])),
+      ]);
+      equal(found, matching.map((n) => written[n]));
+    }
   },
 
   async nulls(topic) {

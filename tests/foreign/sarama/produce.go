@@ -86,6 +86,29 @@ func half(topic string) {
 	equal(values(read(topic, 2, 0)), []string{"order 3", "order 1"})
 }
 
+func routes(topic string) {
+	var all []written
+	for n := 0; n < 12; n++ {
+		key, fraud := []string{"paid", "eu.berlin", "us"}[n%3], []string{"yes", "no"}[n%2]
+		all = append(all, written{key, fmt.Sprint("v", n), [][2]string{{"fraud", fraud}, {"n", fmt.Sprint(n)}}})
+	}
+	through(topic, all...)
+	for suffix, matching := range map[string][]int{"-key": {0, 3, 6, 9}, "-pattern": {1, 4, 7, 10}, "-headers": {0, 2, 4, 6, 8, 10}} {
+		var found, wanted []written
+		for _, n := range matching {
+			wanted = append(wanted, all[n])
+		}
+		for _, r := range read(topic+suffix, len(matching), 0) {
+			w := written{key: string(r.Key), value: string(r.Value)}
+			for _, h := range r.Headers {
+				w.headers = append(w.headers, [2]string{string(h.Key), string(h.Value)})
+			}
+			found = append(found, w)
+		}
+		equal(found, wanted)
+	}
+}
+
 func nulls(topic string) {
 	must(producer().SendMessages([]*sarama.ProducerMessage{
 		{Topic: topic, Value: sarama.StringEncoder("v")}, {Topic: topic, Key: sarama.StringEncoder("k")},

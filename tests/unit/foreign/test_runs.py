@@ -73,3 +73,23 @@ def test_the_output_and_the_exit_of_a_program_are_read(tmp_path: Path) -> None:
     assert [program.lines.get(timeout=30), program.lines.get(timeout=30)] == ["begin x", "yes x"]
     program.end()
     assert program.lines.get(timeout=30) is None
+
+
+def test_the_targets_of_a_route_hold_the_matching_records_once_and_in_order() -> None:
+    def values(numbers: tuple[int, ...]) -> list[str]:
+        return [f"v{n}" for n in numbers]
+
+    class Targets:
+        def __init__(self, **changed: list[str]) -> None:
+            held = {b.target: values(b.matching) for b in BY_ID["routes"].route} | {"": ["v0"]}
+            self._logs = {
+                "t" + name: Logs(v) for name, v in {**held, **{f"-{k}": v for k, v in changed.items()}}.items()
+            }
+
+        def data(self, topic: str) -> list[bytes]:
+            return self._logs[topic].data(topic)
+
+    right = values((0, 3, 6, 9))
+    assert found(Targets(), "routes") == ""
+    for wrong in ([*right, "v9"], right[1:], [*right, "v1"], right[::-1]):
+        assert found(Targets(key=wrong), "routes") == f"the log of -key holds {wrong}"
