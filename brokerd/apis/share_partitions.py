@@ -199,6 +199,7 @@ class SharePartitions:
         config = self._config_of(shared.place.group_id)
         core.lock_ms, core.deliveries_max, core.locks_max = config.lock_ms, config.deliveries_max, config.locks_max
         core.renew, core.dead_letters = config.renew, bool(config.dead_letter_topic)
+        core.keep_key_order(config.key_order)
         if self._raise_start(core, replica):
             shared.start_raised = True  # other members may be waiting: the tick serves them, because this one may be in the middle of its evaluation
         if not self._is_confirmed(shared, core, member):
@@ -206,10 +207,10 @@ class SharePartitions:
         try:
             with self._reading():
                 for n in range(READS_MAX):
-                    before = core.start, core.end, core.available
-                    bytes_max = limits.bytes_max if n else self._read_bytes(shared, core, limits)
+                    before = _progress(core)
+                    bytes_max = limits.bytes_max if n else self._read_bytes(shared, core, member, limits)
                     found = self._acquire(shared, core, member, limits, bytes_max, config.committed)
-                    if found is not None or (core.start, core.end, core.available) == before:
+                    if found is not None or _progress(core) == before:
                         return found
         except NotInPageCache as cold:
             assert self._warming is not None
@@ -240,13 +241,13 @@ class SharePartitions:
         return blocking_reads() if self._warming is None or self._warming.blind else nonblocking_reads()
 
     @staticmethod
-    def _read_bytes(shared: Shared, core: SharePartition, limits: FetchLimits) -> int:
+    def _read_bytes(shared: Shared, core: SharePartition, member: str, limits: FetchLimits) -> int:
         """Bytes to read for an acquisition. Members ask for 50 MB and 500 records (defaults of Kafka), so a read of all permitted bytes would read most
         records many times."""
-        offset = core.fetch_offset()
+        offset = core.fetch_offset(member)
         if offset is None:
             return limits.bytes_max
-        expected = (core.fetch_end(limits.records_max) - offset) * shared.offset_bytes
+        expected = (core.fetch_end(limits.records_max, offset) - offset) * shared.offset_bytes
         return min(limits.bytes_max, int(expected * READ_MARGIN) + READ_BYTES)
 
     def _acquire(
@@ -258,7 +259,7 @@ class SharePartitions:
         bytes_max: int,
         committed: bool,
     ) -> Fetched | None:
-        replica, offset = shared.replica, core.fetch_offset()
+        replica, offset = shared.replica, core.fetch_offset(member)
         if offset is None:
             # Until the next check, and not until the next acquisition: another member may leave room for the one that waits.
             shared.full = True
@@ -276,6 +277,8 @@ class SharePartitions:
         shared.offset_bytes = len(data) / (found[-1].last + 1 - found[0].first)
         if committed and replica.log.aborted.counts:
             self._leave_out_aborted(replica, data, found)
+        if core.slots is not None:
+            core.slots.learn(data, core.start, core.start + core.locks_max)
         acquired = core.acquire(
             member,
             offset,
@@ -420,3 +423,8 @@ class SharePartitions:
         late, deleted = core.expire(now.mono_ms), self._raise_start(core, shared.replica) or shared.start_raised
         shared.start_raised = False
         return late or deleted
+
+
+def _progress(core: SharePartition) -> tuple[int, ...]:
+    """Values that change when a read was useful, although it gave no records for the member."""
+    return core.start, core.end, core.available, core.slots.learned if core.slots is not None else 0

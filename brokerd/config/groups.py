@@ -112,7 +112,7 @@ def group_problem(overrides: Mapping[str, str], values: Mapping[str, Any]) -> st
             known = (
                 [*GROUP_CONFIGS]
                 if name.startswith("consumer.")
-                else ["consumer.*", "share.*, errors.deadletterqueue.* (docs/settings.md)"]
+                else ["consumer.*", "share.*, errors.deadletterqueue.*, weir.share.* (docs/share-groups.md)"]
             )
             return f"unknown group setting {name[:60]!r}; known are {', '.join(known)}"
         if not (text.isascii() and text.isdecimal()) or not values[c.low] <= int(text[:10]) <= values[c.high]:

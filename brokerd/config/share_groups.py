@@ -14,6 +14,7 @@ SHARE_ASSIGNORS = ("simple",)
 EARLIEST, LATEST, BY_DURATION = "earliest", "latest", "by_duration:"
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 DEAD_LETTER_TOPIC, COPY_RECORD = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.copy.record.enable"
+KEY_ORDER = "weir.share.key.order.enable"
 DEAD_LETTER_PREFIX = "errors.deadletterqueue.topic.name.prefix"
 _INTERNAL = (GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC)
 _DURATION = re.compile(
@@ -56,6 +57,8 @@ class ShareGroupConfig:
     """Records that are rejected or delivered too often have a dead letter in this topic (KIP-1191). Empty: none."""
     copy_record: bool = False
     """Dead letters have the key and the value of the record."""
+    key_order: bool = False
+    """A record is delivered only while no other member holds a record with the same key."""
 
 
 SHARE_SETTINGS: tuple[Setting, ...] = (
@@ -137,8 +140,12 @@ SHARE_CONFIGS = {
         "true: a dead letter has the key and the value of the record. false: only headers that name the record.",
         default="false",
     ),
+    KEY_ORDER: ShareConfigDefinition(
+        "true: records with the same key are delivered in order, and never to two members at the same time. false: a share group has no order, as in Kafka.",
+        default="false",
+    ),
 }
-"""Kafka's settings of share groups. `share.assignor.offload.enable` has no effect here and is not accepted."""
+"""Kafka's settings of share groups, and KEY_ORDER. `share.assignor.offload.enable` has no effect here and is not accepted."""
 
 
 def share_problem(overrides: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
@@ -219,4 +226,5 @@ def share_group_config(values: Mapping[str, Any], overrides: Mapping[str, str]) 
         renew=of("share.renew.acknowledge.enable") == "true",
         dead_letter_topic=str(of(DEAD_LETTER_TOPIC)),
         copy_record=of(COPY_RECORD) == "true",
+        key_order=of(KEY_ORDER) == "true",
     )

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from brokerd.coordinator.share_state.state import ShareState, StateBatch, StateUpdate
+from brokerd.sharing.acknowledgements import acknowledged_ranges
 from brokerd.sharing.delivery import (
     Acknowledgement,
     AcknowledgeType,
@@ -34,6 +35,7 @@ from brokerd.sharing.delivery import (
     OffsetRun,
     RecordState,
 )
+from brokerd.sharing.hash_slots import HashSlots
 from brokerd.wire.errors import ErrorCode
 
 JOIN_ABOVE = 16
@@ -69,6 +71,8 @@ class SharePartition:
     """No lock ends before this time (mono ms)."""
     log_start: int = 0
     """Records below this offset are deleted. None of them is AVAILABLE or ACQUIRED."""
+    slots: HashSlots | None = None
+    """The hash slots of the records in flight, if the group keeps the order of each key."""
     writes_begun: int = 0
     writes_done: int = 0
     _dirty: bool = False
@@ -96,18 +100,30 @@ class SharePartition:
         return new
 
     # -- acquiring -----------------------------------------------------------------------------------------------------
-    def fetch_offset(self) -> int | None:
-        """The first offset to read for the next acquisition. None: the limit of records in flight is reached."""
-        if self.available:
+    def keep_key_order(self, required: bool) -> None:
+        """Called before each acquisition. `required`: a record is acquired only if no other member holds a record with the same key."""
+        slots = self.slots if required else None
+        if required and (slots is None or slots.has_unknown_holders):
+            held = any(r.state is RecordState.ACQUIRED for r in self.runs)
+            slots = HashSlots(held) if slots is None or not held else slots
+        self.slots = slots
+
+    def fetch_offset(self, member: str = "") -> int | None:
+        """The first offset to read for the next acquisition of a member. None: the limit of records in flight is reached."""
+        if self.available and self.slots is None:
             return next(r.first for r in self.runs if r.state is RecordState.AVAILABLE)
+        if self.available and self.slots is not None:
+            offset = self.slots.first_acquirable(self.runs, member, (self.available, self.end))
+            if offset is not None:
+                return offset
         return self.end if self.end - self.start < self.locks_max else None
 
-    def fetch_end(self, records_max: int) -> int:
-        """The end (exclusive) of the offsets to read for `records_max` records, if each offset has a record."""
+    def fetch_end(self, records_max: int, offset: int) -> int:
+        """The end (exclusive) of the offsets to read from `offset` on for `records_max` records, if each offset has a record."""
         found = 0
         for run in self.runs if self.available else ():
-            if run.state is RecordState.AVAILABLE:
-                found += run.size
+            if run.state is RecordState.AVAILABLE and run.last >= offset:
+                found += run.last + 1 - max(run.first, offset)
                 if found >= records_max:
                     return run.last + 1 - (found - records_max)
         room = max(0, self.start + self.locks_max - self.end)
@@ -128,6 +144,8 @@ class SharePartition:
         `records_max` records; otherwise the last batch is acquired as a whole. `batch_size`: the preferred size of the results."""
         acquired: list[Acquired] = []
         records_left, until_ms = records_max, now_ms + self.lock_ms
+        if self.slots is not None and self.slots.has_unknown_holders:
+            return acquired
         for batch in batches:
             if records_left <= 0:
                 break
@@ -141,6 +159,8 @@ class SharePartition:
                 continue
             new_batch = True
             for run in self._available_runs(first, batch.last):
+                if self.slots is not None and not self._may_acquire_part(self.slots, run, member):
+                    continue
                 if exact and run.size > records_left:
                     self._split(self._index(run.first), run.first + records_left)
                     # `run` is now the part that fits
@@ -155,16 +175,25 @@ class SharePartition:
         self._advance_start()
         return acquired
 
+    def _may_acquire_part(self, slots: HashSlots, run: OffsetRun, member: str) -> bool:
+        """Return whether a member may acquire the first records of an available run. The run is shortened to the records with the same answer."""
+        answer = slots.may_acquire(run.first, member)
+        for offset in range(run.first + 1, run.last + 1):
+            if slots.may_acquire(offset, member) != answer:
+                self._split(self._index(run.first), offset)
+                break
+        return answer
+
     def _available_runs(self, first: int, last: int) -> Iterator[OffsetRun]:
-        """The available runs between two offsets, and a new run for the offsets above `end`, up to the limit of records in flight."""
+        """The available runs between two offsets, and a new run for the offsets above `end`, up to the limit of records in flight. If the caller shortens a
+        run, its rest is the next one."""
         at = max(first, self.start)
         while at <= last:
             if at >= self.end:
                 last = min(last, self.start + self.locks_max - 1)
-                if self.end <= last:
-                    self._append(OffsetRun(self.end, last, RecordState.AVAILABLE))
-                    yield self.runs[-1]
-                return
+                if self.end > last:
+                    return
+                self._append(OffsetRun(self.end, last, RecordState.AVAILABLE))
             i = self._index(at)
             run = self.runs[i]
             if run.state is RecordState.AVAILABLE:
@@ -182,6 +211,8 @@ class SharePartition:
         run.state, run.member, run.until_ms = RecordState.ACQUIRED, member, until_ms
         run.count += 1
         run.dirty = False
+        if self.slots is not None:
+            self.slots.hold(run.first, run.last, member)
 
     @staticmethod
     def _report(acquired: list[Acquired], run: OffsetRun, new_batch: bool, batch_size: int) -> None:
@@ -207,27 +238,16 @@ class SharePartition:
         self, member: str, acknowledgements: Sequence[Acknowledgement], now_ms: int, *, renew: bool = False
     ) -> ErrorCode:
         """Apply all acknowledgements of a member, or none of them. Those of deleted records have no effect. `renew`: the request may renew locks."""
-        steps: list[tuple[int, int, AcknowledgeType]] = []
-        after, floor = -1, max(self.start, self.log_start)
-        for a in acknowledgements:
-            if a.first > a.last or a.first <= after or len(a.types) not in (1, a.last - a.first + 1):
-                return ErrorCode.INVALID_REQUEST
-            after = a.last
-            if a.last >= self.end:
-                return ErrorCode.INVALID_REQUEST
-            for first, last, number in _ranges(a):
-                if number not in set(AcknowledgeType):
-                    return ErrorCode.INVALID_REQUEST
-                kind = AcknowledgeType(number)
-                if kind is AcknowledgeType.RENEW and not (renew and self.renew):
-                    return ErrorCode.INVALID_REQUEST
-                if last >= floor:
-                    steps.append((max(first, floor), last, kind))
-        for first, last, _ in steps:
+        ranges = acknowledged_ranges(
+            acknowledgements, max(self.start, self.log_start), self.end, renew=renew and self.renew
+        )
+        if isinstance(ranges, ErrorCode):
+            return ranges
+        for first, last, _ in ranges:
             for run in self._runs_between(first, last):
                 if run.state is not RecordState.ACQUIRED or run.member != member:
                     return ErrorCode.INVALID_RECORD_STATE
-        for first, last, kind in steps:
+        for first, last, kind in ranges:
             for run in self._split_at(first, last):
                 if kind is AcknowledgeType.RENEW:
                     run.until_ms = now_ms + self.lock_ms
@@ -381,6 +401,8 @@ class SharePartition:
 
     def _change(self, run: OffsetRun, state: RecordState) -> None:
         self._count(run, -1)
+        if self.slots is not None and run.state is RecordState.ACQUIRED:
+            self.slots.end(run.first, run.last)
         run.state, run.member, run.until_ms, run.rejected = state, "", 0, False
         self._count(run, 1)
         run.dirty = self._dirty = True
@@ -391,6 +413,8 @@ class SharePartition:
         while n < len(self.runs) and self.runs[n].state.final:
             n += 1
         if n:
+            if self.slots is not None:
+                self.slots.forget(self.runs[0].first, self.runs[n - 1].last)
             self.start = self.runs[n - 1].last + 1
             del self.runs[:n]
             self._dirty = True
@@ -417,19 +441,9 @@ class SharePartition:
         assert self.available == sum(r.size for r in self.runs if r.state is RecordState.AVAILABLE)
         assert self.archiving == sum(r.size for r in self.runs if r.state is RecordState.ARCHIVING)
         assert sum(r.size for r in self.runs if not r.state.final) <= self.locks_max, "too many records in flight"
+        if self.slots is not None:
+            self.slots.validate(self.runs)
 
 
 def _first_offset(run: OffsetRun) -> int:
     return run.first
-
-
-def _ranges(a: Acknowledgement) -> Iterator[tuple[int, int, int]]:
-    """Offsets with the same type, as (first, last, type)."""
-    if len(a.types) == 1:
-        yield a.first, a.last, a.types[0]
-        return
-    since = 0
-    for i in range(1, len(a.types) + 1):
-        if i == len(a.types) or a.types[i] != a.types[since]:
-            yield a.first + since, a.first + i - 1, a.types[since]
-            since = i

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import itertools
 import signal
+import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import AcknowledgeType as ShareType
+from confluent_kafka import Message, Producer, ShareConsumer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -52,18 +55,21 @@ def at_rest(cluster: LocalCluster) -> None:
     cluster.until_at_rest()
 
 
-def prepare(cluster: LocalCluster, name: str, partitions: int = 3) -> None:
-    """A topic, and a share group of the same name that starts at the first record."""
+def prepare(cluster: LocalCluster, name: str, partitions: int = 3, **configs: str) -> None:
+    """A topic, and a share group of the same name that starts at the first record and has these configs, with `_` for a dot."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     config = {"min.insync.replicas": "2"}
     admin.create_topics([NewTopic(name, partitions, 3, config=config)])[name].result(30)
-    earliest = ConfigEntry(
-        "share.auto.offset.reset",
-        "earliest",
-        source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
-        incremental_operation=AlterConfigOpType.SET,
-    )
-    resource = ConfigResource(ResourceType.GROUP, name, incremental_configs=[earliest])
+    entries = [
+        ConfigEntry(
+            config.replace("_", "."),
+            value,
+            source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        for config, value in {"share_auto_offset_reset": "earliest", **configs}.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, name, incremental_configs=entries)
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
@@ -156,6 +162,80 @@ def test_deliveries_are_counted_and_limited(cluster: LocalCluster) -> None:
     assert all(sorted(counts[v]) == [1, 2, 3] for v in bad), counts
     assert all(counts[v] == [1] for v in values if v not in bad)
     judge(members)
+
+
+class OrderedMember:
+    """A share consumer of librdkafka in a thread. It releases the record of every 20th offset once, with all later records of this key in the same poll.
+    `work`: (key, offset, time of the poll, time before the commit); `accepted`: (key, offset, time)."""
+
+    def __init__(
+        self, cluster: LocalCluster, group: str, stop: threading.Event, released: set[tuple[int, int]]
+    ) -> None:
+        self._released = released
+        self.work: list[tuple[bytes, tuple[int, int], float, float]] = []
+        self.accepted: list[tuple[bytes, tuple[int, int], float]] = []
+        self._settings = {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "share.acknowledgement.mode": "explicit",
+            "max.poll.records": 10,
+        }
+        self._group, self._stop = group, stop
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        with ShareConsumer(self._settings) as consumer:
+            consumer.subscribe([self._group])
+            while not self._stop.is_set():
+                messages = [message for message in consumer.poll(0.2) if not message.error()]
+                if messages:
+                    self._process(consumer, messages)
+
+    def _process(self, consumer: ShareConsumer, messages: Sequence[Message]) -> None:
+        polled_s, failed, done = time.monotonic(), set[bytes](), []
+        for message in messages:
+            key, place = message.key(), (message.partition(), message.offset())
+            if place[1] % 20 == 0 and place not in self._released:
+                self._released.add(place)
+                failed.add(key)
+            consumer.acknowledge(message, ShareType.RELEASE if key in failed else ShareType.ACCEPT)
+            if key not in failed:
+                done.append((key, place))
+        time.sleep(0.02)
+        before_s = time.monotonic()
+        self.work += [(m.key(), (m.partition(), m.offset()), polled_s, before_s) for m in messages]
+        consumer.commit_sync(30.0)
+        self.accepted += [(key, place, before_s) for key, place in done]
+
+
+def test_members_process_the_records_of_a_key_one_after_the_other(cluster: LocalCluster) -> None:
+    """Members of librdkafka with `weir.share.key.order.enable`: no key is at two members at the same time, and each key is accepted in order."""
+    topic, stop, released = "ordered", threading.Event(), set[tuple[int, int]]()
+    prepare(cluster, topic, 2, weir_share_key_order_enable="true")
+    small = {"batch.num.messages": 3}  # many batches, because a member gets whole batches
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, **small})
+    for i in range(400):
+        producer.produce(topic, str(i), key=f"k{i * i % 13}")
+    assert producer.flush(60) == 0
+    members = [OrderedMember(cluster, topic, stop, released) for _ in range(4)]
+    try:
+        wait_for(lambda: sum(len(m.accepted) for m in members) >= 400, "every record to be accepted", 120)
+    finally:
+        stop.set()
+        for member in members:
+            member.thread.join(60)
+    work = sorted((key, from_s, to_s, n) for n, m in enumerate(members) for key, _, from_s, to_s in m.work)
+    for (key, _, to_s, n), (next_key, from_s, _, other) in itertools.pairwise(work):
+        assert key != next_key or n == other or to_s <= from_s, f"{key!r} was at two members"
+    by_key: dict[bytes, list[tuple[float, tuple[int, int]]]] = defaultdict(list)
+    for key, place, at_s in (a for m in members for a in m.accepted):
+        by_key[key].append((at_s, place))
+    assert sum(map(len, by_key.values())) == 400, "a record was accepted twice"
+    for key, found in by_key.items():
+        assert sorted(found) == sorted(found, key=lambda f: f[1]), f"{key!r} was accepted in another order"
+    assert len([m for m in members if m.accepted]) > 1, "one member got everything"
+    assert len(released) >= 19, "few records were released"
 
 
 def _most(members: Sequence[ShareMember], values: Sequence[str]) -> int:

@@ -138,6 +138,9 @@ def main() -> int:
     worlds.add_argument(
         "--share-changes", action="store_true", help="the same, with transactions, deleted records, changed offsets"
     )
+    worlds.add_argument(
+        "--share-order", action="store_true", help="worlds of a share group that keeps the order of each key"
+    )
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     worlds.add_argument("--keys-remote", action="store_true", help="the same, with tiered storage")
     arguments = parser.parse_args()
@@ -187,6 +190,7 @@ def main() -> int:
         "--shares": shares.live,
         "--share-letters": shares.live_with_letters,
         "--share-changes": share_changes.live,
+        "--share-order": shares.live_with_key_order,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

@@ -2,7 +2,8 @@
 `python -m tests.simulation --shares`. Locks, sessions and the intervals of snapshots are short.
 
 The rules are in `share_checker`. In addition, at the end the delivery of every record has ended: the start offsets that the share coordinator has are
-the ends of the partitions. `--share-letters`: the group has a topic of dead letters, which copy the records.
+the ends of the partitions. `--share-letters`: the group has a topic of dead letters, which copy the records. `--share-order`: the group keeps the order of
+each key (`share_order`).
 Does not check transactions, deleted records and changed offsets (`share_changes`).
 """
 
@@ -30,6 +31,7 @@ from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_letters import DeadLetters
 from tests.simulation.share_members import ShareMember
+from tests.simulation.share_order import ORDERED, KeyedProducer, KeyOrderChecker
 from tests.simulation.world import S, World
 
 GROUP, TOPIC = "workers", "tasks"
@@ -173,11 +175,21 @@ def end_deliveries(cluster: Cluster, members: Iterable[ShareMember]) -> None:
 
 
 def live(
-    world: World, history: History, faults_s: float, faults_max: int | None, *, with_letters: bool = False
+    world: World,
+    history: History,
+    faults_s: float,
+    faults_max: int | None,
+    *,
+    with_letters: bool = False,
+    key_order: bool = False,
 ) -> None:
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
-    checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
+    checker = (
+        KeyOrderChecker(world, LOCK_MS, DELIVERIES_MAX)
+        if key_order
+        else ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
+    )
     with share_cluster(world, checker, SETTINGS) as (cluster, counted):
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
@@ -186,8 +198,9 @@ def live(
             want_dead_topic(cluster, **small)
         topic_id = cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2", **small)
         cluster.until(cluster.settled, 30, "the cluster's beginning")
-        configure(cluster, WITH_LETTERS if with_letters else EARLIEST)
-        producers = [Producer(cluster, history, f"p{p}", TOPIC, p, 400) for p in range(PARTITIONS)]
+        configure(cluster, (WITH_LETTERS if with_letters else EARLIEST) | (ORDERED if key_order else {}))
+        producer = KeyedProducer if key_order else Producer
+        producers = [producer(cluster, history, f"p{p}", TOPIC, p, 400) for p in range(PARTITIONS)]
         members = [ShareMember(cluster, history, checker, f"m{n}", GROUP, TOPIC, topic_id) for n in range(MEMBERS)]
         world.run(world.now_us + 1 * S)
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
@@ -196,8 +209,8 @@ def live(
             world.run(world.now_us + AFTERMATH_S * S)
         injector.stop_faults()
         cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
-        for producer in producers:
-            producer.stopped = True
+        for p in producers:
+            p.stopped = True
         for member in members:
             member.calm = True
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
@@ -210,3 +223,4 @@ def live(
 
 
 live_with_letters = partial(live, with_letters=True)
+live_with_key_order = partial(live, key_order=True)

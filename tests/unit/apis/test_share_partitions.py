@@ -37,8 +37,8 @@ class MemoryLog:
         self.found = found
         self.aborted = SimpleNamespace(counts=found, between=lambda offset, upto: found)
 
-    def write(self, count: int, producer_id: int = -1) -> None:
-        records = [Record(i, 1, None, b"v") for i in range(count)]
+    def write(self, count: int, producer_id: int = -1, key: bytes | None = None) -> None:
+        records = [Record(i, 1, key, b"v") for i in range(count)]
         data = build(
             records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=producer_id >= 0
         )
@@ -222,6 +222,23 @@ def test_records_behind_others_that_are_not_delivered_are_found_in_one_request(m
         scene.log.write(1)
     assert scene.acquire("a") == [Acquired(0, 0, 1)]
     assert scene.acquire("b") == [Acquired(3, 4, 1)]
+
+
+def test_a_group_with_key_order_gives_a_key_to_one_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_partitions, "READ_BYTES", 400)
+    scene = Scene(config=ShareGroupConfig(key_order=True, reset=EARLIEST))
+    for key in (b"a", b"a", b"b"):
+        scene.log.write(10, key=key)
+    shared = scene.find()
+    limits = FetchLimits(1 << 20, 5, 0, True)
+    first = scene.shared.acquire(shared, "x", limits)
+    assert first is not None and first.acquired == [Acquired(0, 4, 1)]
+    second = scene.shared.acquire(shared, "y", limits)
+    assert second is not None and second.acquired == [Acquired(20, 24, 1)], "records behind those that wait are found"
+    assert scene.shared.acquire(shared, "z", limits) is None
+    scene.shared.release("g", "x", TP)
+    third = scene.shared.acquire(shared, "z", limits)
+    assert third is not None and third.acquired == [Acquired(0, 4, 1)]
 
 
 @pytest.mark.parametrize(("reset", "start"), [(EARLIEST, 0), ("latest", 10)])

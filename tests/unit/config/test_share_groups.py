@@ -46,10 +46,12 @@ def test_settings_of_a_group() -> None:
         "share.isolation.level": "read_committed",
         "share.record.lock.duration.ms": "15000",
         "share.renew.acknowledge.enable": "false",
+        "weir.share.key.order.enable": "true",
     }
     assert group_problem(own, DEFAULTS) is None
     config = share_group_config(DEFAULTS, own)
     assert (config.reset_ms, config.committed, config.lock_ms, config.renew) == (60_000, True, 15_000, False)
+    assert config.key_order and not share_group_config(DEFAULTS, {}).key_order
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,7 @@ def test_settings_of_a_group() -> None:
         ("errors.deadletterqueue.topic.name", "payments"),
         ("errors.deadletterqueue.topic.name", "dlq./"),
         ("errors.deadletterqueue.copy.record.enable", "yes"),
+        ("weir.share.key.order.enable", "1"),
     ],
 )
 def test_invalid_settings_of_a_group_are_rejected(name: str, text: str) -> None:

@@ -1,0 +1,53 @@
+"""The acknowledgements of a request as ranges of offsets with one type each, after their checks. Pure. Does not contain: their effect (`share_partition`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType
+from brokerd.wire.errors import ErrorCode
+
+
+class AcknowledgedRange(NamedTuple):
+    """Offsets `first` to `last` (inclusive) with the same type."""
+
+    first: int
+    last: int
+    kind: AcknowledgeType
+
+
+def acknowledged_ranges(
+    acknowledgements: Sequence[Acknowledgement], floor: int, end: int, *, renew: bool
+) -> list[AcknowledgedRange] | ErrorCode:
+    """The ranges from offset `floor` on. INVALID_REQUEST if the acknowledgements are not in the order of their offsets, reach `end`, have an unknown type,
+    or renew locks without `renew`."""
+    ranges: list[AcknowledgedRange] = []
+    after = -1
+    for a in acknowledgements:
+        if a.first > a.last or a.first <= after or len(a.types) not in (1, a.last - a.first + 1):
+            return ErrorCode.INVALID_REQUEST
+        after = a.last
+        if a.last >= end:
+            return ErrorCode.INVALID_REQUEST
+        for first, last, number in _ranges(a):
+            if number not in set(AcknowledgeType):
+                return ErrorCode.INVALID_REQUEST
+            kind = AcknowledgeType(number)
+            if kind is AcknowledgeType.RENEW and not renew:
+                return ErrorCode.INVALID_REQUEST
+            if last >= floor:
+                ranges.append(AcknowledgedRange(max(first, floor), last, kind))
+    return ranges
+
+
+def _ranges(a: Acknowledgement) -> Iterator[tuple[int, int, int]]:
+    """Offsets with the same type, as (first, last, type)."""
+    if len(a.types) == 1:
+        yield a.first, a.last, a.types[0]
+        return
+    since = 0
+    for i in range(1, len(a.types) + 1):
+        if i == len(a.types) or a.types[i] != a.types[since]:
+            yield a.first + since, a.first + i - 1, a.types[since]
+            since = i

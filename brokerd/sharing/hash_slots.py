@@ -1,0 +1,140 @@
+"""The hash slots of the records in flight of a share partition, for share groups that keep the order of each key (decision 100). Pure.
+
+Records with the same key are in the same slot. A member holds a slot while it holds a record of the slot. No other member then acquires a record of
+it. A member acquires available records in the order of their offsets. So the records of a key are never processed by two members at the same time.
+Invariant: the slot of each acquired record is known, except for records that were acquired before the order was required (`has_unknown_holders`).
+Does not contain: delivery states (`share_partition`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from brokerd.sharing.delivery import OffsetRun, RecordState
+from brokerd.wire.records import CorruptBatch, batches, records_of
+
+SLOTS = 16_384
+"""Number of hash slots. Different keys of one slot only wait for each other."""
+UNORDERED = -1
+"""The slot of an offset without a record, or whose record has no key."""
+
+
+def slot_of(key: bytes | None) -> int:
+    return UNORDERED if key is None else crc32(key) % SLOTS
+
+
+@dataclass(slots=True)
+class HeldSlot:
+    member: str
+    records: int
+
+
+@dataclass(slots=True)
+class HashSlots:
+    has_unknown_holders: bool = False
+    """Members hold records whose slots are unknown. Nothing may be acquired until their locks have ended."""
+    learned: int = 0
+    """Number of offsets whose slots were learned."""
+    _slots: dict[int, int] = field(default_factory=dict)
+    _held: dict[int, HeldSlot] = field(default_factory=dict)
+    _members: dict[str, int] = field(default_factory=dict)
+    """{member: number of slots that it holds}."""
+    _changes: int = 0
+    """Number of changes of the slots and their holders."""
+    _searched: tuple[int, ...] = ()
+    _first_free: int | None = None
+    """The result of the last search for a member that holds no slot, and the values on which it depends: many members wait without a record."""
+
+    def learn(self, data: bytes, start: int, end: int) -> None:
+        """Learn the slots of the records in these batches from offset `start` to below `end`."""
+        slots = self._slots
+        for at, header in batches(data):
+            first, last = max(header.base_offset, start), min(header.last_offset, end - 1)
+            if first > last or last in slots:
+                continue
+            slots.update(dict.fromkeys(range(first, last + 1), UNORDERED))
+            self.learned += last + 1 - first
+            self._changes += 1
+            if header.is_control:
+                continue
+            with suppress(CorruptBatch):  # no consumer can read the keys of such a batch either
+                for record in records_of(data, at, header):
+                    if first <= record.offset <= last:
+                        slots[record.offset] = slot_of(record.key)
+
+    def knows(self, offset: int) -> bool:
+        return offset in self._slots
+
+    def first_acquirable(self, runs: Sequence[OffsetRun], member: str, version: tuple[int, int]) -> int | None:
+        """The first available offset that the member may acquire, or whose slot is unknown. `version` changes with the available offsets."""
+        if member in self._members:
+            return self._search(runs, member)
+        searched = (self._changes, *version)
+        if self._searched != searched:
+            self._searched, self._first_free = searched, self._search(runs, member)
+        return self._first_free
+
+    def _search(self, runs: Sequence[OffsetRun], member: str) -> int | None:
+        slots, held = self._slots, self._held
+        for run in runs:
+            if run.state is RecordState.AVAILABLE:
+                for offset in range(run.first, run.last + 1):
+                    slot = slots.get(offset)
+                    holder = held.get(slot) if slot is not None else None
+                    if holder is None or holder.member == member:
+                        return offset
+        return None
+
+    def may_acquire(self, offset: int, member: str) -> bool:
+        """Return whether no other member holds the slot of the record. False if the slot is unknown."""
+        slot = self._slots.get(offset)
+        held = self._held.get(slot) if slot is not None else None
+        return slot is not None and (held is None or held.member == member)
+
+    def hold(self, first: int, last: int, member: str) -> None:
+        self._changes += 1
+        for offset in range(first, last + 1):
+            slot = self._slots[offset]
+            if slot == UNORDERED:
+                continue
+            held = self._held.get(slot)
+            if held is None:
+                held = self._held[slot] = HeldSlot(member, 0)
+                self._members[member] = self._members.get(member, 0) + 1
+            held.records += 1
+
+    def end(self, first: int, last: int) -> None:
+        """The locks of these records have ended."""
+        self._changes += 1
+        for offset in range(first, last + 1):
+            slot = self._slots.get(offset, UNORDERED)
+            held = self._held.get(slot)
+            if held is None:
+                continue
+            held.records -= 1
+            if not held.records:
+                del self._held[slot]
+                self._members[held.member] -= 1
+                if not self._members[held.member]:
+                    del self._members[held.member]
+
+    def forget(self, first: int, last: int) -> None:
+        """The delivery of these records has ended, and the start offset passes them."""
+        for offset in range(first, last + 1):
+            self._slots.pop(offset, None)
+
+    def validate(self, runs: Sequence[OffsetRun]) -> None:
+        if self.has_unknown_holders:
+            return
+        counted: dict[tuple[int, str], int] = {}
+        for run in runs:
+            for offset in range(run.first, run.last + 1) if run.member else ():
+                slot = self._slots[offset]
+                if slot != UNORDERED:
+                    counted[slot, run.member] = counted.get((slot, run.member), 0) + 1
+        assert counted == {(slot, h.member): h.records for slot, h in self._held.items()}, "a slot has a wrong holder"
+        assert self._members == Counter(h.member for h in self._held.values()), "a member has a wrong number of slots"
