@@ -1,4 +1,4 @@
-"""Forms of dynamic broker settings."""
+"""Forms of dynamic broker settings and of configs of groups."""
 
 from __future__ import annotations
 
@@ -37,6 +37,28 @@ class BrokerConfigForm(WeirForm):
         given = super().clean()
         if given.get("remove") and given.get("value"):
             self.add_error("value", _("Leave the value empty to remove the dynamic value."))
+        return given
+
+    def configs(self) -> dict[str, str | None]:
+        return {self.cleaned_data["name"]: None if self.cleaned_data["remove"] else self.cleaned_data["value"]}
+
+
+class GroupConfigForm(WeirForm):
+    """One config of a group. `remove` deletes the value of the group."""
+
+    name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}))
+    value = forms.CharField(
+        required=False,
+        max_length=8192,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+    )
+    remove = forms.BooleanField(required=False, label=gettext_lazy("Remove the value of the group"))
+    comment = comment_field(required=True)
+
+    def clean(self) -> dict[str, object]:
+        given = super().clean()
+        if given.get("remove") and given.get("value"):
+            self.add_error("value", _("Leave the value empty to remove the value of the group."))
         return given
 
     def configs(self) -> dict[str, str | None]:

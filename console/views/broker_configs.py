@@ -77,7 +77,7 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
             form.configs(),
             actor=actor(request),
             comment=form.cleaned_data["comment"],
-            reviewed=_reviewed_values(request.POST.get("reviewed", "")),
+            reviewed=reviewed_values(request.POST.get("reviewed", "")),
         )
     except Rejected as error:
         form.reject(error)
@@ -86,7 +86,7 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
     return redirect_to("broker-configs", broker_id, q=form.cleaned_data["name"])
 
 
-def _reviewed_values(text: str) -> dict[str, str | None]:
+def reviewed_values(text: str) -> dict[str, str | None]:
     """The values that the review showed. Raises Rejected if the form has none."""
     try:
         found = json.loads(text)

@@ -340,6 +340,13 @@ class BrokerConfigAlter(RequiredComment):
     cluster_wide = serializers.BooleanField(default=False, help_text="For all brokers instead of this one.")
 
 
+class GroupConfigAlter(RequiredComment):
+    configs = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, allow_null=True),
+        help_text="Only these configs change; null removes the value of the group.",
+    )
+
+
 class RestartCreate(RequiredComment):
     brokers = serializers.ListField(
         child=serializers.IntegerField(),

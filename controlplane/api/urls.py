@@ -19,6 +19,7 @@ from controlplane.api import (
     connect,
     effective_permissions,
     forecasts,
+    group_configs,
     groups,
     half_messages,
     healing,
@@ -60,6 +61,7 @@ router.register("changes", cluster.ChangeViewSet, "change")
 router.register("damage-reports", recoveries.DamageReportViewSet, "damage-report")
 router.register("document-plans", cluster_documents.DocumentPlanViewSet, "document-plan")
 router.register("drift", cluster.DriftViewSet, "drift")
+router.register("group-configs", group_configs.GroupConfigViewSet, "group-config")
 router.register("groups", groups.ConsumerGroupViewSet, "group")
 router.register("half-messages", half_messages.HalfMessageViewSet, "half-message")
 router.register("masking-rules", masking.MaskingRuleViewSet, "masking-rule")

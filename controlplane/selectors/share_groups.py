@@ -13,15 +13,15 @@ from operator import attrgetter
 from typing import TypeVar
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
-from brokerd.config.share_groups import DEAD_LETTER_TOPIC
+from brokerd.config.share_groups import DEAD_LETTER_TOPIC, KEY_ORDER
 from controlplane.clients import share_groups as client
 from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_brokers
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
-from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.lag import LagStatus, worst
 from controlplane.domain.share_lag import stall_of
-from controlplane.models import AccessEntry, ObservedPartition, ShareGroupPartition
+from controlplane.models import ObservedPartition, ShareGroupPartition
+from controlplane.selectors.group_configs import desired_group_configs
 from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 from controlplane.selectors.visibility import GROUP, TOPIC, sees
@@ -93,8 +93,8 @@ class ShareMemberRow:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupDetail(BrokerCoverage):
-    """One share group. `row` null: no coordinator that answered has it. `dead_letter_topic`: the topic of its dead letters, empty without one; as the
-    configs of the group say, which were requested."""
+    """One share group. `row` null: no coordinator that answered has it. `dead_letter_topic`: the topic of its dead letters, empty without one.
+    `key_order`: it keeps the order of each key. Both are as desired in the configs of the group."""
 
     group_id: str
     row: ShareGroupRow | None
@@ -106,6 +106,7 @@ class ShareGroupDetail(BrokerCoverage):
     brokers_silent: list[SilentBroker]
     offline_partitions: int
     dead_letter_topic: str = ""
+    key_order: bool = False
 
 
 def share_group_list(
@@ -152,6 +153,8 @@ def share_group(group_id: str) -> ShareGroupDetail:
         return ShareGroupDetail(group_id, None, None, "", [], [], len(answers), silent, offline)
     group, coordinator = found
     observed = _monitor_rows([group_id])[group_id]
+    configs = desired_group_configs(group_id)
+    topic = configs.get(DEAD_LETTER_TOPIC, "")
     return ShareGroupDetail(
         group_id=group_id,
         row=_row(group_id, group.state, coordinator, group, observed),
@@ -171,14 +174,9 @@ def share_group(group_id: str) -> ShareGroupDetail:
         brokers_asked=len(answers),
         brokers_silent=silent,
         offline_partitions=offline,
-        dead_letter_topic=_dead_letter_topic(group_id),
+        dead_letter_topic=topic if sees(TOPIC, topic) else "",
+        key_order=configs.get(KEY_ORDER) == "true",
     )
-
-
-def _dead_letter_topic(group_id: str) -> str:
-    row = AccessEntry.objects.filter(kind=AccessRecordKind.GROUP, key=group_id).first()
-    topic = str((row.value or {}).get(DEAD_LETTER_TOPIC, "")) if row is not None else ""
-    return topic if sees(TOPIC, topic) else ""
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------------

@@ -105,7 +105,8 @@ def transactions(patch: pytest.MonkeyPatch, world: World) -> None:
 def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
     from controlplane.clients.all_brokers import BrokerAnswer
     from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
-    from controlplane.selectors import broker_configs
+    from controlplane.selectors import broker_configs, group_configs
+    from tests.unit.controlplane.config_broker import ConfigBroker
     from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, failed, rejection
 
     java = {"software_name": "apache-kafka-java", "software_version": "4.1.0"}
@@ -149,6 +150,9 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
         "ask_brokers",
         lambda brokers, call: [BrokerAnswer(b.broker_id, values(b.broker_id)) for b in brokers],
     )
+    own = {"share.record.lock.duration.ms": "20000", "weir.share.key.order.enable": "true"}
+    broker: Any = ConfigBroker({"mail": own})
+    patch.setattr(group_configs, "ask_brokers", lambda brokers, call: [BrokerAnswer(1, call(broker))])
 
 
 def directories(patch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ TABLES_IN_768_PIXELS = (
         "document-plan",
         "documents",
         "group",
+        "group-configs",
         "groups",
     ),
     *(
@@ -194,6 +195,8 @@ PAGES = {
     "record-copy": "/topics/orders/copy/?source_partition=0&first_offset=1&last_offset=9&topic=flights",
     "recover": "/topics/orders/2/recover/3/",
     "group-delete": "/delete/group/nightly/",
+    "group-configs": "/group-configs/mail/?only=share",
+    "group-config-edit": "/edit/group-configs/mail/?name=share.record.lock.duration.ms&value=20000",
     "offset-resets": "/offset-resets/",
     "offset-reset-new": "/offset-resets/new/?group=nightly",
     "offset-reset": "/offset-resets/1/",

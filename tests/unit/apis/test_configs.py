@@ -241,6 +241,7 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
         "share.renew.acknowledge.enable": ("true", 5, True),
         "errors.deadletterqueue.topic.name": ("", 5, True),
         "errors.deadletterqueue.copy.record.enable": ("false", 5, True),
+        "weir.share.key.order.enable": ("false", 5, True),
     }
     assert broker.alter((GROUP, "g", {session: "50000"}), (TOPIC, "t", {"retention.ms": "9"})) == []
     kinds = {kind: payload["topics"] for kind, payload, *_ in broker.requested}

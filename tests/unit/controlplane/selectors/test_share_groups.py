@@ -53,10 +53,11 @@ def test_one_group_has_members_and_partitions(groups: ShareGroupWorld) -> None:
         ("m1", ["orders-0", "orders-1"]),
         ("m2", ["orders-0", "orders-1"]),
     ]
-    assert found.dead_letter_topic == ""
-    configs = {"errors.deadletterqueue.topic.name": "dlq.orders"}
+    assert found.dead_letter_topic == "" and not found.key_order
+    configs = {"errors.deadletterqueue.topic.name": "dlq.orders", "weir.share.key.order.enable": "true"}
     AccessEntry.objects.create(kind=AccessRecordKind.GROUP, key="b", value=configs, changed_by="alice")
-    assert selectors.share_group("b").dead_letter_topic == "dlq.orders"
+    again = selectors.share_group("b")
+    assert again.dead_letter_topic == "dlq.orders" and again.key_order
     assert selectors.share_group("absent").row is None
 
 
