@@ -114,6 +114,7 @@ class ShownAlert(Protocol):
 
 
 class ShownChange(Protocol):
+    verb: str
     object_kind: str
     object_name: str
 
@@ -338,6 +339,8 @@ OBJECT_PAGES = {
     "route": "route",
 }
 """Kind of a change's object -> URL name of its page, whose argument is the object's name."""
+OPERATION_PAGES = {"group.configs": "group-configs", "group.set": "group-configs"}
+"""Operation -> URL name of the page that shows its effect. The configs of a group do not tell whether it is a consumer group or a share group."""
 
 
 @register.filter
@@ -359,7 +362,8 @@ def object_link(change: ShownChange) -> SafeString:
     if change.object_kind not in OBJECT_PAGES or not name or name == ALL_TOPICS:
         return format_html("{}", object_text(change))
     try:
-        address = reverse(OBJECT_PAGES[change.object_kind], args=[_page_argument(change.object_kind, name)])
+        page = OPERATION_PAGES.get(change.verb, OBJECT_PAGES[change.object_kind])
+        address = reverse(page, args=[_page_argument(change.object_kind, name)])
     except NoReverseMatch:
         return format_html("{}", name)
     return format_html('<a href="{}">{}</a>', address, name)

@@ -100,7 +100,14 @@ def test_a_long_list_shows_its_first_lines_and_the_number_of_the_others() -> Non
     ],
 )
 def test_the_object_of_a_change_is_a_link_if_it_has_a_page(kind: str, name: str, shown: str) -> None:
-    assert weir.object_link(SimpleNamespace(object_kind=kind, object_name=name)) == shown
+    assert weir.object_link(SimpleNamespace(verb=f"{kind}.create", object_kind=kind, object_name=name)) == shown
+
+
+@pytest.mark.parametrize("verb", ["group.configs", "group.set"])
+def test_a_change_of_the_configs_of_a_group_links_to_them(verb: str) -> None:
+    """The object may be a share group, which the page of consumer groups does not know."""
+    shown = weir.object_link(SimpleNamespace(verb=verb, object_kind="group", object_name="team/workers"))
+    assert shown == '<a href="/group-configs/team/workers/">team/workers</a>'
 
 
 @pytest.mark.parametrize(
