@@ -67,7 +67,7 @@ class IncidentRow:
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """`change_id`: of the audit log, null for other sources. `actor` empty: observed by the monitor."""
+    """`change_id` and `verb`: of the audit log, null and empty for other sources. `actor` empty: observed by the monitor."""
 
     at: datetime
     source: str
@@ -77,6 +77,7 @@ class ContextRow:
     object_name: str
     outcome: str
     change_id: int | None
+    verb: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ def changes_before(since: datetime) -> list[ContextRow]:
             c.object_name,
             c.outcome,
             c.pk,
+            c.verb,
         )
         for c in changes.order_by("-pk")[:CONTEXT_MAX]
     ]

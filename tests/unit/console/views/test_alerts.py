@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.models import Alert, AlertSilence, Broker, ConnectCluster
+from controlplane.models import Alert, AlertSilence, Broker, Change, ConnectCluster
 from controlplane.services import alerts, incidents
 from tests.unit.controlplane.services.test_rejected_clients import rejected
 from tests.unit.controlplane.world import World
@@ -18,6 +18,7 @@ from tests.unit.controlplane.world import World
 @pytest.fixture
 def outage(world: World) -> Alert:
     world.topic("orders", (1, 2))
+    Change.objects.create(actor="alice", verb="topic.create", object_kind="topic", object_name="orders")
     world.offline("orders", 0)
     world.down(1)
     alerts.evaluate()
@@ -33,6 +34,7 @@ def test_the_page_has_the_cause_what_it_explains_and_what_changed(outage: Alert,
     assert "<h1>Broker 1 is down.</h1>" in page and "at risk" in page
     assert page.index("1 partition (orders-0) has no leader") < page.index("Changed in the 15 minutes before")
     assert "Broker 1 left." in page and "Drain broker 1" in page and "/runbooks/broker_down/" in page
+    assert '<a href="/topics/orders/">orders</a>' in page, "the topic was created before"
     effect = Alert.objects.get(kind="partitions_offline")
     assert f'<b>Cause:</b> <a href="/alerts/{outage.pk}/">Broker 1 is down' in text(
         operator.get(f"/alerts/{effect.pk}/")
