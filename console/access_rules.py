@@ -24,6 +24,7 @@ from controlplane.services.request_resources import (
     targets_of_route,
     topics_of_move,
     topics_of_moved_plan,
+    user_of_route,
 )
 
 CLUSTER = None
@@ -49,6 +50,7 @@ QUOTA = AccessRule(RoleResource.QUOTA, entity_of_quota)
 QUOTAS = AccessRule(RoleResource.QUOTA, no_names)
 TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORDS)
 SOURCE = AccessRule(RoleResource.TOPIC, source_of_route, Access.READ_RECORDS)
+PRINCIPAL = AccessRule(RoleResource.USER, user_of_route)
 ROUTE = AccessRule(RoleResource.ROUTE, path_name("name"))
 
 CHECKED_IN_VIEW = (
@@ -133,8 +135,8 @@ RULES: dict[str, AccessRule | None] = {
     "quota-delete": QUOTA,
     "routes": AccessRule(RoleResource.ROUTE, no_names),
     "route": ROUTE,
-    "route-new": AccessRule(RoleResource.ROUTE, field_name("name"), also=(SOURCE, TARGETS)),
-    "route-edit": AccessRule(RoleResource.ROUTE, path_name("name"), also=(TARGETS,)),
+    "route-new": AccessRule(RoleResource.ROUTE, field_name("name"), also=(SOURCE, TARGETS, PRINCIPAL)),
+    "route-edit": AccessRule(RoleResource.ROUTE, path_name("name"), also=(TARGETS, PRINCIPAL)),
     "route-delete": ROUTE,
     "route-act": ROUTE,
     **dict.fromkeys(

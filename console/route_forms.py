@@ -12,7 +12,7 @@ from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.route_bindings import BindingRowsField, Row, edited, input_of
 from console.texts import gettext_lazy
 from controlplane.domain.route_bindings import path_in_binding
-from controlplane.selectors.routes import ROUTE_STARTS
+from controlplane.selectors.routes import PRINCIPAL_LENGTH_MAX, ROUTE_STARTS
 from controlplane.services import Rejected
 
 EXAMPLE = '[{"target": "paid", "match": {"kind": "key", "value": "paid"}}]'
@@ -42,6 +42,14 @@ class RouteChangeForm(WeirForm):
         required=False, max_length=200, help_text=gettext_lazy("Contact for questions about this route.")
     )
     description = forms.CharField(required=False, max_length=1_000)
+    principal = forms.CharField(
+        required=False,
+        max_length=PRINCIPAL_LENGTH_MAX,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text=gettext_lazy(
+            "Such as User:alice: its ACLs and quotas apply to the route. Empty: the brokers route with their own identity."
+        ),
+    )
     comment = comment_field()
 
     def __init__(self, data: FormData = None, *, as_json: bool = False, **options: Unpack[FormOptions]) -> None:

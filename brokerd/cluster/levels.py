@@ -22,6 +22,7 @@ LEVELS = {
     6: "archive_start, archive_epoch and holders (handover_offset, handover_epoch, history_replicas) in PartitionChanged",
     7: "life and tail_doubt in BrokerUp",
     8: "AccessChanged of the kind route",
+    9: "principal in AccessChanged of the kind route",
 }
 LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
 """The levels that this program reads. It writes all of them."""
@@ -32,6 +33,8 @@ LIFE_LEVEL = 7
 """First level in which the lives of brokers are recorded, so that an older copy of a data directory is detected."""
 ROUTE_LEVEL = 8
 """First level in which the log may contain routes. Brokers of earlier levels would append their batches without the check that prevents duplicates."""
+ROUTE_PRINCIPAL_LEVEL = 9
+"""First level in which a route may have a principal. Brokers of earlier levels would route its records without its ACLs and quotas."""
 
 Range = tuple[int, int]
 SUPPORTED_LEVELS: Range = (LEVEL_MIN, LEVEL_MAX)

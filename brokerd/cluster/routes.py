@@ -27,6 +27,8 @@ PATTERN_WORDS_MAX = 50
 VALUE_BYTES_MAX = 48 * 1024
 """Maximum number of compressed bytes of one route in the metadata log: less than an entry of the log, `metadata.ENTRY_BYTES_MAX`."""
 COMMENT_LENGTH_MAX = 1_000
+PRINCIPAL_TYPE = "User"
+"""The type of every principal that clients can have."""
 ROUTE_GROUP_PREFIX = "weir.route."
 """The consumer group in which the positions of a route are committed is named with this prefix and the name of the route."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}\Z")
@@ -109,7 +111,8 @@ class Binding:
 @dataclass(frozen=True, slots=True)
 class Route:
     """`route_id`: differs from that of a deleted route of the same name. `generation`: of the definition. `partitions_at_start`: partitions of the
-    source topic when the route was created; later ones are routed from their first record on."""
+    source topic when the route was created; later ones are routed from their first record on. `principal`: its ACLs and quotas apply to the route;
+    empty: the brokers route with their own identity."""
 
     name: str
     route_id: str
@@ -119,6 +122,7 @@ class Route:
     enabled: bool
     partitions_at_start: int
     bindings: tuple[Binding, ...]
+    principal: str = ""
 
     @property
     def group(self) -> str:
@@ -154,6 +158,7 @@ def route_of(name: str, generation: int, value: Mapping[str, Any]) -> Route:
         bool(value.get("enabled", True)),
         int(value.get("partitions_at_start", 0)),
         tuple(_binding(b, f"bindings.{i}") for i, b in enumerate(bindings)),
+        _principal(value.get("principal")),
     )
     if len(zlib.compress(json.dumps(value).encode(), 6)) > VALUE_BYTES_MAX:
         raise InvalidRoute("bindings", f"the definition has more than {VALUE_BYTES_MAX} bytes, compressed; divide it")
@@ -254,6 +259,14 @@ def _topic(value: object, field: str) -> str:
     if value in INTERNAL_TOPICS:
         raise InvalidRoute(field, f"topic {value} is internal")
     return value
+
+
+def _principal(value: object) -> str:
+    principal = _text(value or "", "principal", empty=True)
+    kind, colon, name = principal.partition(":")
+    if principal and (kind != PRINCIPAL_TYPE or not colon or not name or name == "*"):
+        raise InvalidRoute("principal", "a user with its type, such as User:alice, or empty")
+    return principal
 
 
 def _choice(kind: type[E], value: Any, field: str) -> E:

@@ -10,6 +10,8 @@ of a consumer group. It only limits what a new leader reads again. Invariants:
   - A number of partitions of a target is used after it was committed with the position (`route_placement`).
   - Nothing is sent before a first position is committed. Otherwise the next leader would start at another offset.
   - A target that is missing or unavailable, or that rejects a batch, delays the route. The route skips no record because of it.
+  - If the route has a principal, nothing is read or sent without its permission to read the source, and nothing is sent to a topic to which it may not write.
+    Exceeded quotas and missing permissions delay the route (`route_principal`).
 Does not contain: files, sockets, clocks, the choice of partitions.
 """
 
@@ -19,7 +21,6 @@ import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +28,8 @@ from brokerd.cluster.model import Now
 from brokerd.cluster.routes import Route, RouteStart
 from brokerd.delivery.route_matcher import RouteMatcher
 from brokerd.delivery.route_placement import PartitionCounts
-from brokerd.delivery.route_port import RoutePort, RoutePosition
+from brokerd.delivery.route_port import RoutePort, RoutePosition, RouteProblem, RouteState
+from brokerd.delivery.route_principal import RoutePrincipal
 from brokerd.delivery.route_producer import NOTHING, UNKNOWN, route_batch, route_producer_id
 from brokerd.delivery.transfer_lane import size_of
 from brokerd.wire import records
@@ -53,23 +55,6 @@ DRAIN_MS = 5_000
 """Time for which records that were matched before a change of the route wait for their targets. Then they are matched again."""
 PROBLEMS_MAX = 5
 """Maximum number of targets with a problem that are reported."""
-
-
-class RouteState(StrEnum):
-    STARTING = "starting"
-    """The committed position is being read, or the first position is being committed."""
-    RUNNING = "running"
-    BLOCKED = "blocked"
-    """State of a route of which at least one target does not accept records."""
-
-
-class TargetProblem(StrEnum):
-    MISSING = "target_missing"
-    """The topic does not exist, or was deleted."""
-    UNAVAILABLE = "target_unavailable"
-    """The partition has no leader, too few replicas in sync, or does not answer."""
-    REJECTED = "target_refused"
-    """The partition rejects the batch, for example because a record is larger than max.message.bytes."""
 
 
 REJECTIONS = frozenset(
@@ -98,13 +83,13 @@ class _Queue:
     """The records have the offsets of the source partition."""
     sent: int = 0
     retry_at_ms: int = 0
-    problem: TargetProblem | None = None
+    problem: RouteProblem | None = None
     error: ErrorCode = ErrorCode.NONE
 
 
 class RoutePartition:
     def __init__(self, route: Route, source_id: UUID, partition: int, port: RoutePort) -> None:
-        self._port, self._partition = port, partition
+        self._port, self._partition, self._principal = port, partition, RoutePrincipal(port)
         self._producer_id = route_producer_id(route.route_id, source_id, partition)
         self.closed = False
         self.routed = 0
@@ -163,11 +148,12 @@ class RoutePartition:
         if self._next_offset < 0:
             self._start(now)
             return
+        self._principal.refresh(self.route.principal, now)
         if self._apply_changes():
             self._change(now)
         else:
-            self._read_records()
-        if not self._requesting or self._change_at_ms is None:
+            self._read_records(now)
+        if self._principal.may_read and (not self._requesting or self._change_at_ms is None):
             for queue in list(self._active.values()):
                 self._send(queue, now)
         if self._change_at_ms is None:
@@ -207,7 +193,7 @@ class RoutePartition:
         self._commit_position(RoutePosition(offset, self._metadata()), on_committed)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
-    def _read_records(self) -> None:
+    def _read_records(self, now: Now) -> None:
         port = self._port
         if self._next_offset < port.start_offset:
             self.lost += port.start_offset - self._next_offset
@@ -218,6 +204,8 @@ class RoutePartition:
             or self._next_offset >= upto
             or self._full
             or (self._buffered and not port.has_room)
+            or not self._principal.may_read
+            or self._principal.throttled
         ):
             return
         data = port.read(self._next_offset, READ_BYTES, upto)
@@ -243,6 +231,7 @@ class RoutePartition:
                         if self._full:
                             return
             self._next_offset = header.next_offset
+            self._principal.on_read(header.next_offset, header.size, now)
 
     @property
     def _full(self) -> bool:
@@ -278,7 +267,14 @@ class RoutePartition:
             return
         target = self._targets.get(queue.target)
         if queue.topic_id is None or target is None or target.topic_id != queue.topic_id:
-            queue.problem = TargetProblem.MISSING
+            queue.problem = RouteProblem.TARGET_MISSING
+            return
+        if not self._principal.may_write(queue.target):
+            queue.problem, queue.error = RouteProblem.TARGET_NOT_AUTHORIZED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return
+        if queue.problem is RouteProblem.TARGET_NOT_AUTHORIZED:
+            queue.problem, queue.error = None, ErrorCode.NONE
+        if self._principal.write_throttled:
             return
         batch = self._batch(queue, min(BATCH_BYTES, target.batch_bytes_max))
         queue.sent = len(batch)
@@ -289,11 +285,13 @@ class RoutePartition:
             if self.closed:
                 return
             if error == ErrorCode.NONE:
+                self._principal.on_written(len(data), at)
                 self._on_acknowledged(queue, last, len(batch))
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 self._on_acknowledged(queue, source_offset, 0)
             else:
-                queue.problem = TargetProblem.REJECTED if error in REJECTIONS else TargetProblem.UNAVAILABLE
+                rejected = error in REJECTIONS
+                queue.problem = RouteProblem.TARGET_REJECTED if rejected else RouteProblem.TARGET_UNAVAILABLE
                 queue.error, queue.retry_at_ms = error, at.mono_ms + RETRY_MS
             self._port.wake()
 
@@ -336,7 +334,7 @@ class RoutePartition:
         """Wait until all matched records are in their targets, for at most DRAIN_MS. Then commit the position and use the new definition."""
         if self._change_at_ms is None:
             self._change_at_ms = now.mono_ms + DRAIN_MS
-        waiting = [q for q in self._active.values() if q.sent or q.problem in (None, TargetProblem.UNAVAILABLE)]
+        waiting = [q for q in self._active.values() if q.sent or q.problem in (None, RouteProblem.TARGET_UNAVAILABLE)]
         late = now.mono_ms >= self._change_at_ms and not any(q.sent for q in waiting)
         if (waiting and not late) or self._requesting or now.mono_ms < self._retry_at_ms:
             return
@@ -375,16 +373,23 @@ class RoutePartition:
         return min((q.waiting[0].offset for q in self._active.values()), default=self._next_offset)
 
     @property
-    def problems(self) -> list[tuple[str, TargetProblem, str]]:
-        """(target topic, problem, name of the error), one for each topic, at most PROBLEMS_MAX."""
+    def problems(self) -> list[tuple[str, RouteProblem, str]]:
+        """(topic, problem, name of the error), one for each target, at most PROBLEMS_MAX, after the problem of the source."""
         found = {q.target: (q.target, q.problem, q.error.name) for q in self._active.values() if q.problem is not None}
-        return [found[name] for name in sorted(found)[:PROBLEMS_MAX]]
+        targets = [found[name] for name in sorted(found)[:PROBLEMS_MAX]]
+        if self._principal.may_read:
+            return targets
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED.name
+        return [(self.route.source, RouteProblem.SOURCE_NOT_AUTHORIZED, denied), *targets]
 
     @property
     def state(self) -> RouteState:
         if self._next_offset < 0:
             return RouteState.STARTING
-        return RouteState.BLOCKED if any(q.problem for q in self._active.values()) else RouteState.RUNNING
+        if not self._principal.may_read or any(q.problem for q in self._active.values()):
+            return RouteState.BLOCKED
+        waiting = self._active or self._next_offset < self._port.last_stable_offset
+        return RouteState.THROTTLED if self._principal.throttled and waiting else RouteState.RUNNING
 
     def _metadata(self) -> str:
         """Return the metadata of the committed position, as JSON: values for the control plane, and the state from which a later leader continues."""

@@ -1,4 +1,5 @@
-"""Interface between a route and its broker: the log of the source partition, the targets, and the group coordinator. Interfaces and values only.
+"""Interface between a route and its broker: the log of the source partition, the targets, permissions and quotas, and the group coordinator. Interfaces
+and values only.
 
 Does not contain: what is read, sent and committed (`route_partition`), requests (`brokerd/runtime/routing.py`).
 """
@@ -6,11 +7,35 @@ Does not contain: what is read, sent and committed (`route_partition`), requests
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from brokerd.cluster.model import Now
 from brokerd.wire.errors import ErrorCode
+
+
+class RouteState(StrEnum):
+    STARTING = "starting"
+    """The committed position is being read, or the first position is being committed."""
+    RUNNING = "running"
+    THROTTLED = "throttled"
+    """A quota of the route's principal is exceeded, and records wait."""
+    BLOCKED = "blocked"
+    """State of a route of which at least one target does not accept records, or that may not read its source."""
+
+
+class RouteProblem(StrEnum):
+    TARGET_MISSING = "target_missing"
+    """The topic does not exist, or was deleted."""
+    TARGET_UNAVAILABLE = "target_unavailable"
+    """The partition has no leader, too few replicas in sync, or does not answer."""
+    TARGET_REJECTED = "target_refused"
+    """The partition rejects the batch, for example because a record is larger than max.message.bytes."""
+    TARGET_NOT_AUTHORIZED = "target_not_authorized"
+    """The principal of the route may not write to the topic."""
+    SOURCE_NOT_AUTHORIZED = "source_not_authorized"
+    """The principal of the route may not read the source topic."""
 
 
 class Target(NamedTuple):
@@ -71,6 +96,20 @@ class RoutePort(Protocol):
     ) -> None:
         """Append to the target partition if `expected` is the last source offset there. `done`: error, and the last source offset there if the
         error is OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        ...
+
+    def may_read(self, principal: str) -> bool:
+        """Return whether the principal may read the source topic now."""
+        ...
+
+    def may_write(self, principal: str, topic: str) -> bool: ...
+
+    def quota_limit(self, principal: str, quota: str) -> float | None:
+        """The limit of this quota (a key of `quota_entities`) of the principal, in bytes per second."""
+        ...
+
+    def count_bytes(self, principal: str, quota: str, size: int, now: Now) -> int:
+        """Count the bytes on this broker. Return the milliseconds for which the principal has to wait."""
         ...
 
     def wake(self) -> None:

@@ -50,6 +50,7 @@ from brokerd.runtime.listeners import Listeners
 from brokerd.runtime.metadata_publisher import MetadataPublisher
 from brokerd.runtime.remote_logs import build_remote_logs
 from brokerd.runtime.replica_hooks import BrokerReplicaHooks
+from brokerd.runtime.route_principals import RoutePrincipals
 from brokerd.runtime.routing import Routing
 from brokerd.runtime.watchdog_thread import HANG_MS_MAX, WatchdogThread
 from brokerd.security.scram import Credential
@@ -82,12 +83,8 @@ class BrokerServer:
     ) -> None:
         self.config = config
         environment = environment or Environment()
-        self.loop, self.jobs, self.disk, self.warming = (
-            environment.loop,
-            environment.jobs,
-            environment.disk,
-            environment.warming,
-        )
+        self.loop, self.jobs = environment.loop, environment.jobs
+        self.disk, self.warming = environment.disk, environment.warming
         # Log files get half of the file descriptors, and connections get the other half.
         self.disk.limit_open_files(OpenFiles(min(config["log.open.files.max"], environment.descriptors_max // 2)))
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
@@ -201,7 +198,10 @@ class BrokerServer:
         self.front_delivery = FrontDelivery(
             replica_manager, self.produce, self.loop, self.warming, self.delivery_client, environment.draw_producer_id
         )
-        self.routing: Routing = Routing(self.front_delivery, self.loop, self.route_client, self.coordinator_client)
+        principals = RoutePrincipals(self.authorizer, self.dispatch.quotas)
+        self.routing: Routing = Routing(
+            self.front_delivery, self.loop, self.route_client, self.coordinator_client, principals
+        )
         self.log_maintenance = LogMaintenance(self.replica_manager, self.jobs, lambda: self.loop.now, self.warming)
         self.scrub = Scrub(
             self.replica_manager,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from brokerd.apis.routed_appends import PRODUCE_VERSION, routed_request, routed_result
+from brokerd.authz.acls import Operation
 from brokerd.cluster.metadata import (
     AccessChanged,
     AccessKind,
@@ -30,6 +31,7 @@ from brokerd.net.loop import Loop
 from brokerd.replication.replica import Replica
 from brokerd.runtime.coordinator_ports import coordinator_of
 from brokerd.runtime.front_delivery import FrontDelivery, ReplicaFrontLog
+from brokerd.runtime.route_principals import RoutePrincipals
 from brokerd.runtime.wakeups import Wakeup
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -61,6 +63,8 @@ class ReplicaRoutePort:
         self._group, self._routing = group, routing
         self._errors: dict[TopicPartition | None, ErrorCode] = {}
         """The last error of each target partition, and of the group coordinator (None). Only a changed error is logged."""
+        self._denied: set[tuple[str, Operation]] = set()
+        """The topics and operations that the principal lacked last. Only a change is logged."""
         self.wake: Callable[[], None] = lambda: None
 
     @property
@@ -109,6 +113,34 @@ class ReplicaRoutePort:
 
         self._routing.send(target, batch, question, on_response)
 
+    def may_read(self, principal: str) -> bool:
+        return self._allowed(principal, Operation.READ, self._topic)
+
+    def may_write(self, principal: str, topic: str) -> bool:
+        return self._allowed(principal, Operation.WRITE, topic)
+
+    def _allowed(self, principal: str, operation: Operation, topic: str) -> bool:
+        allowed = self._routing.principals.allowed(principal, operation, topic)
+        if allowed == ((topic, operation) in self._denied):
+            (self._denied.discard if allowed else self._denied.add)((topic, operation))
+            log.info(
+                "permission of route changed: group=%s source=%s-%d principal=%s operation=%s topic=%s allowed=%s",
+                self._group,
+                self._topic,
+                self._replica.tp.partition,
+                principal,
+                operation.name,
+                topic,
+                allowed,
+            )
+        return allowed
+
+    def quota_limit(self, principal: str, quota: str) -> float | None:
+        return self._routing.principals.quota_limit(principal, self._group, quota)
+
+    def count_bytes(self, principal: str, quota: str, size: int, now: Now) -> int:
+        return self._routing.principals.count_bytes(principal, self._group, quota, size, now)
+
     def fetch_position(self, done: Callable[[ErrorCode, RoutePosition, Now], None]) -> None:
         self._routing.fetch_position(self._group, self._topic, self._replica.tp.partition, done)
 
@@ -149,7 +181,9 @@ class Routing:
         loop: Loop,
         target_client: InterBrokerClient,
         coordinator_client: InterBrokerClient,
+        principals: RoutePrincipals,
     ) -> None:
+        self.principals = principals
         self.replica_manager, self.delivery, self._loop = delivery.replica_manager, delivery, loop
         self._target_client, self._coordinator_client = target_client, coordinator_client
         self._led: dict[tuple[str, int], int] = {}

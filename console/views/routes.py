@@ -108,7 +108,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     rows = rows_of(definition["bindings"])
     as_json = _as_json(request) or (rows is None and request.method != "POST")
     initial: dict[str, object] = {
-        **{n: definition.get(n, "") for n in ("owner", "description")},
+        **{n: definition.get(n, "") for n in ("owner", "description", "principal")},
         "enabled": row.enabled,
         "bindings": json.dumps(definition["bindings"], indent=1, ensure_ascii=False) if as_json else rows,
     }

@@ -24,6 +24,7 @@ from controlplane.services.request_resources import (
     topics_of_move,
     topics_of_plan,
     topics_of_scope,
+    user_of_route,
 )
 
 CLUSTER = None
@@ -44,6 +45,7 @@ QUOTA = AccessRule(RoleResource.QUOTA, entity_of_quota)
 PLAN = AccessRule(RoleResource.PLAN, name_of_plan)
 TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORDS)
 SOURCE = AccessRule(RoleResource.TOPIC, source_of_route, Access.READ_RECORDS)
+PRINCIPAL = AccessRule(RoleResource.USER, user_of_route)
 ROUTE = AccessRule(RoleResource.ROUTE, path_name("name"))
 
 BULK = {
@@ -115,8 +117,8 @@ RULES: dict[str, AccessRule | None] = {
     "POST restart-cancel": RESTART,
     "POST restart-pause": RESTART,
     "POST restart-resume": RESTART,
-    "POST route-list": AccessRule(RoleResource.ROUTE, field_name("name"), also=(SOURCE, TARGETS)),
-    "PATCH route-detail": AccessRule(RoleResource.ROUTE, path_name("name"), also=(TARGETS,)),
+    "POST route-list": AccessRule(RoleResource.ROUTE, field_name("name"), also=(SOURCE, TARGETS, PRINCIPAL)),
+    "PATCH route-detail": AccessRule(RoleResource.ROUTE, path_name("name"), also=(TARGETS, PRINCIPAL)),
     "DELETE route-detail": ROUTE,
     "POST route-test": ROUTE,
     "POST quota-list": AccessRule(RoleResource.QUOTA, entity_of_field),

@@ -19,6 +19,10 @@ from controlplane.services import routes as services
 
 ROUTE = serializers.shape(routes.RouteRow)
 TESTED = serializers.shape(routes.RouteTestRow)
+PRINCIPAL_HELP = (
+    "The ACLs and quotas of this principal apply to the route, for example User:payments. "
+    "Empty: the brokers route with their own identity."
+)
 
 
 def bindings_field(*, required: bool | None = None) -> drf.ListField:
@@ -42,6 +46,7 @@ class RouteFields(serializers.Comment):
     enabled = drf.BooleanField(default=True)
     owner = drf.CharField(default="", allow_blank=True)
     description = drf.CharField(default="", allow_blank=True)
+    principal = drf.CharField(default="", allow_blank=True, help_text=PRINCIPAL_HELP)
     bindings = bindings_field()
 
 
@@ -57,6 +62,7 @@ class RouteAlter(serializers.RequiredComment):
     enabled = drf.BooleanField(required=False)
     owner = drf.CharField(required=False, allow_blank=True)
     description = drf.CharField(required=False, allow_blank=True)
+    principal = drf.CharField(required=False, allow_blank=True, help_text=PRINCIPAL_HELP)
     bindings = bindings_field(required=False)
     if_generation = drf.IntegerField(default=None, allow_null=True, help_text="Reject the change if it changed since.")
 

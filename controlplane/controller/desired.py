@@ -14,7 +14,7 @@ from uuid import UUID
 from brokerd.cluster import election, features
 from brokerd.cluster.configs import ALL_BROKERS
 from brokerd.cluster.features import FEATURES_LEVEL
-from brokerd.cluster.levels import HANDOVER_LEVEL, ROUTE_LEVEL
+from brokerd.cluster.levels import HANDOVER_LEVEL, ROUTE_LEVEL, ROUTE_PRINCIPAL_LEVEL
 from brokerd.cluster.metadata import (
     BROKER,
     AccessChanged,
@@ -121,8 +121,9 @@ class DesiredState:
         desired_access, self.access = self.access, []
         written: dict[tuple[str, str], int] = {}
         for desired in desired_access:
-            if desired.kind == AccessKind.ROUTE and plan.level() < ROUTE_LEVEL:
-                text = f"the metadata log is at level {plan.level()}; routes need {ROUTE_LEVEL} (manage.py upgrade_metadata)"
+            needed, what = _access_level(desired)
+            if plan.level() < needed:
+                text = f"the metadata log is at level {plan.level()}; {what} need {needed} (manage.py upgrade_metadata)"
                 plan.report(ReportKind.REJECTED, Subject(SubjectKind.ACCESS, f"{desired.kind} {desired.key}"), text)
                 continue  # the row stays in the database, and is read again
             known, _ = plan.image.access_to(desired.kind, desired.key)
@@ -176,6 +177,15 @@ class DesiredState:
                 continue
             plan.put(tp, after)
             plan.add(ReplicaReset(reset.topic_id, reset.partition, reset.broker_id, reset_id))
+
+
+def _access_level(desired: DesiredAccess) -> tuple[int, str]:
+    """The metadata level that this row needs, and what needs it."""
+    if desired.kind != AccessKind.ROUTE:
+        return ACCESS_LEVEL, "access entries"
+    if desired.value is not None and desired.value.get("principal"):
+        return ROUTE_PRINCIPAL_LEVEL, "principals of routes"
+    return ROUTE_LEVEL, "routes"
 
 
 def _access_record(desired: DesiredAccess) -> MetadataRecord:

@@ -129,7 +129,7 @@ ALL_BROKERS = "all"
 BINDING_FIELDS = ("user", "group", "role", "resource_type", "pattern_type", "resource_name")
 SECRETS = ("password", "salt", "salted_password", "stored_key", "server_key", "iterations")
 """Names of credential fields that a document must not contain."""
-ROUTE_FIELDS = ("name", "source", "start", "enabled", "owner", "description", "bindings")
+ROUTE_FIELDS = ("name", "source", "start", "enabled", "owner", "description", "principal", "bindings")
 
 
 SAME_RESOURCE = {
@@ -339,8 +339,10 @@ def _route(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentR
     }
     if not isinstance(desired["enabled"], bool):
         faults.invalid(f"{path}.enabled", sentence("true or false is needed."))
-    for field in ("owner", "description"):
-        if not isinstance(desired[field], str):
+    if "principal" in value:  # a document without the field does not change it
+        desired["principal"] = value["principal"] or ""
+    for field in ("owner", "description", "principal"):
+        if not isinstance(desired.get(field, ""), str):
             faults.invalid(f"{path}.{field}", sentence("A text is needed."))
     try:
         route_of(name, 0, desired)

@@ -174,6 +174,7 @@ def _changes(resource: DocumentResource, before: Mapping[str, Any] | None) -> li
         case ResourceKind.ACL | ResourceKind.ROLE_BINDING:
             found = [] if before is not None else [FieldChange(f, None, v) for f, v in desired.items()]
         case ResourceKind.ROUTE:
+            had = {"principal": "", **had} if before is not None else had  # not stored if it is empty
             found = [FieldChange(f, had.get(f), v) for f, v in desired.items() if before is None or had.get(f) != v]
     return found
 

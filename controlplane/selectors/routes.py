@@ -15,7 +15,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
-from brokerd.cluster.routes import InvalidRoute, RouteStart, route_group, route_of
+from brokerd.cluster.routes import TEXT_LENGTH_MAX, InvalidRoute, RouteStart, route_group, route_of
 from brokerd.delivery.route_matcher import RouteMatcher
 from brokerd.wire.records import Record
 from controlplane.clients.connection import Declined, NoAnswer
@@ -33,12 +33,14 @@ ROUTE_COLUMNS = {"name": "key", "changed_at": "changed_at", "changed_by": "chang
 UNKNOWN = "unknown"
 ROUTE_STARTS = tuple((s.value, s.value) for s in RouteStart)
 """Choices of a form."""
+PRINCIPAL_LENGTH_MAX = TEXT_LENGTH_MAX
+"""Maximum number of characters of the principal of a route."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRow:
     """`applied`: the metadata log contains this definition, so brokers use it. Lag in records, and in milliseconds the age of the first record that
-    is not in all its targets; null: unknown. `routed_per_s`: records of the source topic. `status`: of the consumer group of the positions.
+    is not in all its targets; null: unknown. `principal`: its ACLs and quotas apply; empty: the brokers' own identity. `routed_per_s`: records of the source topic. `status`: of the consumer group of the positions.
     `lost_records`: deleted by retention before they were routed, within the last minutes."""
 
     name: str
@@ -49,6 +51,7 @@ class RouteRow:
     enabled: bool
     owner: str
     description: str
+    principal: str
     group: str
     status: str
     lag_records: int | None
@@ -63,7 +66,8 @@ class RouteRow:
 
 @dataclass(frozen=True, slots=True)
 class RouteProblemRow:
-    """`problem`: target_missing, target_unavailable or target_refused. `error`: the target's Kafka error, or NONE."""
+    """`problem`: target_missing, target_unavailable, target_refused, target_not_authorized or source_not_authorized. `error`: a Kafka error, or NONE.
+    `target`: the topic that has the problem, also if it is the source."""
 
     target: str
     problem: str
@@ -72,7 +76,7 @@ class RouteProblemRow:
 
 @dataclass(frozen=True, slots=True)
 class RoutePartitionRow:
-    """A source partition. `state`: starting, running, blocked, or unknown. `generation`: the definition that it uses. `lost_records`: all records that
+    """A source partition. `state`: starting, running, throttled, blocked, or unknown. `generation`: the definition that it uses. `lost_records`: all records that
     retention deleted before they were routed."""
 
     index: int
@@ -200,6 +204,7 @@ def _shape(row: AccessEntry, group: ConsumerGroup | None) -> RouteRow:
         enabled=value.get("enabled", True),
         owner=value.get("owner", ""),
         description=value.get("description", ""),
+        principal=value.get("principal", ""),
         group=route_group(row.key),
         status=group.status if group is not None else LagStatus.UNKNOWN.value,
         lag_records=group.lag_records if group is not None else None,

@@ -15,7 +15,7 @@ from brokerd.cluster.quota_entities import entity_of
 from controlplane.domain import scope as scopes
 from controlplane.domain.access import AccessRecordKind, AclPattern
 from controlplane.domain.quota import entity_text
-from controlplane.domain.roles import ALL_BROKERS, acl_name
+from controlplane.domain.roles import ALL_BROKERS, WILDCARD, acl_name
 from controlplane.domain.scope import PartitionsScope, ReplicationFactorScope, ScopeError, TopicScope
 from controlplane.models import (
     AccessEntry,
@@ -95,6 +95,18 @@ def brokers_of_restart(request: RequestNames) -> list[str]:
 def source_of_route(request: RequestNames) -> list[str]:
     """The topic that a new route reads, for any type of its name in the body."""
     return [str(request.fields["source"]).strip()] if "source" in request.fields else []
+
+
+def user_of_route(request: RequestNames) -> list[str]:
+    """The user of the principal that the request gives to a route. All users if it removes the principal: the brokers then route without any ACL."""
+    if "principal" not in request.fields:
+        return []
+    rows = AccessEntry.objects.filter(kind=AccessRecordKind.ROUTE, key=request.path.get("name", ""))
+    present = next(((row.value or {}).get("principal", "") for row in rows), "")
+    desired = str(request.fields["principal"] or "").strip()
+    if desired == present:
+        return []
+    return [desired.partition(":")[2] or desired] if desired else [WILDCARD]
 
 
 def targets_of_route(request: RequestNames) -> list[str]:

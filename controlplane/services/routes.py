@@ -24,15 +24,15 @@ from weir_common.phrases import sentence
 
 ROUTES_MAX = 500
 """Maximum number of routes of a cluster. Each runs on every partition of its source topic."""
-CHANGEABLE = ("bindings", "enabled", "owner", "description")
+CHANGEABLE = ("bindings", "enabled", "owner", "description", "principal")
 
 
 @audited("route.create", "{name}", after=lambda given: dict(given["definition"]))
 def create_route(name: str, definition: Mapping[str, object], *, actor: str, comment: str = "") -> AccessEntry:
-    """`definition`: source, start, enabled, owner, description, bindings. Raises Rejected."""
+    """`definition`: source, start, enabled, owner, description, principal, bindings. Raises Rejected."""
     access.require_imported()
     topic = _source(str(definition.get("source", "")))
-    value = {**definition, "route_id": uuid.uuid4().hex, "partitions_at_start": topic.partitions}
+    value = _drop_empty_principal({**definition, "route_id": uuid.uuid4().hex, "partitions_at_start": topic.partitions})
     try:
         with transaction.atomic():
             row = _row(name)
@@ -66,7 +66,7 @@ def change_route(
                     if_generation=if_generation,
                 )
             )
-        value = {**(row.value or {}), **{k: v for k, v in changes.items() if k in CHANGEABLE}}
+        value = _drop_empty_principal({**(row.value or {}), **{k: v for k, v in changes.items() if k in CHANGEABLE}})
         if value == row.value:
             raise Rejected("The route has this definition already.", "bindings")
         _check(name, value)
@@ -79,6 +79,11 @@ def delete_route(name: str, *, actor: str, comment: str = "") -> None:
     with transaction.atomic():
         _existing(name)
         access.put(AccessRecordKind.ROUTE, name, None, actor=actor, comment=comment, verb="route.delete")
+
+
+def _drop_empty_principal(value: dict[str, object]) -> dict[str, object]:
+    """Without an empty principal: a principal needs a higher level of the metadata log."""
+    return {k: v for k, v in value.items() if k != "principal" or v}
 
 
 def _check(name: str, value: Mapping[str, object]) -> None:

@@ -32,7 +32,14 @@ def create(cluster: LocalCluster, *names: str) -> None:
         future.result(60)
 
 
-def declare(cluster: LocalCluster, name: str, source: str, *bindings: dict[str, Any], start: str = "earliest") -> None:
+def declare(
+    cluster: LocalCluster,
+    name: str,
+    source: str,
+    *bindings: dict[str, Any],
+    start: str = "earliest",
+    principal: str = "",
+) -> None:
     value = {
         "route_id": f"{name}-id",
         "source": source,
@@ -40,6 +47,7 @@ def declare(cluster: LocalCluster, name: str, source: str, *bindings: dict[str, 
         "enabled": True,
         "partitions_at_start": PARTITIONS,
         "bindings": list(bindings),
+        "principal": principal,
     }
     cluster.rows.declare(AccessKind.ROUTE, name, value)
 

@@ -133,6 +133,7 @@ def main() -> int:
     worlds.add_argument(
         "--route-keys", action="store_true", help="worlds of a route with other keys, from a compacted source"
     )
+    worlds.add_argument("--route-permissions", action="store_true", help="worlds of a route whose principal loses ACLs")
     worlds.add_argument("--shares", action="store_true", help="worlds of a share group")
     worlds.add_argument("--share-letters", action="store_true", help="the same, with dead letters")
     worlds.add_argument(
@@ -164,6 +165,7 @@ def main() -> int:
         rolling,
         route_changes,
         route_keys,
+        route_permissions,
         routes,
         share_changes,
         shares,
@@ -187,6 +189,7 @@ def main() -> int:
         "--routes": routes.live,
         "--route-changes": route_changes.live,
         "--route-keys": route_keys.live,
+        "--route-permissions": route_permissions.live,
         "--shares": shares.live,
         "--share-letters": shares.live_with_letters,
         "--share-changes": share_changes.live,

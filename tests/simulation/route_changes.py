@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now, TopicPartition
 from brokerd.delivery.route_partition import RoutePartition
 from brokerd.wire import records
 from brokerd.wire.murmur2 import key_partition
@@ -62,10 +62,10 @@ def losses_watched(world: World) -> Iterator[dict[int, set[int]]]:
     """{source partition: offsets that a leader of it found deleted before it had read them}"""
     read, lost = RoutePartition._read_records, defaultdict[int, set[int]](set)
 
-    def watched(self: RoutePartition) -> None:
+    def watched(self: RoutePartition, now: Now) -> None:
         before, count = self._next_offset, self.lost
         start = self._port.start_offset
-        read(self)
+        read(self, now)
         if start > before:
             if self.lost - count < start - before:
                 raise Violation(f"deleted records {before} to {start} are not counted as lost")

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TopicPartition
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now, TopicPartition
 from brokerd.delivery.route_partition import RoutePartition
 from brokerd.runtime.routing import ReplicaRoutePort
 from brokerd.wire import records
@@ -73,10 +73,10 @@ def compaction_watched(world: World) -> Iterator[dict[int, set[int]]]:
     port_read = ReplicaRoutePort.read
     reading: list[RoutePartition] = []
 
-    def watch_records(self: RoutePartition) -> None:
+    def watch_records(self: RoutePartition, now: Now) -> None:
         reading.append(self)
         try:
-            read(self)
+            read(self, now)
         finally:
             reading.pop()
 

@@ -108,12 +108,23 @@ def binding(**changes: Any) -> dict[str, Any]:
         (binding(match={"kind": "key", "value": "\ud800"}), "bindings.0.match.value"),
         (binding(match={"kind": "key", "value": "a\0"}), "bindings.0.match.value"),
         (binding(match={"kind": []}), "bindings.0.match.kind"),
+        ({"principal": "alice"}, "principal"),
+        ({"principal": "User:"}, "principal"),
+        ({"principal": "User:*"}, "principal"),
+        ({"principal": "Group:a"}, "principal"),
+        ({"principal": "User:" + "a" * 500}, "principal"),
+        ({"principal": 7}, "principal"),
     ],
 )
 def test_what_is_rejected_names_the_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidRoute) as error:
         route_of("r", 1, {**VALUE, **changes})
     assert error.value.field == field
+
+
+def test_a_principal_is_optional() -> None:
+    assert route_of("r", 1, VALUE).principal == route_of("r", 1, {**VALUE, "principal": ""}).principal == ""
+    assert route_of("r", 1, {**VALUE, "principal": "User:CN=a:b"}).principal == "User:CN=a:b"
 
 
 def test_names_are_bounded() -> None:

@@ -20,6 +20,7 @@ def test_the_bindings_may_be_json() -> None:
         "enabled": True,
         "owner": "",
         "description": "",
+        "principal": "",
     }
     assert [*form.fields][:3] == ["name", "source", "start"]
     assert "Not valid JSON" in str(RouteChangeForm({"bindings": "{"}, as_json=True).errors["bindings"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +13,8 @@ from zlib import crc32
 from brokerd.cluster.model import Now
 from brokerd.cluster.routes import Route, route_of
 from brokerd.delivery import route_partition
-from brokerd.delivery.route_partition import RoutePartition, RouteState, TargetProblem
-from brokerd.delivery.route_port import RoutePosition, Target
+from brokerd.delivery.route_partition import RoutePartition
+from brokerd.delivery.route_port import RoutePosition, RouteProblem, RouteState, Target
 from brokerd.delivery.route_producer import NOTHING, UNKNOWN, last_source_offset
 from brokerd.wire import records
 from brokerd.wire.compression import GZIP, LZ4, NONE
@@ -68,6 +69,13 @@ class Bench:
         self.commits = 0
         self.woken = False
         self.has_room = True
+        self.denied: set[tuple[str, str]] = set()
+        """(principal, topic) without the permission to read the source "s", or to write to a target."""
+        self.waits_ms: dict[str, int] = {}
+        """{quota: the time that a principal waits after its next batch}"""
+        self.limits: dict[str, float] = {}
+        self.counted: Counter[tuple[str, str]] = Counter()
+        """Bytes by principal and quota."""
 
     # -- the port --------------------------------------------------------------------------------------------------------
     @property
@@ -89,6 +97,19 @@ class Bench:
 
     def send(self, topic_id: UUID, partition: int, batch: bytes, expected: int, done: Any) -> None:
         self.sent.append(SentBatch(topic_id, partition, batch, expected, done))
+
+    def may_read(self, principal: str) -> bool:
+        return self.may_write(principal, "s")
+
+    def may_write(self, principal: str, topic: str) -> bool:
+        return (principal, topic) not in self.denied
+
+    def quota_limit(self, principal: str, quota: str) -> float | None:
+        return self.limits.get(quota)
+
+    def count_bytes(self, principal: str, quota: str, size: int, now: Now) -> int:
+        self.counted[principal, quota] += size
+        return self.waits_ms.pop(quota, 0)
 
     def wake(self) -> None:
         self.woken = True
@@ -272,7 +293,7 @@ def test_a_missing_target_delays_the_route_and_others_continue() -> None:
     bench.run(running, ms=2_000)
     assert bench.values() == ["a", "b"]
     assert bench.committed.offset == 0 and running.state is RouteState.BLOCKED
-    assert running.problems == [("missing", TargetProblem.MISSING, "NONE")]
+    assert running.problems == [("missing", RouteProblem.TARGET_MISSING, "NONE")]
     bench.topics["missing"] = Target(UUID(int=9), 1, 1_000_000)
     running.topics_changed()
     bench.run(running, ms=2_000)
@@ -290,7 +311,7 @@ def test_a_target_that_rejects_is_named_and_tried_again() -> None:
     running.tick(bench.now)
     bench.answer(ErrorCode.MESSAGE_TOO_LARGE)
     bench.run(running, answers=False, ms=1_100)
-    assert running.problems == [("t", TargetProblem.REJECTED, "MESSAGE_TOO_LARGE")]
+    assert running.problems == [("t", RouteProblem.TARGET_REJECTED, "MESSAGE_TOO_LARGE")]
     assert json.loads(bench.committed.metadata)["state"] == "blocked"
     bench.run(running, ms=1_100)
     assert bench.values() == ["large"] and json.loads(bench.committed.metadata)["problems"] == []

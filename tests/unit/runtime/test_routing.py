@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from brokerd.authz.acls import Operation
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import AccessChanged, TopicDeleted
 from brokerd.cluster.model import Now, TopicPartition
@@ -30,7 +31,10 @@ class Scene:
         delivery: Any = SimpleNamespace(
             replica_manager=replica_manager, watch=self.watched.__setitem__, unwatch=self.watched.__delitem__
         )
-        self.routing = Routing(delivery, loop, unused, unused)
+        self.allowed: set[tuple[Any, ...]] = set()
+        """(principal, operation, topic)."""
+        principals: Any = SimpleNamespace(allowed=lambda *asked: asked in self.allowed)
+        self.routing = Routing(delivery, loop, unused, unused, principals)
 
     def declare(self, generation: int, source: str = "s", **changes: Any) -> None:
         value = {"route_id": "id", "source": source, "bindings": [{"target": "t", "match": {"kind": "all"}}], **changes}
@@ -104,6 +108,24 @@ def test_the_buffers_of_all_routes_are_limited(monkeypatch: Any) -> None:
     running.buffered_bytes = routing.BUFFERED_BYTES_TOTAL_MAX
     scene.routing.tick(Now(0, 0))
     assert not scene.routing.has_room and not port.has_room
+
+
+def test_a_changed_permission_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    scene = Scene()
+    scene.routing.on_election("s", 0, 3)
+    scene.declare(1)
+    port = scene.routing.running["r", "s", 0][1]
+    scene.allowed = {("User:a", Operation.READ, "s")}
+    assert port.may_read("User:a") and not port.may_write("User:a", "t") and not port.may_write("User:a", "t")
+    scene.allowed = {("User:a", Operation.WRITE, "t")}
+    assert port.may_write("User:a", "t") and not port.may_read("User:a")
+    lines = [r.getMessage() for r in caplog.records if "permission of route changed" in r.getMessage()]
+    assert [line.rpartition("operation=")[2] for line in lines] == [
+        "WRITE topic=t allowed=False",
+        "WRITE topic=t allowed=True",
+        "READ topic=s allowed=False",
+    ]
 
 
 def test_changed_topics_are_announced() -> None:

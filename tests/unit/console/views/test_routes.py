@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from controlplane.models import AccessEntry, Change, Topic
+from controlplane.models import AccessEntry, Change, ConsumerGroup, GroupPartition, Topic
 from controlplane.selectors import routes as selectors
 
 BINDINGS = '[{"target": "paid", "match": {"kind": "pattern", "value": "*.paid"}}]'
@@ -58,6 +59,34 @@ def test_a_route_is_stopped_and_started_by_a_button(operator: Client, viewer: Cl
     assert operator.post("/routes/r/pause/").status_code == operator.post("/routes/x/stop/").status_code == 404
     AccessEntry.objects.update(waiting=False)
     assert "data-unsettled" not in operator.get("/routes/r/").content.decode()
+
+
+def test_a_principal_is_entered_shown_and_removed(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = operator.post("/new/route/", {**FORM, "principal": "payments"})
+    assert wrong.status_code == 400 and "such as User:alice" in wrong.content.decode()
+    page = operator.post("/new/route/", {**FORM, "principal": "User:payments"}, follow=True).content.decode()
+    assert "<dt>Principal</dt><dd>User:payments</dd>" in page
+    assert 'value="User:payments"' in operator.get("/routes/r/edit/").content.decode()
+    operator.post("/routes/r/edit/", {"bindings": BINDINGS, "principal": "", "comment": "without"})
+    value = AccessEntry.objects.get(kind="route").value
+    assert value is not None and "principal" not in value
+    assert "<dt>Principal</dt>" not in operator.get("/routes/r/").content.decode()
+
+
+def test_the_problem_of_a_permission_and_a_throttled_state_are_shown(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator.post("/new/route/", {**FORM, "principal": "User:payments"})
+    seen = {"observed_at": timezone.now()}
+    group = ConsumerGroup.objects.create(group_id="weir.route.r", state="Empty", status="healthy", **seen)
+    for index in (0, 1):
+        GroupPartition.objects.create(group=group, topic="orders", index=index, committed=5, end_offset=12, **seen)
+    denied = ["orders", "source_not_authorized", "TOPIC_AUTHORIZATION_FAILED"]
+    states = {0: {"state": "blocked", "problems": [denied]}, 1: {"state": "throttled", "problems": []}}
+    monkeypatch.setattr(selectors, "_states", lambda row: (states, ""))
+    page = operator.get("/routes/r/").content.decode()
+    assert "orders: source_not_authorized (TOPIC_AUTHORIZATION_FAILED)" in page
+    assert '<span class="st-amber">throttled</span>' in page
 
 
 def rows(**typed: str) -> dict[str, str]:

@@ -200,6 +200,25 @@ def test_a_route_needs_roles_on_its_topics_too(world: World) -> None:
     assert team.post("/api/v1/routes", body, format="json").status_code != 403
 
 
+def test_the_principal_of_a_route_needs_a_role_on_its_user(world: World) -> None:
+    """Its quotas and permissions would be used by others. Without a principal no ACL applies, so its removal needs the role on all users."""
+    team = client("team")
+    bind("team", AccessRole.OWNER, RoleResource.ROUTE)
+    bind("team", AccessRole.OWNER, RoleResource.TOPIC)
+    bind("team", AccessRole.OPERATOR, RoleResource.USER)
+    place = "/api/v1/routes/team.r"
+    world.topic("team.in", (1,))
+    body = {"name": "team.r", "source": "team.in", "bindings": [{"target": "team.out", "match": {"kind": "all"}}]}
+    rejected = team.post("/api/v1/routes", {**body, "principal": "User:other"}, format="json")
+    assert rejected.status_code == 403 and "role operator on user other." in rejected.json()["detail"]
+    assert team.post("/api/v1/routes", {**body, "principal": "User:team.a"}, format="json").status_code == 201
+    for given, expected in (("User:other", 403), ("", 403), ("User:team.b", 200)):
+        answer = team.patch(place, {"principal": given, "comment": "team"}, format="json")
+        assert answer.status_code == expected, answer.content
+    kept = team.patch(place, {"principal": "User:team.b", "owner": "b", "comment": "owner"}, format="json")
+    assert kept.status_code == 200, "an unchanged principal needs no role"
+
+
 def test_a_role_for_the_acls_of_one_topic_permits_no_acl_of_a_prefix(world: World) -> None:
     team = client("team")
     bind("team", AccessRole.OPERATOR, RoleResource.ACL, "literal", "topic:pay")

@@ -41,6 +41,15 @@ def test_a_route_is_declared_tested_changed_and_deleted(operator: APIClient) -> 
     assert [c.verb for c in Change.objects.order_by("id")] == ["route.create", "route.change", "route.delete"]
 
 
+def test_the_principal_is_shown_and_changed(operator: APIClient) -> None:
+    made = operator.post(ROUTES, {**BODY, "principal": "User:payments"}, format="json")
+    assert made.json()["principal"] == "User:payments"
+    changed = operator.patch(f"{ROUTES}/r", {"principal": "User:billing", "comment": "team"}, format="json")
+    assert changed.json()["principal"] == operator.get(f"{ROUTES}/r").json()["route"]["principal"] == "User:billing"
+    removed = operator.patch(f"{ROUTES}/r", {"principal": "", "comment": "none"}, format="json")
+    assert removed.json()["principal"] == ""
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -48,6 +57,7 @@ def test_a_route_is_declared_tested_changed_and_deleted(operator: APIClient) -> 
         ({"start": "now"}, "start"),
         ({"bindings": [{"target": "orders", "match": {"kind": "all"}}]}, "bindings"),
         ({"bindings": [{"target": "paid", "match": {"kind": "key"}}]}, "bindings.0.match.value"),
+        ({"principal": "User:*"}, "principal"),
     ],
 )
 def test_bad_input(operator: APIClient, body: dict[str, Any], field: str) -> None:

@@ -109,6 +109,21 @@ def test_other_rejections() -> None:
     route = parse({"routes": [ROUTE]})
     was = {**route.resources[0].desired, "source": "other"}
     assert "never changes" in rejections(route, Present({route.resources[0].id: was}, {}, {}))[0]
+
+
+def test_a_principal_of_a_route_changes_only_if_the_document_has_one() -> None:
+    plain, named = parse({"routes": [ROUTE]}), parse({"routes": [{**ROUTE, "principal": "User:payments"}]})
+    (resource,) = plain.resources
+    without, with_one = resource.desired, {**resource.desired, "principal": "User:payments"}
+    for document, before, expected in (
+        (plain, with_one, []),
+        (named, with_one, []),
+        (named, without, [("", "User:payments")]),
+        (parse({"routes": [{**ROUTE, "principal": None}]}), with_one, [("User:payments", "")]),
+        (parse({"routes": [{**ROUTE, "principal": ""}]}), without, []),
+    ):
+        steps = steps_of(document, Present({resource.id: before}, {}, {}))
+        assert [(c.before, c.after) for s in steps for c in s.changes] == expected
     many = parse({"topics": [{"name": f"t{i}"} for i in range(STEPS_MAX + 1)]})
     assert "Divide it" in rejections(many, NOTHING)[0]
 

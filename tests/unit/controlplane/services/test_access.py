@@ -84,6 +84,21 @@ def test_routes_need_their_level_of_the_metadata_log() -> None:
     assert written(core.handle(given, NOW))[-1] == AccessChanged("route", "r", 1, {"source": "s"})
 
 
+def test_a_principal_of_a_route_needs_a_higher_level() -> None:
+    """A broker of level 8 ignores the field: it would route the records without the ACLs of the principal."""
+    core, image = acting()
+    image.metadata_version = 8
+    value = {"source": "s", "principal": "User:payments"}
+    given = DesiredRead(access=(DesiredAccess("route", "r", 1, value), DesiredAccess("route", "q", 1, None)))
+    effects = core.handle(given, NOW)
+    (report,) = (e for e in effects if isinstance(e, Report))
+    assert report.kind == "refused" and "principals of routes need 9" in report.text
+    assert [r for r in written(effects) if isinstance(r, AccessChanged)] == [AccessChanged("route", "q", 1, None)]
+    image.metadata_version = 9
+    core.in_flight = False
+    assert AccessChanged("route", "r", 1, value) in written(core.handle(given, NOW))
+
+
 def test_a_request_is_answered_in_the_entry_of_its_effect() -> None:
     core, _ = acting()
     item = {"name": "SCRAM-SHA-256:a", "kind": "scram", "value": {"iterations": 4096}}

@@ -85,6 +85,19 @@ def test_topics_of_a_route(bindings: Any, targets: list[str]) -> None:
     assert names.source_of_route(fields(source=7)) == ["7"] and names.source_of_route(fields()) == []
 
 
+def test_the_user_of_a_principal_that_a_request_gives_or_removes() -> None:
+    AccessEntry.objects.create(kind="route", key="r", generation=1, value={"principal": "User:a"}, changed_by="root")
+
+    def users(principal: Any, route: str = "r") -> list[str]:
+        return list(names.user_of_route(RequestNames({"name": route}, {"principal": principal}, {})))
+
+    assert names.user_of_route(path(name="r")) == []
+    assert users("User:a") == users(" User:a ") == users("", "other") == users(None, "other") == []
+    assert users("User:b") == ["b"] and users("b") == ["b"]
+    assert users("") == users(None) == ["*"]
+    assert names.user_of_route(fields(principal="User:a")) == ["a"]
+
+
 def test_quotas_and_acls_have_the_names_that_lists_show() -> None:
     assert names.entity_of_field(fields(entity={"user": "a", "client-id": None})) == ["user a, client-id <default>"]
     assert names.entity_of_field(fields(entity={"user": 7})) == names.entity_of_field(fields(entity="a")) == []

@@ -47,6 +47,19 @@ def test_source_and_start_never_change() -> None:
     assert row.value["owner"] == "ops" and row.generation == 2
 
 
+def test_a_principal_is_stored_changed_and_removed() -> None:
+    row = routes.create_route("r", definition(principal="User:payments"), actor="ada")
+    assert row.value is not None and row.value["principal"] == "User:payments"
+    assert Change.objects.get(verb="route.create").after["principal"] == "User:payments"
+    with pytest.raises(Rejected) as error:
+        routes.change_route("r", {"principal": "payments"}, actor="ada")
+    assert error.value.field == "principal"
+    row = routes.change_route("r", {"principal": ""}, actor="ada")
+    assert row.value is not None and "principal" not in row.value, "earlier brokers do not know the field"
+    with pytest.raises(Rejected, match="already"):
+        routes.change_route("r", {"principal": ""}, actor="ada")
+
+
 def test_a_deleted_route_is_created_again_with_another_id() -> None:
     first = routes.create_route("r", definition(), actor="ada").value
     routes.delete_route("r", actor="ada", comment="moved")

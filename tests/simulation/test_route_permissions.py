@@ -1,0 +1,102 @@
+"""A fixed sample of worlds in which the principal of a route loses and gets its permissions. Also: such worlds fail when a rule is removed from the product.
+`make simulate WORLD=route-permissions` runs as many as you like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from brokerd.cluster.model import Now
+from brokerd.delivery.route_partition import RoutePartition
+from brokerd.delivery.route_principal import RoutePrincipal
+from brokerd.runtime.route_principals import RoutePrincipals
+from tests.simulation.route_permissions import live
+from tests.simulation.run import Outcome, run
+
+SEEDS = (1, 2)
+SEEDS_MAX = 6
+
+
+@cache
+def ran(seed: int) -> Outcome:
+    return run(seed, life=live)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_record_is_routed_without_permission_and_each_one_after_it_is_added(seed: int) -> None:
+    outcome = ran(seed)
+    assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
+    assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
+
+
+def test_the_sample_has_removed_permissions_and_faults() -> None:
+    reached: Counter[str] = Counter()
+    for seed in SEEDS:
+        reached += ran(seed).reached
+    for state in (
+        "permission of the source removed",
+        "permission of a target removed",
+        "removal applied by all brokers",
+        "problem source_not_authorized",
+        "problem target_not_authorized",
+        "routed batch appended",
+        "routed batch not accepted",
+    ):
+        assert reached[state], state
+
+
+def a_route_writes_without_permission(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RoutePrincipal, "may_write", lambda self, topic: True)
+
+
+def a_route_reads_without_permission(patch: pytest.MonkeyPatch) -> None:
+    refresh = RoutePrincipal.refresh
+
+    def allowed(self: RoutePrincipal, name: str, now: Now) -> None:
+        refresh(self, name, now)
+        self.may_read = True
+
+    patch.setattr(RoutePrincipal, "refresh", allowed)
+
+
+def a_permission_is_determined_once(patch: pytest.MonkeyPatch) -> None:
+    allowed, known = RoutePrincipals.allowed, dict[tuple[Any, ...], bool]()
+
+    def once(self: RoutePrincipals, *asked: Any) -> bool:
+        return known.get((self, *asked)) or known.setdefault((self, *asked), allowed(self, *asked))
+
+    patch.setattr(RoutePrincipals, "allowed", once)
+
+
+def a_target_without_permission_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    send = RoutePartition._send
+
+    def sending(self: RoutePartition, queue: Any, now: Now) -> None:
+        if queue.waiting and not queue.sent and not self._principal.may_write(queue.target):
+            self._on_acknowledged(queue, queue.waiting[-1].offset, 0)
+        send(self, queue, now)
+
+    patch.setattr(RoutePartition, "_send", sending)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "first"),
+    [
+        (a_route_writes_without_permission, 1),
+        (a_route_reads_without_permission, 1),
+        (a_permission_is_determined_once, 1),
+        (a_target_without_permission_is_left_out, 1),
+    ],
+    ids=lambda m: m.__name__ if callable(m) else "",
+)
+def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    for seed in range(first, first + SEEDS_MAX):
+        found = run(seed, life=live).violation
+        if found is not None:
+            print(f"seed {seed}: {found}")
+            return
+    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
