@@ -16,6 +16,7 @@ from controlplane.domain import (
     alert_phrases,
     alert_thresholds,
     anomaly,
+    audit_operation,
     balance_types,
     cluster_document,
     cluster_health,
@@ -35,6 +36,7 @@ from controlplane.domain import (
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, AlertMetric, AlertParts, ClientRejection
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.balance_types import Goal
 from controlplane.domain.history import METRICS
 from controlplane.domain.login_advice import LOGIN_ADVICE
@@ -242,6 +244,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from move_phrases.texts()
     yield from ((text, "") for text in (cluster_document.TOO_MANY, *cluster_document.SAME_RESOURCE.values()))
     yield from page_phrases.texts()
+    yield from ((label, "") for label in audit_operation.LABELS.values())
     yield from ((text, "") for text in PROBLEM_TEXTS.values())
     yield from planner_phrases.texts()
     yield from restart_phrases.texts()
@@ -362,6 +365,16 @@ def rejection_text(error: Exception) -> str:
 def listed(what: str, count: int) -> str:
     """Return the translated noun `what`, one of LISTED, in the form for `count` objects."""
     return ngettext(singular(what), what, count)
+
+
+def operation_text(code: str) -> str:
+    """The label of a code of the audit log in the language of the request."""
+    return translated(audit_operation.operation_label(code))
+
+
+def operations_with(query: str) -> list[AuditOperation]:
+    """The operations whose labels in the language of the request contain the text."""
+    return [o for o, label in audit_operation.LABELS.items() if query.lower() in translated(label).lower()]
 
 
 def wait_text(waits_for: str) -> str:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from console import exports
 from console.history_charts import RANGES
 from console.views.shell import list_options, not_found, render_page, viewer_required
+from console.vocabulary import operations_with
 from controlplane.monitoring import change_marks
 from controlplane.selectors import changes, topics
 from controlplane.selectors.changes import ChangeRow, previous_configs
@@ -65,6 +66,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     within = q.get("within", "") if q.get("within", "") in WITHIN else ""
     since = timezone.now() - RANGES[within][1] if within else None
     read = partial(changes.change_list, query=query, outcome=outcome, actor=by, since=since)
+    read = partial(read, operations=operations_with(query) if query else ())
     read = partial(read, reads=False) if kind == CLUSTER_CHANGES else partial(read, object_kind=kind)
     options = list_options(request, "-id")
     if exports.is_requested(request):

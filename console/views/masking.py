@@ -24,6 +24,7 @@ from console.views.shell import (
     viewer_required,
 )
 from console.vocabulary import rejection_text
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.masking import MaskTarget
 from controlplane.selectors import masking
 from controlplane.services import Rejected
@@ -66,7 +67,7 @@ def create(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         values: dict[str, Any] = dict(form.cleaned_data)
         try:
-            services.check_administrator(request.user, "masking.create", values["topics"])
+            services.check_administrator(request.user, AuditOperation.MASKING_CREATE, values["topics"])
             services.create_rule(actor=actor(request), **values)
         except PermissionDenied as error:
             return render_page(
@@ -89,7 +90,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
         return not_found(request, _("masking rule {rule_id}").format(rule_id=rule_id), "masking", nav="messages")
 
     def delete_it(comment: str) -> None:
-        services.check_administrator(request.user, "masking.delete", str(rule_id))
+        services.check_administrator(request.user, AuditOperation.MASKING_DELETE, str(rule_id))
         services.delete_rule(rule_id, actor=actor(request), comment=comment)
 
     deletion = Deletion(

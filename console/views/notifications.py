@@ -23,6 +23,7 @@ from console.views.shell import (
     viewer_required,
 )
 from console.vocabulary import rejection_text
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.notification import ChannelKind, DeliveryState
 from controlplane.selectors import notifications
 from controlplane.services import Rejected
@@ -72,7 +73,7 @@ def create(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         values = form.values()
         try:
-            services.check_administrator(request.user, "notification.create", values["name"])
+            services.check_administrator(request.user, AuditOperation.NOTIFICATION_CREATE, values["name"])
             row = services.create_channel(
                 kind=kind, actor=actor(request), comment=form.cleaned_data["comment"], **values
             )
@@ -100,7 +101,7 @@ def edit(request: HttpRequest, channel_id: int) -> HttpResponse:
     form = ChannelForm(ChannelKind(row.kind), row, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            services.check_administrator(request.user, "notification.alter", str(channel_id))
+            services.check_administrator(request.user, AuditOperation.NOTIFICATION_ALTER, str(channel_id))
             services.alter_channel(
                 channel_id, form.values(), actor=actor(request), comment=form.cleaned_data["comment"]
             )
@@ -122,7 +123,7 @@ def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
         return _missing(request, channel_id)
 
     def delete_it(comment: str) -> None:
-        services.check_administrator(request.user, "notification.delete", str(channel_id))
+        services.check_administrator(request.user, AuditOperation.NOTIFICATION_DELETE, str(channel_id))
         services.delete_channel(channel_id, actor=actor(request), comment=comment)
 
     deletion = Deletion(
@@ -147,7 +148,7 @@ def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
 def send_test(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Sends while the operator waits, some seconds at most, to show the answer of the receiver."""
     try:
-        services.check_administrator(request.user, "notification.test", str(channel_id))
+        services.check_administrator(request.user, AuditOperation.NOTIFICATION_TEST, str(channel_id))
         done = services.send_test(channel_id, actor=actor(request))
     except PermissionDenied as error:
         return _permission_denied_page(request, error)

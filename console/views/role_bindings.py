@@ -25,6 +25,7 @@ from console.views.shell import (
 )
 from console.vocabulary import rejection_text
 from controlplane.domain.access import AclPattern
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.roles import NAME_CHARS_MAX, Access, AccessRole, RoleResource
 from controlplane.selectors import role_bindings as selectors
 from controlplane.services import Rejected, authorization
@@ -126,7 +127,7 @@ def create(request: HttpRequest) -> HttpResponse:
         values: dict[str, Any] = dict(form.cleaned_data)
         holder = values["user"] or values["group"]
         try:
-            services.check_administrator(request.user, "role_binding.create", holder)
+            services.check_administrator(request.user, AuditOperation.ROLE_BINDING_CREATE, holder)
             services.create_binding(actor=actor(request), **values)
         except PermissionDenied as error:
             return render_page(
@@ -157,7 +158,7 @@ def delete(request: HttpRequest, binding_id: int) -> HttpResponse:
         return not_found(request, what, "role-bindings", nav="permissions")
 
     def delete_it(comment: str) -> None:
-        services.check_administrator(request.user, "role_binding.delete", str(binding_id))
+        services.check_administrator(request.user, AuditOperation.ROLE_BINDING_DELETE, str(binding_id))
         services.delete_binding(binding_id, actor=actor(request), comment=comment)
 
     deletion = Deletion(

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.masking import MaskTarget
 from controlplane.models import MaskingRule
 from controlplane.selectors import masking
@@ -39,13 +40,13 @@ class MaskingRuleViewSet(ListModelMixin, RowViewSet):
     def create(self, request: Request) -> Response:
         """Hide a part of records from viewers. Needs an administrator."""
         values = self.body(MaskingRuleCreate)
-        services.check_administrator(request.user, "masking.create", values["topics"])
+        services.check_administrator(request.user, AuditOperation.MASKING_CREATE, values["topics"])
         row = services.create_rule(actor=self.actor, **values)
         return Response(self.get_serializer(masking.rule_shape(row)).data, status=201)
 
     @extend_schema(request=serializers.RequiredComment, responses={204: None})
     def destroy(self, request: Request, rule_id: int) -> Response:
         """After that viewers see the field. Needs an administrator."""
-        services.check_administrator(request.user, "masking.delete", str(rule_id))
+        services.check_administrator(request.user, AuditOperation.MASKING_DELETE, str(rule_id))
         services.delete_rule(rule_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return Response(status=204)

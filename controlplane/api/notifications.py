@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.notification import ChannelKind
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.selectors import entity_tags, notifications
@@ -76,14 +77,14 @@ class NotificationChannelViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet)
     def create(self, request: Request) -> Response:
         """Create a channel. Incidents that are open are sent to it. Needs an administrator."""
         values = self.body(NotificationChannelCreate)
-        services.check_administrator(request.user, "notification.create", values["name"])
+        services.check_administrator(request.user, AuditOperation.NOTIFICATION_CREATE, values["name"])
         row = services.create_channel(actor=self.actor, **values)
         return Response(CHANNEL(notifications.channel_shape(row)).data, status=201)
 
     @extend_schema(request=NotificationChannelAlter, responses={200: CHANNEL})
     def partial_update(self, request: Request, channel_id: int) -> Response:
         """Change a channel. Needs an administrator."""
-        services.check_administrator(request.user, "notification.alter", str(channel_id))
+        services.check_administrator(request.user, AuditOperation.NOTIFICATION_ALTER, str(channel_id))
         self.get_object()
         changes = self.body(NotificationChannelAlter)
         services.alter_channel(channel_id, changes, actor=self.actor, comment=changes.pop("comment"))
@@ -92,7 +93,7 @@ class NotificationChannelViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet)
     @extend_schema(request=serializers.RequiredComment, responses={204: None})
     def destroy(self, request: Request, channel_id: int) -> Response:
         """Delete a channel with its deliveries. Needs an administrator."""
-        services.check_administrator(request.user, "notification.delete", str(channel_id))
+        services.check_administrator(request.user, AuditOperation.NOTIFICATION_DELETE, str(channel_id))
         self.get_object()
         services.delete_channel(channel_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return Response(status=204)
@@ -101,7 +102,7 @@ class NotificationChannelViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet)
     @action(detail=True, methods=["post"], tag_of=None)
     def test(self, request: Request, channel_id: int) -> Response:
         """Send a test notification now. The response has the receiver's answer, also if it is an error. Needs an administrator."""
-        services.check_administrator(request.user, "notification.test", str(channel_id))
+        services.check_administrator(request.user, AuditOperation.NOTIFICATION_TEST, str(channel_id))
         self.get_object()
         done = services.send_test(channel_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return Response(DELIVERY(notifications.delivery_row(done.pk)).data)

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.viewsets import InputMixin, RowViewSet
 from controlplane.domain.access import AclPattern
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.roles import NAME_CHARS_MAX, Access, AccessRole, RoleResource
 from controlplane.models import RoleBinding
 from controlplane.selectors import role_bindings as selectors
@@ -55,14 +56,16 @@ class RoleBindingViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     def create(self, request: Request) -> Response:
         """Give a role for the topics or groups that match a pattern. Needs an administrator."""
         values = self.body(RoleBindingCreate)
-        services.check_administrator(request.user, "role_binding.create", values["user"] or values["group"])
+        services.check_administrator(
+            request.user, AuditOperation.ROLE_BINDING_CREATE, values["user"] or values["group"]
+        )
         row = services.create_binding(actor=self.actor, **values)
         return Response(BINDING(selectors.binding_shape(row)).data, status=201)
 
     @extend_schema(request=serializers.RequiredComment, responses={204: None})
     def destroy(self, request: Request, binding_id: int) -> Response:
         """Withdraw the role. The next request of its users is rejected. Needs an administrator."""
-        services.check_administrator(request.user, "role_binding.delete", str(binding_id))
+        services.check_administrator(request.user, AuditOperation.ROLE_BINDING_DELETE, str(binding_id))
         self.get_object()
         comment = self.body(serializers.RequiredComment)["comment"]
         services.delete_binding(binding_id, actor=self.actor, comment=comment)

@@ -18,6 +18,7 @@ from brokerd.cluster.znodes import (
     ResetProposal,
     StartProposal,
 )
+from controlplane.domain.audit_operation import AuditOperation
 
 
 # -- desired state, from the database ------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ class ChangeMade:
     """
 
     actor: str
-    verb: str
+    verb: AuditOperation
     object_kind: str
     object_name: str
     before: Mapping[str, object] | None = None

@@ -40,6 +40,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.controller import elections, leaders, request_validation
 from controlplane.controller.events import ChangeMade, DesiredFailed, WriteDesired
 from controlplane.controller.reconcile_pass import ReconcilePass
+from controlplane.domain.audit_operation import AuditOperation
 
 ACCESS_LEVEL = AccessChanged.LEVEL
 REQUEST_MS_MAX = 15_000
@@ -214,7 +215,7 @@ def _finalise(plan: ReconcilePass, request: ForwardedRequest, name: str, level: 
     plan.made.append(
         ChangeMade(
             request_validation.principal_of(request),
-            "feature.finalise",
+            AuditOperation.FEATURE_FINALISE,
             "feature",
             name,
             {"level": before},
@@ -251,12 +252,11 @@ def _elect_in_topic(
             plan.put(tp, elected)
     rejected = not after and any(e != ErrorCode.ELECTION_NOT_NEEDED for _, e in verdicts)
     if after or rejected:
-        kind = "unclean" if unclean else "preferred"
         errors = {str(i): int(e) for i, e in verdicts if e}
         plan.made.append(
             ChangeMade(
                 request_validation.principal_of(request),
-                f"topic.elect-{kind}",
+                AuditOperation.TOPIC_CLIENT_ELECT_UNCLEAN if unclean else AuditOperation.TOPIC_CLIENT_ELECT_PREFERRED,
                 "topic",
                 item.name,
                 before or None,

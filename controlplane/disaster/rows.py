@@ -20,6 +20,7 @@ from brokerd.cluster.model import (
     PartitionState,
     TopicState,
 )
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.config_overlay import LISTS, apply_overlay
 from controlplane.models import Broker, Cluster, HandledRequest, ObservedPartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
@@ -172,7 +173,7 @@ def _import(topic: TopicState, controller_epoch: int, actor: str) -> None:
     )
     record(
         actor,
-        "topic.import",
+        AuditOperation.TOPIC_IMPORT,
         "topic",
         topic.name,
         comment="the database was lost; imported from the metadata log",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Change
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageStart, paginate
@@ -43,7 +45,7 @@ CHANGE_COLUMNS = {
 
 def previous_configs(row: ChangeRow) -> dict[str, str]:
     """The topic configs that an alteration changed, with the values before it: "" where the topic had no override. Empty for another change."""
-    if row.verb != "topic.alter" or not isinstance(row.before, dict) or not isinstance(row.after, dict):
+    if row.verb != AuditOperation.TOPIC_ALTER or not isinstance(row.before, dict) or not isinstance(row.after, dict):
         return {}
     was, now = row.before.get("configs") or {}, row.after.get("configs") or {}
     return {key: str(was.get(key, "")) for key in sorted(was | now) if was.get(key) != now.get(key)}
@@ -62,12 +64,13 @@ class ChangeFilter(TimeFilter):
     outcome = filters.CharFilter()
 
     def search(self, rows: QuerySet[Change], name: str, value: str) -> QuerySet[Change]:
-        return rows.filter(
-            Q(object_name__icontains=value)
-            | Q(verb__icontains=value)
-            | Q(actor__icontains=value)
-            | Q(comment__icontains=value)
-        )
+        return rows.filter(containing(value))
+
+
+def containing(text: str) -> Q:
+    return (
+        Q(object_name__icontains=text) | Q(verb__icontains=text) | Q(actor__icontains=text) | Q(comment__icontains=text)
+    )
 
 
 def change_list(
@@ -82,12 +85,15 @@ def change_list(
     outcome: str = "",
     since: datetime | None = None,
     reads: bool = True,
+    operations: Collection[str] = (),
 ) -> Page[ChangeRow]:
     """Changes, newest first, filtered by the given values. `since`: of this time and later. `reads`: include reads of records and
-    logins."""
+    logins. `operations`: their changes match `query`, too, because a page searches for their labels."""
     rows = Change.objects.all() if reads else Change.objects.exclude(object_kind__in=WITHOUT_EFFECT)
+    if query:
+        rows = rows.filter(containing(query) | Q(verb__in=operations))
     rows = ChangeFilter.rows(
-        rows, query=query, object_kind=object_kind, object_name=object_name, actor=actor, outcome=outcome, since=since
+        rows, object_kind=object_kind, object_name=object_name, actor=actor, outcome=outcome, since=since
     )
     return change_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 

@@ -10,14 +10,16 @@ from typing import TypeVar
 from django.db.models import Model, Q, QuerySet
 
 from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.audit_operation import operation_label
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.incident import BROKERS
+from controlplane.domain.page_phrases import OPERATION_ON_OBJECT
 from controlplane.models import Alert, Change, ClusterEvent
 from controlplane.selectors.alerts import shown_texts
 from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.visibility import visible
-from weir_common.phrases import with_phrase
+from weir_common.phrases import Phrase, TranslatableText, Value, with_phrase
 
 M = TypeVar("M", bound=Model)
 
@@ -88,9 +90,7 @@ def marks(subject: str, since: datetime, until: datetime) -> Marks:
         alerts = alerts.filter(subject=name, kind__in=ALERTS.get(HistorySubject(kind), ()))
     if kind == HistorySubject.BROKER:
         events = events.filter(Q(subject=name) | Q(kind=ClusterEventKind.LEADERS_CHANGED))
-    mark_rows = [
-        MarkRow(c.at, MarkKind.CHANGE, f"{c.verb} {c.object_name}, {c.actor}", str(c.pk)) for c in _newest(changes)
-    ]
+    mark_rows = [MarkRow(c.at, MarkKind.CHANGE, _operation(c), str(c.pk)) for c in _newest(changes)]
     mark_rows += [MarkRow(a.since, MarkKind.ALERT, shown_texts(a)[0], str(a.pk)) for a in _newest(alerts)]
     mark_rows += [
         MarkRow(e.at, EVENTS[k], with_phrase(e.text, e.phrase), e.subject if EVENTS[k] is MarkKind.BROKER else "")
@@ -99,6 +99,12 @@ def marks(subject: str, since: datetime, until: datetime) -> Marks:
     ]
     mark_rows.sort(key=lambda m: m.at)
     return Marks(mark_rows[-MARKS_MAX:], len(mark_rows) > MARKS_MAX)
+
+
+def _operation(c: Change) -> str:
+    """The code of the operation with its object and its user. Pages show the label of the operation instead of the code."""
+    values: dict[str, Value] = {"operation": Phrase(operation_label(c.verb)), "name": c.object_name, "actor": c.actor}
+    return TranslatableText.of(f"{c.verb} {c.object_name}, {c.actor}", Phrase(OPERATION_ON_OBJECT, values))
 
 
 def _newest(rows: QuerySet[M]) -> QuerySet[M]:

@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from controlplane.domain import incident
 from controlplane.domain.alert_types import AlertKind, Severity
-from controlplane.domain.page_phrases import STATE_ARROW, STATE_CHANGE
+from controlplane.domain.audit_operation import operation_label
+from controlplane.domain.page_phrases import OPERATION_AND_REASON, STATE_ARROW, STATE_CHANGE
 from controlplane.domain.progress import StallCause
 from controlplane.models import (
     AlertEntry,
@@ -145,7 +146,7 @@ def changes_before(since: datetime) -> list[ContextRow]:
         ContextRow(
             c.at,
             ContextSource.CHANGE,
-            c.verb.replace("_", " ").replace(".", " ") + (f": {c.comment}" if c.comment else ""),
+            _operation(c),
             c.actor,
             c.object_kind,
             c.object_name,
@@ -162,6 +163,12 @@ def changes_before(since: datetime) -> list[ContextRow]:
     for t in visible(MoveTransition.objects.filter(at__range=window)).order_by("-pk")[:CONTEXT_MAX]:
         rows.append(ContextRow(t.at, ContextSource.MOVE, _transition(t), t.actor, "move", str(t.move_id), "", None))
     return sorted(rows, key=lambda r: r.at, reverse=True)
+
+
+def _operation(c: Change) -> str:
+    """The label of the operation, with its reason."""
+    label = sentence(operation_label(c.verb))
+    return sentence(OPERATION_AND_REASON, operation=label, reason=c.comment) if c.comment else label
 
 
 def _transition(t: MoveTransition) -> str:

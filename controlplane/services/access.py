@@ -17,6 +17,7 @@ from brokerd.security import scram
 from controlplane.domain.access import ACL_FIELDS as ACL_FIELDS
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.access import acl_key as acl_key
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.errors import not_one_of
 from controlplane.models import AccessEntry, Acl, Cluster
 from controlplane.models.change import Outcome
@@ -39,7 +40,7 @@ def put(
     actor: str,
     above: int = 0,
     comment: str = "",
-    verb: str = "",
+    verb: AuditOperation | None = None,
 ) -> AccessEntry:
     """Set the desired `value` of this key (None: delete it). An equal value changes nothing. `above`: the generation in the metadata log.
     Runs in the caller's transaction."""
@@ -58,7 +59,7 @@ def put(
     hidden = kind == AccessRecordKind.SCRAM
     record(
         actor,
-        verb or f"{kind}.{'delete' if value is None else 'set'}",
+        verb or AuditOperation(f"{kind}.{'delete' if value is None else 'set'}"),
         kind,
         name[:255],
         comment=comment,
@@ -79,7 +80,7 @@ def put_settings(
     actor: str,
     above: int = 0,
     comment: str = "",
-    verb: str = "",
+    verb: AuditOperation | None = None,
 ) -> AccessEntry:
     """Change these settings of a broker. The other settings keep their desired values, or without a row their values in the log (`logged`)."""
     row = AccessEntry.objects.filter(kind=BROKER, key=key).first()
@@ -182,7 +183,7 @@ def set_password(
     iterations: int = scram.ITERATIONS_MIN,
     actor: str,
     comment: str = "",
-    verb: str = "",
+    verb: AuditOperation | None = None,
 ) -> AccessEntry:
     """Store the SCRAM keys of a password. The password itself is not stored. Raises Rejected."""
     if mechanism not in scram.ALGORITHMS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 
 from controlplane.domain.access import AccessRecordKind, AclOperation, AclPattern, AclPermission, AclResource
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Acl
 from controlplane.models.change import Outcome
 from controlplane.services import access
@@ -15,7 +16,9 @@ RESOURCE_TYPES, PATTERN_TYPES = tuple(AclResource), tuple(AclPattern)
 OPERATIONS, PERMISSIONS = tuple(AclOperation), tuple(AclPermission)
 
 
-@audited("acl.create", "{resource_type}:{resource_name}", after=lambda a: {f: a[f] for f in access.ACL_FIELDS})
+@audited(
+    AuditOperation.ACL_CREATE, "{resource_type}:{resource_name}", after=lambda a: {f: a[f] for f in access.ACL_FIELDS}
+)
 def create_acl(
     *,
     resource_type: str,
@@ -71,7 +74,7 @@ def create_acl(
             access.put(AccessRecordKind.ACL, access.acl_key(after), after, actor=actor, comment=comment)
             record(
                 actor,
-                "acl.create",
+                AuditOperation.ACL_CREATE,
                 "acl",
                 name,
                 comment=comment,
@@ -102,7 +105,7 @@ def delete_acl(acl_id: int, *, actor: str, comment: str = "") -> None:
         access.put(AccessRecordKind.ACL, access.acl_key(before), None, actor=actor, comment=comment)
         record(
             actor,
-            "acl.delete",
+            AuditOperation.ACL_DELETE,
             "acl",
             f"{row.resource_type}:{row.resource_name}"[:255],
             comment=comment,

@@ -23,6 +23,7 @@ from controlplane.domain.alert_thresholds import (
     order_problem,
     value_problem,
 )
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import AlertThreshold, AlertThresholdOverride
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds as selectors
@@ -35,11 +36,13 @@ NEEDS_ADMINISTRATOR = "Thresholds of alerts are changed by administrators (super
 def check_administrator(user: AbstractBaseUser | AnonymousUser, name: str) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
-        record_rejection(user.get_username(), "threshold.alter", "threshold", name[:255], Rejected(NEEDS_ADMINISTRATOR))
+        record_rejection(
+            user.get_username(), AuditOperation.THRESHOLD_ALTER, "threshold", name[:255], Rejected(NEEDS_ADMINISTRATOR)
+        )
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
 
 
-@audited("threshold.alter", "{name}", after=lambda given: {"value": _json_number(given["value"])})
+@audited(AuditOperation.THRESHOLD_ALTER, "{name}", after=lambda given: {"value": _json_number(given["value"])})
 def alter_threshold(name: str, value: float | None, *, actor: str, comment: str = "") -> None:
     """Set the threshold, in its unit. `value` None restores the default. Raises Rejected."""
     if name not in tuple(ThresholdName):
@@ -62,7 +65,7 @@ def alter_threshold(name: str, value: float | None, *, actor: str, comment: str 
             AlertThreshold.objects.filter(name=key).delete()
         record(
             actor,
-            "threshold.alter",
+            AuditOperation.THRESHOLD_ALTER,
             "threshold",
             name,
             comment=comment,
@@ -73,7 +76,7 @@ def alter_threshold(name: str, value: float | None, *, actor: str, comment: str 
         )
 
 
-@audited("threshold.override", "{name}", after=lambda given: {"value": _json_number(given["value"])})
+@audited(AuditOperation.THRESHOLD_OVERRIDE, "{name}", after=lambda given: {"value": _json_number(given["value"])})
 def override_threshold(name: str, subject: str, value: float | None, *, actor: str, comment: str = "") -> None:
     """Set the threshold for one object, in its unit. With `value` None the threshold of the cluster applies again. Raises Rejected. The object may be
     created later."""
@@ -108,7 +111,7 @@ def override_threshold(name: str, subject: str, value: float | None, *, actor: s
             )
         record(
             actor,
-            "threshold.override",
+            AuditOperation.THRESHOLD_OVERRIDE,
             "threshold",
             name,
             comment=comment,

@@ -25,6 +25,7 @@ from controlplane.domain.anomaly import (
     WatchedMetric,
     judge,
 )
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.errors import not_one_of
 from controlplane.domain.history import HistorySubject, object_of
 from controlplane.models import Anomaly, AnomalySwitch, Broker, ConsumerGroup, ObservedTopic
@@ -129,7 +130,7 @@ def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
             Anomaly.objects.update_or_create(subject=key[0], metric=key[1], defaults=values)
 
 
-@audited("anomaly.switch", "{name}", after=lambda given: {"alerts": given["alerts"]})
+@audited(AuditOperation.ANOMALY_SWITCH, "{name}", after=lambda given: {"alerts": given["alerts"]})
 def switch_alerts(name: str, alerts: bool, *, actor: str, comment: str = "") -> None:
     """Turn the alerts about anomalies of a metric on or off. Raises Rejected."""
     if name not in WATCHED_OF:
@@ -142,7 +143,7 @@ def switch_alerts(name: str, alerts: bool, *, actor: str, comment: str = "") -> 
             AnomalySwitch.objects.update_or_create(name=name, defaults={"alerts": alerts, "changed_by": actor})
         record(
             actor,
-            "anomaly.switch",
+            AuditOperation.ANOMALY_SWITCH,
             "anomaly",
             name,
             comment=comment,

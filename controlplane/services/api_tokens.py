@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
 from controlplane.models.change import Outcome
@@ -32,7 +33,7 @@ USE_RECORDED_EVERY = timedelta(minutes=1)
 """Minimum time between two updates of a token's last use. It limits the database writes of a client that sends many requests."""
 
 
-@audited("token.create", "{name}")
+@audited(AuditOperation.TOKEN_CREATE, "{name}")
 def create_token(
     name: str,
     *,
@@ -65,7 +66,15 @@ def create_token(
                 expires_at=expires_at,
             )
             given = {"scope": scope, "prefix": row.prefix, "expires_at": expires_at and expires_at.isoformat()}
-            record(actor, "token.create", "token", name, comment=comment, after=given, outcome=Outcome.CONFIRMED)
+            record(
+                actor,
+                AuditOperation.TOKEN_CREATE,
+                "token",
+                name,
+                comment=comment,
+                after=given,
+                outcome=Outcome.CONFIRMED,
+            )
     except IntegrityError:
         raise AlreadyExists(
             sentence("You have a token named {name}. Choose another name, or revoke it.", name=repr(name)), "name"
@@ -81,7 +90,15 @@ def revoke_token(token_id: int, *, actor: str, comment: str = "") -> None:
             return
         before = {"scope": row.scope, "prefix": row.prefix, "user": row.user.get_username()}
         row.delete()
-        record(actor, "token.revoke", "token", row.name, comment=comment, before=before, outcome=Outcome.CONFIRMED)
+        record(
+            actor,
+            AuditOperation.TOKEN_REVOKE,
+            "token",
+            row.name,
+            comment=comment,
+            before=before,
+            outcome=Outcome.CONFIRMED,
+        )
 
 
 def find_token(text: str) -> ApiToken | None:

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from controlplane.clients import spark
 from controlplane.domain import driver_restarts
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import ArchiveBatch, ArchiveJob, Change, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
@@ -33,7 +34,7 @@ JOBS_RUNNING_MAX = 2
 WORKING = (ArchiveState.REQUESTED, ArchiveState.RUNNING, ArchiveState.STOPPING)
 
 
-@audited("archive.start", lambda a: ", ".join(sorted(set(a["topics"]))))
+@audited(AuditOperation.ARCHIVE_START, lambda a: ", ".join(sorted(set(a["topics"]))))
 def start_archive(topics: Sequence[str], *, actor: str, comment: str = "") -> ArchiveJob:
     """Request a job that archives `topics` from their earliest record on. Raises Rejected."""
     names = sorted(set(topics))
@@ -67,7 +68,7 @@ def start_archive(topics: Sequence[str], *, actor: str, comment: str = "") -> Ar
         job.save(update_fields=["folder"])
         record(
             actor,
-            "archive.start",
+            AuditOperation.ARCHIVE_START,
             "archive",
             label,
             comment=comment,
@@ -77,7 +78,7 @@ def start_archive(topics: Sequence[str], *, actor: str, comment: str = "") -> Ar
         return job
 
 
-@audited("archive.stop", "{job_id}")
+@audited(AuditOperation.ARCHIVE_STOP, "{job_id}")
 def stop_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
     """Request the job to end after its current micro-batch. Raises Rejected when the job does not run."""
     with transaction.atomic():
@@ -95,11 +96,13 @@ def stop_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
                     state=job.state,
                 )
             )
-        record(actor, "archive.stop", "archive", str(job_id), comment=comment, object_id=f"archive-{job_id}")
+        record(
+            actor, AuditOperation.ARCHIVE_STOP, "archive", str(job_id), comment=comment, object_id=f"archive-{job_id}"
+        )
         return job
 
 
-@audited("archive.resume", "{job_id}")
+@audited(AuditOperation.ARCHIVE_RESUME, "{job_id}")
 def resume_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
     """Start a stopped or failed job again at its last position. Raises Rejected."""
     with transaction.atomic():
@@ -122,7 +125,9 @@ def resume_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
                     state=job.state,
                 )
             )
-        record(actor, "archive.resume", "archive", str(job_id), comment=comment, object_id=f"archive-{job_id}")
+        record(
+            actor, AuditOperation.ARCHIVE_RESUME, "archive", str(job_id), comment=comment, object_id=f"archive-{job_id}"
+        )
         return job
 
 

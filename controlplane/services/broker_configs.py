@@ -16,6 +16,7 @@ from brokerd.cluster.metadata import BROKER
 from brokerd.cluster.requests import AlterConfigOp, OpType
 from brokerd.config import dynamic
 from brokerd.config.broker import BY_NAME
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.broker_config import OTHER_ACTIONS
 from controlplane.models import AccessEntry, Broker
 from controlplane.services import access
@@ -64,7 +65,7 @@ def _object_name(broker_id: int) -> str:
 
 
 @audited(
-    "broker.configs",
+    AuditOperation.BROKER_CONFIGS,
     lambda given: _object_name(given["broker_id"]),
     after=lambda given: dict(given["configs"]),
 )
@@ -97,7 +98,7 @@ def alter_configs(
             actor=actor,
             above=generation,
             comment=comment,
-            verb="broker.configs",
+            verb=AuditOperation.BROKER_CONFIGS,
         )
 
 

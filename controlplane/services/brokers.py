@@ -13,6 +13,7 @@ from django.db import transaction
 
 from brokerd.cluster.cordons import ALL_DIRECTORIES, CORDONED, LEADERSHIP
 from brokerd.cluster.requests import AlterConfigOp, OpType
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.scope import DrainScope
 from controlplane.models import Broker, Move
 from controlplane.selectors.brokers import drained_by
@@ -23,7 +24,7 @@ from weir_common.phrases import sentence
 
 def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     """Cordon the broker: it gets no new replicas and continues to serve its replicas. Raises Rejected when no other broker could take a replica."""
-    row = _row(broker_id, "broker.cordon", actor, comment)
+    row = _row(broker_id, AuditOperation.BROKER_CORDON, actor, comment)
     others = [b for b in Broker.objects.exclude(pk=broker_id) if b.alive and b.configs.get(CORDONED) != ALL_DIRECTORIES]
     if not others:
         rejected = Rejected(
@@ -32,31 +33,41 @@ def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
                 broker_id=broker_id,
             )
         )
-        record_rejection(actor, "broker.cordon", "broker", str(broker_id), rejected, comment=comment)
+        record_rejection(actor, AuditOperation.BROKER_CORDON, "broker", str(broker_id), rejected, comment=comment)
         raise rejected
-    return _set_field(row, CORDONED, ALL_DIRECTORIES, "broker.cordon", actor, comment)
+    return _set_field(row, CORDONED, ALL_DIRECTORIES, AuditOperation.BROKER_CORDON, actor, comment)
 
 
 def uncordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     return _set_field(
-        _row(broker_id, "broker.uncordon", actor, comment), CORDONED, None, "broker.uncordon", actor, comment
+        _row(broker_id, AuditOperation.BROKER_UNCORDON, actor, comment),
+        CORDONED,
+        None,
+        AuditOperation.BROKER_UNCORDON,
+        actor,
+        comment,
     )
 
 
 def demote(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     """Demote the broker: until `restore_leadership` it leads only partitions that no other in-sync replica can lead."""
     return _set_field(
-        _row(broker_id, "broker.demote", actor, comment), LEADERSHIP, "false", "broker.demote", actor, comment
+        _row(broker_id, AuditOperation.BROKER_DEMOTE, actor, comment),
+        LEADERSHIP,
+        "false",
+        AuditOperation.BROKER_DEMOTE,
+        actor,
+        comment,
     )
 
 
 def restore_leadership(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     """End the demotion. The controller returns leadership to preferred leaders within seconds."""
     return _set_field(
-        _row(broker_id, "broker.restore_leadership", actor, comment),
+        _row(broker_id, AuditOperation.BROKER_RESTORE_LEADERSHIP, actor, comment),
         LEADERSHIP,
         None,
-        "broker.restore_leadership",
+        AuditOperation.BROKER_RESTORE_LEADERSHIP,
         actor,
         comment,
     )
@@ -64,8 +75,8 @@ def restore_leadership(broker_id: int, *, actor: str, comment: str = "") -> Brok
 
 def restore(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     """Uncordon the broker and restore its leadership in one operation, also while the cordon or demotion has not reached the metadata log yet."""
-    row = _row(broker_id, "broker.restore", actor, comment)
-    return _change(row, {CORDONED: None, LEADERSHIP: None}, "broker.restore", actor, comment)
+    row = _row(broker_id, AuditOperation.BROKER_RESTORE, actor, comment)
+    return _change(row, {CORDONED: None, LEADERSHIP: None}, AuditOperation.BROKER_RESTORE, actor, comment)
 
 
 def end_drain(end: Callable[..., Move], move_id: int, *, actor: str, comment: str = "", uncordon: bool = False) -> Move:
@@ -73,7 +84,10 @@ def end_drain(end: Callable[..., Move], move_id: int, *, actor: str, comment: st
     returns the replicas does not end the cordon and the demotion. Nothing is changed when it raises Rejected."""
     if not uncordon:
         return end(move_id, actor=actor, comment=comment)
-    with recorded_rejections(actor, "move.end_drain", "move", str(move_id), comment=comment), transaction.atomic():
+    with (
+        recorded_rejections(actor, AuditOperation.MOVE_END_DRAIN, "move", str(move_id), comment=comment),
+        transaction.atomic(),
+    ):
         move = end(move_id, actor=actor, comment=comment)
         if not isinstance(move.scope, DrainScope):
             raise Rejected(
@@ -94,8 +108,11 @@ def drain(
 ) -> Move | None:
     """Cordon the broker, demote it, and start a move of all its replicas to other brokers. Returns None when the broker has no replicas. Raises
     Rejected, before anything is changed, when a replica has no possible destination."""
-    _row(broker_id, "broker.drain", actor, comment)
-    with recorded_rejections(actor, "broker.drain", "broker", str(broker_id), comment=comment), transaction.atomic():
+    _row(broker_id, AuditOperation.BROKER_DRAIN, actor, comment)
+    with (
+        recorded_rejections(actor, AuditOperation.BROKER_DRAIN, "broker", str(broker_id), comment=comment),
+        transaction.atomic(),
+    ):
         cordon(broker_id, actor=actor, comment=comment)
         demote(broker_id, actor=actor, comment=comment)
         if not Broker.objects.get(pk=broker_id).replicas:
@@ -105,7 +122,7 @@ def drain(
         return moves.start_move(move.pk, actor=actor, comment=comment)
 
 
-def _row(broker_id: int, verb: str, actor: str, comment: str) -> Broker:
+def _row(broker_id: int, verb: AuditOperation, actor: str, comment: str) -> Broker:
     row = Broker.objects.filter(pk=broker_id).first()
     if row is None:
         rejected = Rejected(sentence("Broker {broker_id} does not exist.", broker_id=broker_id), "broker_id")
@@ -114,11 +131,11 @@ def _row(broker_id: int, verb: str, actor: str, comment: str) -> Broker:
     return row
 
 
-def _set_field(row: Broker, name: str, value: str | None, verb: str, actor: str, comment: str) -> Broker:
+def _set_field(row: Broker, name: str, value: str | None, verb: AuditOperation, actor: str, comment: str) -> Broker:
     return _change(row, {name: value}, verb, actor, comment)
 
 
-def _change(row: Broker, values: Mapping[str, str | None], verb: str, actor: str, comment: str) -> Broker:
+def _change(row: Broker, values: Mapping[str, str | None], verb: AuditOperation, actor: str, comment: str) -> Broker:
     acts = [AlterConfigOp(n, OpType.DELETE if v is None else OpType.SET, v) for n, v in values.items()]
     with transaction.atomic():
         access.put_settings(

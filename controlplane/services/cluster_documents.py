@@ -16,6 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from brokerd.cluster.configs import contradiction, transition_problem
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.cluster_document import (
     ALL_BROKERS,
     DocumentFault,
@@ -81,7 +82,7 @@ def plan_document(
             applied_at=None if found.steps else timezone.now(),
         )
         _forget_old(found.owner)
-        _record(row, "document.plan", actor, comment)
+        _record(row, AuditOperation.DOCUMENT_PLAN, actor, comment)
     return row
 
 
@@ -170,7 +171,7 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
     bindings. A step that fails does not prevent the others, except deletions; the results say which failed. Raises Rejected, with the difference, if a
     resource has changed since the plan was made."""
     row = _get(plan_id)
-    with recorded_rejections(actor, "document.apply", "document", str(row.pk), comment=comment):
+    with recorded_rejections(actor, AuditOperation.DOCUMENT_APPLY, "document", str(row.pk), comment=comment):
         needs_reason(comment)
         if digest != row.digest:
             raise Rejected(
@@ -202,7 +203,7 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
             row.applied_at = timezone.now()
         row.applied_by = actor
         row.save(update_fields=["applied_at", "applied_by"])
-        _record(row, "document.apply", actor, comment)
+        _record(row, AuditOperation.DOCUMENT_APPLY, actor, comment)
     return row
 
 
@@ -382,7 +383,7 @@ def _get(plan_id: int) -> DocumentPlan:
     return row
 
 
-def _record(row: DocumentPlan, verb: str, actor: str, comment: str) -> None:
+def _record(row: DocumentPlan, verb: AuditOperation, actor: str, comment: str) -> None:
     results = [result for result, *_ in row.results.values()]
     after = {
         "owner": row.owner,

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.utils import timezone
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.errors import AlreadyExists as AlreadyExists
 from controlplane.domain.errors import Rejected as Rejected
 from controlplane.models import Change
@@ -31,7 +32,7 @@ def needs_reason(comment: str) -> None:
 
 def record(
     actor: str,
-    verb: str,
+    verb: AuditOperation,
     object_kind: str,
     object_name: str,
     *,
@@ -62,7 +63,7 @@ def record(
 
 def record_rejection(
     actor: str,
-    verb: str,
+    verb: AuditOperation,
     object_kind: str,
     object_name: str,
     rejected: Rejected,
@@ -85,7 +86,7 @@ def record_rejection(
 
 @contextmanager
 def recorded_rejections(
-    actor: str, verb: str, object_kind: str, object_name: str, *, comment: str = "", after: object = None
+    actor: str, verb: AuditOperation, object_kind: str, object_name: str, *, comment: str = "", after: object = None
 ) -> Iterator[None]:
     """Write a change row if the block raises Rejected. The transaction must be inside the block, so that its rollback does not remove the change row."""
     try:
@@ -102,7 +103,7 @@ Arguments = Mapping[str, Any]
 
 
 def audited(
-    verb: str,
+    verb: AuditOperation,
     name: str | Callable[[Arguments], str],
     *,
     kind: str = "",

@@ -23,6 +23,7 @@ from controlplane.clients.connect import (
     ConnectUnreachable,
 )
 from controlplane.clients.connectors import ConfigDefinition, ValidatedConfig
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.connect import hidden, hidden_value, restored, without_secrets
 from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
 from controlplane.models.change import Outcome
@@ -103,7 +104,7 @@ def connector_fields(cluster: str, config: Mapping[str, str], name: str = "") ->
 
 def create_connector(cluster: str, name: str, config: Mapping[str, str], *, actor: str, comment: str) -> None:
     """Create a connector; it starts immediately. Raises Rejected, MisfitValue with all errors of the validation, AlreadyExists."""
-    verb, requested = "connector.create", _names(config)
+    verb, requested = AuditOperation.CONNECTOR_CREATE, _names(config)
     with recorded_rejections(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
         needs_reason(comment)
         client = client_of(cluster)
@@ -135,7 +136,7 @@ def change_connector(
     """Replace the config of a connector; its tasks restart. A hidden value keeps the stored one. `version`: the version of the config that was
     edited; "" = any version. Raises
     Rejected, MisfitValue with all errors of the validation."""
-    verb, requested = "connector.change", _names(config)
+    verb, requested = AuditOperation.CONNECTOR_CHANGE, _names(config)
     with recorded_rejections(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
         needs_reason(comment)
         client = client_of(cluster)
@@ -165,17 +166,19 @@ def change_connector(
 
 def pause_connector(cluster: str, name: str, *, actor: str, comment: str = "") -> None:
     """Pause: the tasks stop reading and writing and stay assigned. Raises Rejected, like all functions below."""
-    _change("connector.pause", cluster, name, actor, comment, lambda c: api.pause(c, name))
+    _change(AuditOperation.CONNECTOR_PAUSE, cluster, name, actor, comment, lambda c: api.pause(c, name))
 
 
 def resume_connector(cluster: str, name: str, *, actor: str, comment: str = "") -> None:
     """Start a paused or a stopped connector."""
-    _change("connector.resume", cluster, name, actor, comment, lambda c: api.resume(c, name))
+    _change(AuditOperation.CONNECTOR_RESUME, cluster, name, actor, comment, lambda c: api.resume(c, name))
 
 
 def stop_connector(cluster: str, name: str, *, actor: str, comment: str) -> None:
     """Stop: the tasks end and free their resources; the config and the offsets stay."""
-    _change("connector.stop", cluster, name, actor, comment, lambda c: api.stop(c, name), reason_needed=True)
+    _change(
+        AuditOperation.CONNECTOR_STOP, cluster, name, actor, comment, lambda c: api.stop(c, name), reason_needed=True
+    )
 
 
 def restart_connector(
@@ -183,7 +186,7 @@ def restart_connector(
 ) -> None:
     requested = {"include_tasks": include_tasks, "only_failed": only_failed}
     _change(
-        "connector.restart",
+        AuditOperation.CONNECTOR_RESTART,
         cluster,
         name,
         actor,
@@ -195,7 +198,7 @@ def restart_connector(
 
 def restart_task(cluster: str, name: str, task: int, *, actor: str, comment: str = "") -> None:
     _change(
-        "connector.restart",
+        AuditOperation.CONNECTOR_RESTART,
         cluster,
         name,
         actor,
@@ -207,7 +210,15 @@ def restart_task(cluster: str, name: str, task: int, *, actor: str, comment: str
 
 def delete_connector(cluster: str, name: str, *, actor: str, comment: str) -> None:
     """Delete the connector. Its topics, its records and the consumer group of a sink are not deleted. Offsets of a source stay in the offsets topic."""
-    _change("connector.delete", cluster, name, actor, comment, lambda c: api.delete(c, name), reason_needed=True)
+    _change(
+        AuditOperation.CONNECTOR_DELETE,
+        cluster,
+        name,
+        actor,
+        comment,
+        lambda c: api.delete(c, name),
+        reason_needed=True,
+    )
 
 
 def changes(
@@ -293,7 +304,7 @@ def _field(d: ValidatedConfig, complete: Mapping[str, str], secrets: frozenset[s
 
 
 def _change(
-    verb: str,
+    verb: AuditOperation,
     cluster: str,
     name: str,
     actor: str,
@@ -311,7 +322,7 @@ def _change(
 
 
 def _send_audited(
-    verb: str,
+    verb: AuditOperation,
     cluster: str,
     name: str,
     actor: str,

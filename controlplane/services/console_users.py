@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models.change import Outcome
 from controlplane.services.common import record
 
@@ -21,5 +22,5 @@ def set_active(user: User, *, is_active: bool) -> None:
         user.is_active = is_active
         user.save(update_fields=["is_active"])
         name = user.get_username()
-        verb = "console_user.enable" if is_active else "console_user.disable"
+        verb = AuditOperation.CONSOLE_USER_ENABLE if is_active else AuditOperation.CONSOLE_USER_DISABLE
         record(COMMAND, verb, "console_user", name, outcome=Outcome.CONFIRMED)

@@ -25,6 +25,7 @@ from django.utils import timezone
 from controlplane.clients import record_range, transactional_producer
 from controlplane.clients.connection import NoAnswer
 from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.dead_letters import (
     DeadLetterFilters,
     ResendTarget,
@@ -47,7 +48,7 @@ from controlplane.services.produce import MASKED_SOURCE, check_target, permissio
 from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
-VERB = "dead_letters.send"
+VERB = AuditOperation.DEAD_LETTERS_SEND
 GROUP = "weir-dead-letters"
 """The group whose committed offsets are the markers. An offset reset of this group would remove one."""
 PLACES_MAX = 500

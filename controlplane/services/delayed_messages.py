@@ -18,6 +18,7 @@ from brokerd.delivery.delayed_records import delivery_time
 from brokerd.wire.records import Record
 from controlplane.clients import record_range
 from controlplane.clients.connection import NoAnswer
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.produce import RECORD_BYTES_MAX, NewRecord
 from controlplane.selectors import delayed_messages as selectors
 from controlplane.selectors.delayed_messages import PendingList
@@ -28,8 +29,8 @@ from controlplane.services.produce import audit_facts, permission_check, send_au
 from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
-VERB = "delayed.cancel"
-LOOK_UP_VERB = "delayed.look_up"
+VERB = AuditOperation.DELAYED_CANCEL
+LOOK_UP_VERB = AuditOperation.DELAYED_LOOK_UP
 COUNTED_MAX = selectors.ROWS_MAX
 """Maximum number of records with one key that a preview counts."""
 CONFIRM_SECONDS = 3.0

@@ -16,6 +16,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from rest_framework.authtoken.models import Token
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.external_login import (
     USERNAME_CHARS_MAX,
     ExternalUser,
@@ -83,7 +84,7 @@ def _refresh(external_user: ExternalUser, rights: Rights) -> User:
     if identity is None or before != after:
         record(
             user.get_username(),
-            "console_user.refresh" if identity else "console_user.create",
+            AuditOperation.CONSOLE_USER_REFRESH if identity else AuditOperation.CONSOLE_USER_CREATE,
             "console_user",
             user.get_username(),
             before=before if identity else None,
@@ -112,7 +113,7 @@ def _withdraw(external_user: ExternalUser) -> None:
         identity.save(update_fields=["seen_at"])
         record(
             user.get_username(),
-            "console_user.refresh",
+            AuditOperation.CONSOLE_USER_REFRESH,
             "console_user",
             user.get_username(),
             before=before,
@@ -174,7 +175,7 @@ def token_rejection(user: User) -> str:
 def record_login(user: str, source: LoginSource, address: str) -> None:
     record(
         user,
-        "session.login",
+        AuditOperation.SESSION_LOGIN,
         "session",
         user,
         after={"source": source, "address": address[:64]},
@@ -183,14 +184,14 @@ def record_login(user: str, source: LoginSource, address: str) -> None:
 
 
 def record_logout(user: str, *, reason: str = "") -> None:
-    record(user, "session.logout", "session", user, outcome=Outcome.CONFIRMED, detail=reason)
+    record(user, AuditOperation.SESSION_LOGOUT, "session", user, outcome=Outcome.CONFIRMED, detail=reason)
 
 
 def record_failure(user: str, source: LoginSource, address: str, reason: str) -> None:
     """Record a failed login. The user must be confirmed by the directory or exist locally. Otherwise invented names would fill the audit log."""
     record(
         user,
-        "session.login",
+        AuditOperation.SESSION_LOGIN,
         "session",
         user,
         after={"source": source, "address": address[:64]},

@@ -12,6 +12,7 @@ from django.db import transaction
 from brokerd.cluster.metadata import GROUP
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.clients.group_configs import check_change
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.selectors.group_configs import desired_group_configs
 from controlplane.selectors.transactions import living_brokers
 from controlplane.services import access
@@ -52,7 +53,7 @@ def _check(group_id: str, configs: Mapping[str, str | None]) -> None:
     raise Rejected(sentence("No broker checked the change: {problem}.", problem=problem), "configs")
 
 
-@audited("group.configs", "{group_id}", after=lambda given: dict(given["configs"]))
+@audited(AuditOperation.GROUP_CONFIGS, "{group_id}", after=lambda given: dict(given["configs"]))
 def alter_group_configs(
     group_id: str,
     configs: Mapping[str, str | None],
@@ -81,4 +82,4 @@ def alter_group_configs(
                 after.pop(name, None)
             else:
                 after[name] = value
-        access.put(GROUP, group_id, after or None, actor=actor, comment=comment, verb="group.configs")
+        access.put(GROUP, group_id, after or None, actor=actor, comment=comment, verb=AuditOperation.GROUP_CONFIGS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.clients.group_offsets import GroupOffsetsClient
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record, recorded_rejections
 from weir_common.phrases import sentence
 
-VERB = "group.remove_member"
+VERB = AuditOperation.GROUP_REMOVE_MEMBER
 
 
 def remove_member(group_id: str, member_id: str, *, actor: str, comment: str = "") -> Outcome:

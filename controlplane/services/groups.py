@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import ConsumerGroup
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record, recorded_rejections
@@ -21,7 +22,7 @@ def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
             "state": row.state,
             "offsets": {f"{p.topic}-{p.index}": p.committed for p in row.partitions.all() if p.committed is not None},
         }
-    with recorded_rejections(actor, "group.delete", "group", group_id[:255], comment=comment):
+    with recorded_rejections(actor, AuditOperation.GROUP_DELETE, "group", group_id[:255], comment=comment):
         if row is not None and row.member_count:
             raise Rejected(
                 sentence(
@@ -35,7 +36,7 @@ def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
         except NoAnswer as e:
             record(
                 actor,
-                "group.delete",
+                AuditOperation.GROUP_DELETE,
                 "group",
                 group_id[:255],
                 comment=comment,
@@ -49,5 +50,13 @@ def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
                 sentence("Group {group_id} was not deleted: {detail}", group_id=repr(group_id), detail=e)
             ) from e
     ConsumerGroup.objects.filter(pk=group_id).delete()
-    record(actor, "group.delete", "group", group_id[:255], comment=comment, before=before, outcome=Outcome.CONFIRMED)
+    record(
+        actor,
+        AuditOperation.GROUP_DELETE,
+        "group",
+        group_id[:255],
+        comment=comment,
+        before=before,
+        outcome=Outcome.CONFIRMED,
+    )
     return Outcome.CONFIRMED

@@ -13,6 +13,7 @@ from brokerd.cluster.configs import half_topic_name
 from brokerd.delivery.half_messages import HalfDecision
 from brokerd.delivery.half_records import DECISION, HALF_ID
 from controlplane.clients import producer
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.produce import NewRecord
 from controlplane.domain.transactions import parse_target
 from controlplane.models.change import Outcome
@@ -29,7 +30,7 @@ TITLES = {
     HalfDecision.COMMIT: "Commit a half message of {partition}",
     HalfDecision.ROLLBACK: "Rollback a half message of {partition}",
 }
-VERBS = {HalfDecision.COMMIT: "half.commit", HalfDecision.ROLLBACK: "half.rollback"}
+VERBS = {HalfDecision.COMMIT: AuditOperation.HALF_COMMIT, HalfDecision.ROLLBACK: AuditOperation.HALF_ROLLBACK}
 DONE = {
     HalfDecision.COMMIT: "The message at offset {offset} of {partition} is committed.",
     HalfDecision.ROLLBACK: "The message at offset {offset} of {partition} is rolled back.",

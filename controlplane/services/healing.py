@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from brokerd.cluster.cordons import leadership_disabled
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.errors import not_one_of
 from controlplane.domain.healing import (
     HOUR_S,
@@ -160,7 +161,11 @@ STEPS: dict[HealingAction, Callable[[], _Step | None]] = {
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
-@audited("healing.alter", "{action}", after=lambda given: {k: given[k] for k in ("mode", "cool_down_s", "per_hour")})
+@audited(
+    AuditOperation.HEALING_ALTER,
+    "{action}",
+    after=lambda given: {k: given[k] for k in ("mode", "cool_down_s", "per_hour")},
+)
 def alter_action(
     action: str, mode: str, cool_down_s: int | None, per_hour: int | None, *, actor: str, comment: str = ""
 ) -> None:
@@ -179,7 +184,7 @@ def alter_action(
         )
         record(
             actor,
-            "healing.alter",
+            AuditOperation.HEALING_ALTER,
             "healing",
             action,
             comment=comment,

@@ -16,6 +16,7 @@ from django.utils import timezone
 from controlplane.clients import supervisor
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_types import EntryKind
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, audited, needs_reason, record
@@ -47,7 +48,7 @@ def _enter(alert: Alert, kind: EntryKind, actor: str, text: str = "") -> None:
     AlertEntry.objects.create(alert=alert, at=timezone.now(), kind=kind, actor=actor, text=text)
 
 
-@audited("alert.acknowledge", "{alert_id}")
+@audited(AuditOperation.ALERT_ACKNOWLEDGE, "{alert_id}")
 def acknowledge(alert_id: int, *, actor: str, comment: str = "") -> Alert:
     """Record that this operator works on the alert. Raises Rejected for a resolved alert, or one that is acknowledged already."""
     alert = _open_alert(alert_id)
@@ -63,11 +64,13 @@ def acknowledge(alert_id: int, *, actor: str, comment: str = "") -> Alert:
                 )
             )
         _enter(alert, EntryKind.ACKNOWLEDGED, actor, comment)
-        record(actor, "alert.acknowledge", "alert", str(alert_id), comment=comment, outcome=Outcome.CONFIRMED)
+        record(
+            actor, AuditOperation.ALERT_ACKNOWLEDGE, "alert", str(alert_id), comment=comment, outcome=Outcome.CONFIRMED
+        )
     return Alert.objects.get(pk=alert_id)
 
 
-@audited("alert.withdraw", "{alert_id}")
+@audited(AuditOperation.ALERT_WITHDRAW, "{alert_id}")
 def withdraw(alert_id: int, *, actor: str, comment: str = "") -> Alert:
     """Withdraw the acknowledgement: no operator works on the alert. Raises Rejected."""
     alert = _open_alert(alert_id)
@@ -78,12 +81,18 @@ def withdraw(alert_id: int, *, actor: str, comment: str = "") -> Alert:
         _enter(alert, EntryKind.WITHDRAWN, actor, comment)
         before = {"acknowledged_by": alert.acknowledged_by}
         record(
-            actor, "alert.withdraw", "alert", str(alert_id), comment=comment, before=before, outcome=Outcome.CONFIRMED
+            actor,
+            AuditOperation.ALERT_WITHDRAW,
+            "alert",
+            str(alert_id),
+            comment=comment,
+            before=before,
+            outcome=Outcome.CONFIRMED,
         )
     return Alert.objects.get(pk=alert_id)
 
 
-@audited("alert.note", "{alert_id}")
+@audited(AuditOperation.ALERT_NOTE, "{alert_id}")
 def add_note(alert_id: int, text: str, *, actor: str) -> None:
     """Add a note to the timeline of an alert, also of a resolved one. Raises Rejected."""
     alert = Alert.objects.filter(pk=alert_id).first()
@@ -103,10 +112,12 @@ def add_note(alert_id: int, text: str, *, actor: str) -> None:
         )
     with transaction.atomic():
         _enter(alert, EntryKind.NOTE, actor, text)
-        record(actor, "alert.note", "alert", str(alert_id), after={"text": text}, outcome=Outcome.CONFIRMED)
+        record(
+            actor, AuditOperation.ALERT_NOTE, "alert", str(alert_id), after={"text": text}, outcome=Outcome.CONFIRMED
+        )
 
 
-@audited("alert.silence", lambda given: f"{given['kind']} {given['subject'] or ''}".strip())
+@audited(AuditOperation.ALERT_SILENCE, lambda given: f"{given['kind']} {given['subject'] or ''}".strip())
 def silence(kind: str, subject: str | None, minutes: int, *, actor: str, comment: str = "") -> AlertSilence:
     """Mark alerts of this kind as silenced for `minutes` minutes. `subject` None: every object. Raises Rejected."""
     if kind not in {r.kind.value for r in RULES}:
@@ -132,7 +143,7 @@ def silence(kind: str, subject: str | None, minutes: int, *, actor: str, comment
             _enter(alert, EntryKind.SILENCED, actor, f"Until {row.ends_at:%Y-%m-%d %H:%M} UTC: {comment}")
         record(
             actor,
-            "alert.silence",
+            AuditOperation.ALERT_SILENCE,
             "alert",
             str(row),
             comment=comment,
@@ -142,7 +153,7 @@ def silence(kind: str, subject: str | None, minutes: int, *, actor: str, comment
     return row
 
 
-@audited("alert.end_silence", "{silence_id}")
+@audited(AuditOperation.ALERT_END_SILENCE, "{silence_id}")
 def end_silence(silence_id: int, *, actor: str, comment: str = "") -> None:
     """End a silence now. Raises Rejected."""
     now = timezone.now()
@@ -156,7 +167,7 @@ def end_silence(silence_id: int, *, actor: str, comment: str = "") -> None:
             _enter(alert, EntryKind.SILENCE_ENDED, actor, comment)
         record(
             actor,
-            "alert.end_silence",
+            AuditOperation.ALERT_END_SILENCE,
             "alert",
             str(row),
             comment=comment,
@@ -170,7 +181,7 @@ def _silenced_by(row: AlertSilence) -> QuerySet[Alert]:
     return found if row.subject is None else found.filter(subject=row.subject)
 
 
-@audited("process.start", "{name}")
+@audited(AuditOperation.PROCESS_START, "{name}")
 def start_process(name: str, *, actor: str, comment: str = "") -> None:
     """Start a stopped process of the local cluster. Raises Rejected unless a supervisor runs and has stopped the process."""
     folder = settings.WEIR.data_dir
@@ -181,4 +192,4 @@ def start_process(name: str, *, actor: str, comment: str = "") -> None:
             )
         )
     supervisor.request_start(folder, name)
-    record(actor, "process.start", "process", name, comment=comment, outcome=Outcome.CONFIRMED)
+    record(actor, AuditOperation.PROCESS_START, "process", name, comment=comment, outcome=Outcome.CONFIRMED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from controlplane.clients import lake
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record
 from weir_common.lake_queries import SQL_LENGTH_MAX, QueryResult
@@ -35,6 +36,13 @@ def query_lake(sql: str, *, actor: str, comment: str = "") -> QueryResult:
         _free.release()
     outcome = Outcome.CONFIRMED if result.error is None else Outcome.REJECTED
     record(
-        actor, "lake.query", "lake", "query", comment=comment, after={"sql": sql}, outcome=outcome, detail=result.detail
+        actor,
+        AuditOperation.LAKE_QUERY,
+        "lake",
+        "query",
+        comment=comment,
+        after={"sql": sql},
+        outcome=outcome,
+        detail=result.detail,
     )
     return result

@@ -14,6 +14,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.clients import leader_elections as client
 from controlplane.clients.all_brokers import BrokerAddress
 from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.leader_election import ElectionVerdict
 from controlplane.domain.text import count_text
 from controlplane.models.change import Outcome
@@ -73,7 +74,7 @@ def _object_name(arguments: Arguments) -> str:
     return str(arguments["topic"] or ALL_TOPICS)
 
 
-@audited("topic.elect_preferred", _object_name, after=lambda given: {"partition": given["partition"]})
+@audited(AuditOperation.TOPIC_ELECT_PREFERRED, _object_name, after=lambda given: {"partition": given["partition"]})
 def elect_preferred_leaders(
     topic: str = "", partition: int | None = None, *, actor: str, comment: str = ""
 ) -> PreferredElection:
@@ -103,7 +104,7 @@ def elect_preferred_leaders(
     changed = [r for r in results if r.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)][:RECORDED_MAX]
     change = record(
         actor,
-        "topic.elect_preferred",
+        AuditOperation.TOPIC_ELECT_PREFERRED,
         "topic",
         topic or ALL_TOPICS,
         comment=comment,

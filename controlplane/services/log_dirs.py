@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.clients.log_dirs import alter_replica_log_dir
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.log_dirs import MoveProblem, ReportedLogDir, directory_moves, location, move_problem
 from controlplane.domain.text import size_text
 from controlplane.models import Broker
@@ -74,7 +75,11 @@ def other_directories(broker_id: int, topic: str, index: int) -> tuple[str, list
     return found[0].path, [(d.path, d.free_bytes) for d in dirs if move_problem(dirs, topic, index, d.path) is None]
 
 
-@audited("replica.log_dir", "{topic}-{index} on broker {broker_id}", after=lambda given: {"target": given["directory"]})
+@audited(
+    AuditOperation.REPLICA_LOG_DIR,
+    "{topic}-{index} on broker {broker_id}",
+    after=lambda given: {"target": given["directory"]},
+)
 def move_to_log_dir(
     broker_id: int, topic: str, index: int, directory: str, *, actor: str, comment: str
 ) -> tuple[LogDirMovePreview, Outcome]:
@@ -84,7 +89,7 @@ def move_to_log_dir(
     outcome, detail = _alter(broker_id, topic, index, directory)
     record(
         actor,
-        "replica.log_dir",
+        AuditOperation.REPLICA_LOG_DIR,
         "replica",
         f"{topic}-{index} on broker {broker_id}"[:255],
         comment=comment,
@@ -96,7 +101,7 @@ def move_to_log_dir(
     return preview, outcome
 
 
-@audited("replica.log_dir_cancel", "{topic}-{index} on broker {broker_id}")
+@audited(AuditOperation.REPLICA_LOG_DIR_CANCEL, "{topic}-{index} on broker {broker_id}")
 def cancel_log_dir_move(broker_id: int, topic: str, index: int, *, actor: str, comment: str = "") -> Outcome:
     """End a move before its completion: the replica stays in its directory, and the broker deletes the copy. Raises Rejected."""
     move = next((m for m in directory_moves(_directories(broker_id)) if (m.topic, m.index) == (topic, index)), None)
@@ -112,7 +117,7 @@ def cancel_log_dir_move(broker_id: int, topic: str, index: int, *, actor: str, c
     outcome, detail = _alter(broker_id, topic, index, move.source)
     record(
         actor,
-        "replica.log_dir_cancel",
+        AuditOperation.REPLICA_LOG_DIR_CANCEL,
         "replica",
         f"{topic}-{index} on broker {broker_id}"[:255],
         comment=comment,

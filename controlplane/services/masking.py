@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 
 from controlplane.clients.schema_registry import registry
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.formats import Format
 from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer, check_rule
 from controlplane.models import MaskingRule
@@ -53,14 +54,14 @@ def has_rules(topic: str) -> bool:
     return any(rule.applies_to(topic) for rule in _rules())
 
 
-def check_administrator(user: Reader, verb: str, name: str) -> None:
+def check_administrator(user: Reader, verb: AuditOperation, name: str) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if not _is_administrator(user):
         record_rejection(user.get_username(), verb, "masking", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
 
 
-@audited("masking.create", "{topics}", after=lambda a: {f: a[f] for f in ("topics", "target", "field")})
+@audited(AuditOperation.MASKING_CREATE, "{topics}", after=lambda a: {f: a[f] for f in ("topics", "target", "field")})
 def create_rule(*, topics: str, target: str, field: str, actor: str, comment: str = "") -> MaskingRule:
     """Store a rule. It applies to the next record that is shown. Raises Rejected."""
     if target not in tuple(MaskTarget):
@@ -81,7 +82,7 @@ def create_rule(*, topics: str, target: str, field: str, actor: str, comment: st
             row = MaskingRule.objects.create(created_by=actor, **values)
             record(
                 actor,
-                "masking.create",
+                AuditOperation.MASKING_CREATE,
                 "masking",
                 values["topics"],
                 comment=comment,
@@ -94,7 +95,7 @@ def create_rule(*, topics: str, target: str, field: str, actor: str, comment: st
         raise Rejected("This rule exists already.") from None
 
 
-@audited("masking.delete", "{rule_id}")
+@audited(AuditOperation.MASKING_DELETE, "{rule_id}")
 def delete_rule(rule_id: int, *, actor: str, comment: str = "") -> None:
     """Delete a rule: after that viewers see its field. Raises Rejected for a rule that does not exist (any more)."""
     with transaction.atomic():
@@ -106,7 +107,7 @@ def delete_rule(rule_id: int, *, actor: str, comment: str = "") -> None:
         before = {"topics": row.topics, "target": row.target, "field": row.field}
         record(
             actor,
-            "masking.delete",
+            AuditOperation.MASKING_DELETE,
             "masking",
             row.topics,
             comment=comment,

@@ -17,6 +17,7 @@ from controlplane.db.bulk import insert_many, read_many
 from controlplane.domain import planner as planning
 from controlplane.domain import progress
 from controlplane.domain import scope as scopes
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.move_types import Handover, MoveMode, PlacementBefore
 from controlplane.domain.planner_phrases import AND_MORE_SENTENCES
 from controlplane.domain.scope import PartitionsScope, Scope, ScopeError
@@ -139,7 +140,9 @@ class MoveCaps(TypedDict, total=False):
 
 
 @audited(
-    "move.plan", lambda a: scopes.short_name(a["scope"]), after=lambda a: scopes.to_json(shorten_scope(a["scope"]))
+    AuditOperation.MOVE_PLAN,
+    lambda a: scopes.short_name(a["scope"]),
+    after=lambda a: scopes.to_json(shorten_scope(a["scope"])),
 )
 def plan_move(
     scope: Scope,
@@ -317,7 +320,7 @@ def _write(
     detail = f"Overrides a safety check: {sentences(lifted)}" if lifted else ""
     record(
         actor,
-        "move.plan",
+        AuditOperation.MOVE_PLAN,
         "move",
         str(move.pk),
         comment=comment,

@@ -19,6 +19,7 @@ from brokerd.cluster.configs import FOLLOWER_REPLICAS, throttled_replicas
 from controlplane.domain import move_phrases as texts
 from controlplane.domain import move_types as types
 from controlplane.domain import progress, tail
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.move import next_steps
 from controlplane.domain.move_types import Handover, MoveMode
 from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, ObservedPartition
@@ -87,7 +88,7 @@ def advance_move(move_id: int) -> str | None:
             )
             record(
                 "worker",
-                f"move.{steps.state}",
+                AuditOperation(f"move.{steps.state}"),
                 "move",
                 str(move.pk),
                 object_id=f"move-{move.pk}",

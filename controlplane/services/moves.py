@@ -17,6 +17,7 @@ from django.utils import timezone
 from brokerd.cluster.cordons import is_cordoned
 from controlplane.db.bulk import read_many
 from controlplane.domain import move_revert
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.throttle import Adaptive
 from controlplane.models import Broker, Move, MovePartition, ObservedPartition, Topic
 from controlplane.models.change import Outcome
@@ -39,17 +40,17 @@ NOT_STARTED = Q(state=PartState.WAITING, submitted_at__isnull=True)
 def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = False) -> Move:
     """planned -> approved. Raises Rejected in another state. Also raises it for a move that overrides a safety rule, unless two people approve it
     (`second`: set by `overrides` alone)."""
-    with recorded_rejections(actor, "move.approve", "move", str(move_id), comment=comment):
+    with recorded_rejections(actor, AuditOperation.MOVE_APPROVE, "move", str(move_id), comment=comment):
         move = _get(move_id)
         if move.overrides and not second:
             raise Rejected(_second_person_needed(move))
-    return _transition(move_id, "move.approve", {MoveState.PLANNED}, MoveState.APPROVED, actor, comment)
+    return _transition(move_id, AuditOperation.MOVE_APPROVE, {MoveState.PLANNED}, MoveState.APPROVED, actor, comment)
 
 
 def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """planned or approved -> running. After that the worker advances the move. Raises Rejected when a partition changed since planning, and for a
     move that overrides a safety rule without the approval of a second person. Without `comment`, the reason of the plan is recorded."""
-    with recorded_rejections(actor, "move.start", "move", str(move_id), comment=comment):
+    with recorded_rejections(actor, AuditOperation.MOVE_START, "move", str(move_id), comment=comment):
         move = _get(move_id)
         comment = comment or move.comment
         if move.overrides and move.state == MoveState.PLANNED:
@@ -69,7 +70,13 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         before = throttles.in_force(topics, {b for old, new in placements for b in (*old, *new)})
         Move.objects.filter(pk=move.pk, started_at__isnull=True).update(throttles_before=before)
     return _transition(
-        move_id, "move.start", {MoveState.PLANNED, MoveState.APPROVED}, MoveState.RUNNING, actor, comment, started=True
+        move_id,
+        AuditOperation.MOVE_START,
+        {MoveState.PLANNED, MoveState.APPROVED},
+        MoveState.RUNNING,
+        actor,
+        comment,
+        started=True,
     )
 
 
@@ -127,27 +134,32 @@ def _require_uncordoned(parts: Sequence[Placed]) -> None:
 
 def pause_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """running -> paused. No further copy starts, and orders that no controller has applied are withdrawn. Copies in flight finish."""
-    return _transition(move_id, "move.pause", {MoveState.RUNNING}, MoveState.PAUSED, actor, comment, withdraw=True)
+    return _transition(
+        move_id, AuditOperation.MOVE_PAUSE, {MoveState.RUNNING}, MoveState.PAUSED, actor, comment, withdraw=True
+    )
 
 
 def resume_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """paused -> running. Raises Rejected in another state, and while the window of the move is closed."""
-    with recorded_rejections(actor, "move.resume", "move", str(move_id), comment=comment):
+    with recorded_rejections(actor, AuditOperation.MOVE_RESUME, "move", str(move_id), comment=comment):
         if (closed := move_windows.window_closed_reason(_get(move_id))) is not None:
             raise Rejected(sentence("{closed} Change or remove the window to continue now.", closed=closed))
-    return _transition(move_id, "move.resume", {MoveState.PAUSED}, MoveState.RUNNING, actor, comment)
+    return _transition(move_id, AuditOperation.MOVE_RESUME, {MoveState.PAUSED}, MoveState.RUNNING, actor, comment)
 
 
 def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """Waiting partitions stay, partitions in flight return to their recorded placement, finished partitions stay. Raises Rejected when a partition in
     flight has no old replica that is alive and in sync. A move that was never started is cancelled immediately."""
-    with recorded_rejections(actor, "move.cancel", "move", str(move_id), comment=comment), transaction.atomic():
+    with (
+        recorded_rejections(actor, AuditOperation.MOVE_CANCEL, "move", str(move_id), comment=comment),
+        transaction.atomic(),
+    ):
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED):
             move = _set_state(move, MoveState.CANCELLED, actor, comment, finished=True)
             move.parts.update(active=False, state=PartState.SKIPPED, version=F("version") + 1)
             store_totals(move.pk)
-            _record(move, "move.cancel", actor, comment, outcome=Outcome.CONFIRMED)
+            _record(move, AuditOperation.MOVE_CANCEL, actor, comment, outcome=Outcome.CONFIRMED)
             return move
         if move.state not in (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING):
             raise Rejected(
@@ -163,14 +175,17 @@ def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         move = _set_state(move, MoveState.CANCELLING, actor, comment)
         _skip_not_started(move)
         apply_steps(move, move_revert.cancel_steps(views))
-        _record(move, "move.cancel", actor, comment)
+        _record(move, AuditOperation.MOVE_CANCEL, actor, comment)
         return move
 
 
 def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """Return every submitted partition to its recorded placement, in order. Possible while the move runs and after its end. Raises Rejected when
     another move contains one of the partitions, or when a partition in flight has no old replica that is alive and in sync."""
-    with recorded_rejections(actor, "move.roll_back", "move", str(move_id), comment=comment), transaction.atomic():
+    with (
+        recorded_rejections(actor, AuditOperation.MOVE_ROLL_BACK, "move", str(move_id), comment=comment),
+        transaction.atomic(),
+    ):
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED, MoveState.ROLLED_BACK, MoveState.ROLLING_BACK):
             raise Rejected(
@@ -197,7 +212,7 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
                     move_id=move_id,
                 )
             ) from None
-        _record(move, "move.roll_back", actor, comment)
+        _record(move, AuditOperation.MOVE_ROLL_BACK, actor, comment)
         return move
 
 
@@ -224,7 +239,10 @@ def throttle_move(
     Between these the rate follows the producers' p99, starting at the floor (`adaptive_throttle`). Raises Rejected."""
     if adaptive is not None:
         bytes_per_s = adaptive_throttle.floor_of(adaptive)
-    with recorded_rejections(actor, "move.throttle", "move", str(move_id), comment=comment), transaction.atomic():
+    with (
+        recorded_rejections(actor, AuditOperation.MOVE_THROTTLE, "move", str(move_id), comment=comment),
+        transaction.atomic(),
+    ):
         move = _get(move_id)
         throttles.check(bytes_per_s)
         if move.state in FINISHED_STATES:
@@ -235,7 +253,15 @@ def throttle_move(
             )
         before = move.throttle_bytes_per_s
         if before == bytes_per_s and adaptive is None and move.adaptive is None:
-            _record(move, "move.throttle", actor, comment, before=before, after=bytes_per_s, outcome=Outcome.UNCHANGED)
+            _record(
+                move,
+                AuditOperation.MOVE_THROTTLE,
+                actor,
+                comment,
+                before=before,
+                after=bytes_per_s,
+                outcome=Outcome.UNCHANGED,
+            )
             return move
         if bytes_per_s is not None:
             _require_throttleable(move)
@@ -250,7 +276,9 @@ def throttle_move(
             raise Rejected(sentence("Move {id} was changed concurrently; reload and try again.", id=move.pk))
         throttles.refresh()
         after = bytes_per_s if adaptive is None else {"cap": adaptive.cap, "floor": bytes_per_s}
-        _record(move, "move.throttle", actor, comment, before=before, after=after, outcome=Outcome.CONFIRMED)
+        _record(
+            move, AuditOperation.MOVE_THROTTLE, actor, comment, before=before, after=after, outcome=Outcome.CONFIRMED
+        )
         return Move.objects.get(pk=move.pk)
 
 
@@ -280,7 +308,7 @@ def _get(move_id: int) -> Move:
 
 def _transition(
     move_id: int,
-    verb: str,
+    verb: AuditOperation,
     allowed: set[MoveState],
     to: MoveState,
     actor: str,
@@ -333,7 +361,7 @@ def _set_state(
 
 def _record(
     move: Move,
-    verb: str,
+    verb: AuditOperation,
     actor: str,
     comment: str,
     *,

@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 
 from controlplane.clients.notifications import is_web_address
 from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.errors import not_one_of
 from controlplane.domain.notification import ChannelKind
 from controlplane.models import NotificationChannel, NotificationDelivery
@@ -59,14 +60,14 @@ NEEDS: Mapping[ChannelKind, tuple[str, str]] = {
 }
 
 
-def check_administrator(user: AbstractBaseUser | AnonymousUser, verb: str, name: str) -> None:
+def check_administrator(user: AbstractBaseUser | AnonymousUser, verb: AuditOperation, name: str) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
         record_rejection(user.get_username(), verb, "notification", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
 
 
-@audited("notification.create", "{name}")
+@audited(AuditOperation.NOTIFICATION_CREATE, "{name}")
 def create_channel(
     *,
     name: str,
@@ -104,7 +105,7 @@ def create_channel(
         after = audited_values(row)
         record(
             actor,
-            "notification.create",
+            AuditOperation.NOTIFICATION_CREATE,
             "notification",
             row.name,
             comment=comment,
@@ -115,7 +116,7 @@ def create_channel(
     return row
 
 
-@audited("notification.alter", "{channel_id}")
+@audited(AuditOperation.NOTIFICATION_ALTER, "{channel_id}")
 def alter_channel(channel_id: int, changes: Mapping[str, Any], *, actor: str, comment: str = "") -> NotificationChannel:
     """Change the named fields. An empty `url` or `secret` does not change; `secret` None removes it. Raises Rejected."""
     with transaction.atomic():
@@ -137,7 +138,7 @@ def alter_channel(channel_id: int, changes: Mapping[str, Any], *, actor: str, co
             after["credentials"] = "changed"
         record(
             actor,
-            "notification.alter",
+            AuditOperation.NOTIFICATION_ALTER,
             "notification",
             row.name,
             comment=comment,
@@ -149,7 +150,7 @@ def alter_channel(channel_id: int, changes: Mapping[str, Any], *, actor: str, co
     return row
 
 
-@audited("notification.delete", "{channel_id}")
+@audited(AuditOperation.NOTIFICATION_DELETE, "{channel_id}")
 def delete_channel(channel_id: int, *, actor: str, comment: str = "") -> None:
     """Delete a channel with its deliveries. Raises Rejected."""
     with transaction.atomic():
@@ -158,7 +159,7 @@ def delete_channel(channel_id: int, *, actor: str, comment: str = "") -> None:
         row.delete()
         record(
             actor,
-            "notification.delete",
+            AuditOperation.NOTIFICATION_DELETE,
             "notification",
             row.name,
             comment=comment,
@@ -168,14 +169,14 @@ def delete_channel(channel_id: int, *, actor: str, comment: str = "") -> None:
         )
 
 
-@audited("notification.test", "{channel_id}")
+@audited(AuditOperation.NOTIFICATION_TEST, "{channel_id}")
 def send_test(channel_id: int, *, actor: str, comment: str = "") -> NotificationDelivery:
     """Send a test notification now, also on a disabled channel. The row has the answer of the receiver. Raises Rejected."""
     row = _channel(channel_id)
     done = attempt_test(row, f"test-{uuid.uuid4().hex}")
     record(
         actor,
-        "notification.test",
+        AuditOperation.NOTIFICATION_TEST,
         "notification",
         row.name,
         comment=comment,

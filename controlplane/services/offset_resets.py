@@ -21,6 +21,7 @@ from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.log_ends import Age, Ends
 from controlplane.domain.offset_reset import (
     PREVIEW_MINUTES,
@@ -39,9 +40,7 @@ from controlplane.models.offset_reset import ResetCause, ResetState
 from controlplane.services.common import Rejected, finish_changes, record, record_rejection, recorded_rejections
 from weir_common.phrases import counted, phrase_to_json, sentence
 
-VERBS = {ResetTarget.DELETE: "group.delete_offsets", ResetTarget.UNDO: "group.undo_reset"}
-RESET_VERB = "group.reset_offsets"
-WAIT_VERB = "group.wait_reset"
+VERBS = {ResetTarget.DELETE: AuditOperation.GROUP_DELETE_OFFSETS, ResetTarget.UNDO: AuditOperation.GROUP_UNDO_RESET}
 
 
 class NotReady(Exception):
@@ -144,7 +143,10 @@ def apply(reset_id: int, *, actor: str, comment: str = "", wait_minutes: int = 0
 def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
     """Drop a preview, or end the wait of a reset. Raises Rejected."""
     row = existing(reset_id)
-    with recorded_rejections(actor, "group.cancel_reset", "group", row.group_id, comment=comment), transaction.atomic():
+    with (
+        recorded_rejections(actor, AuditOperation.GROUP_CANCEL_RESET, "group", row.group_id, comment=comment),
+        transaction.atomic(),
+    ):
         if row.state not in (ResetState.PREVIEWED, ResetState.WAITING):
             raise Rejected(
                 sentence(
@@ -156,7 +158,7 @@ def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
         change_state(row, ResetState.CANCELLED, finished_at=timezone.now())
         record(
             actor,
-            "group.cancel_reset",
+            AuditOperation.GROUP_CANCEL_RESET,
             "group",
             row.group_id,
             comment=comment,
@@ -365,7 +367,7 @@ def _wait(row: OffsetReset, actor: str, comment: str, minutes: int) -> OffsetRes
         )
         record(
             actor,
-            WAIT_VERB,
+            AuditOperation.GROUP_WAIT_RESET,
             "group",
             row.group_id,
             comment=comment,
@@ -435,8 +437,8 @@ def stored(rows: list[PartitionReset]) -> dict[str, object]:
     return {"rows": tuple(rows), "totals": core.totals(rows)}
 
 
-def verb_of(row: OffsetReset) -> str:
-    return VERBS.get(row.spec.target, RESET_VERB)
+def verb_of(row: OffsetReset) -> AuditOperation:
+    return VERBS.get(row.spec.target, AuditOperation.GROUP_RESET_OFFSETS)
 
 
 def change_id(row: OffsetReset) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from brokerd.cluster.model import REPLACED
 from brokerd.delivery.half_messages import HalfDecision
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Broker, Change, Move, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
@@ -118,7 +119,7 @@ def _show_cut(target: str, arguments: Mapping[str, object]) -> Shown:
 def _delete_records(act: Act) -> tuple[Outcome, str]:
     move = _move(act.target)
     if (
-        Change.objects.filter(verb="move.delete_records", object_id=f"move-{move.pk}", comment=act.comment)
+        Change.objects.filter(verb=AuditOperation.MOVE_DELETE_RECORDS, object_id=f"move-{move.pk}", comment=act.comment)
         .exclude(outcome=Outcome.REJECTED)
         .exists()
     ):
@@ -246,7 +247,16 @@ def _elect(act: Act) -> tuple[Outcome, str]:
     except Declined as e:
         outcome, said = Outcome.REJECTED, sentence("The controller rejected the election: {error}", error=e)
     after = {"partition": int(index)}
-    record(act.actor, "topic.elect", "topic", topic, comment=act.comment, after=after, outcome=outcome, detail=said)
+    record(
+        act.actor,
+        AuditOperation.TOPIC_ELECT,
+        "topic",
+        topic,
+        comment=act.comment,
+        after=after,
+        outcome=outcome,
+        detail=said,
+    )
     return outcome, said
 
 

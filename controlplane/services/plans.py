@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from controlplane.domain import planner as planning
 from controlplane.domain import scope as scopes
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.planner_types import PlannerPartition
 from controlplane.domain.scope import PartitionsScope, Placement, Scope
 from controlplane.models import Cluster, Move, Plan, PlanChunk
@@ -30,7 +31,7 @@ STALE_NAMED_MAX = 5
 
 
 @audited(
-    "plan.save",
+    AuditOperation.PLAN_SAVE,
     lambda a: a["name"] or scopes.short_name(a["scope"]),
     after=lambda a: scopes.to_json(moves_planning.shorten_scope(a["scope"])),
 )
@@ -61,14 +62,14 @@ def save_plan(scope: Scope, *, name: str = "", actor: str, comment: str, overrid
         PlanChunk.objects.bulk_create(
             PlanChunk(plan=row, number=i // CHUNK, parts=parts[i : i + CHUNK]) for i in range(0, len(parts), CHUNK)
         )
-        _record(row, "plan.save", actor, comment, after={"digest": row.digest, "partitions": row.parts})
+        _record(row, AuditOperation.PLAN_SAVE, actor, comment, after={"digest": row.digest, "partitions": row.parts})
         return row
 
 
 def approve_plan(plan_id: int, digest: str, *, actor: str, comment: str) -> Plan:
     """Approve exactly this plan: `digest` is that of the plan that was read. Raises Rejected for another digest, and for an approved plan."""
     row = _get(plan_id)
-    with recorded_rejections(actor, "plan.approve", "plan", str(row.pk), comment=comment):
+    with recorded_rejections(actor, AuditOperation.PLAN_APPROVE, "plan", str(row.pk), comment=comment):
         needs_reason(comment)
         _require_same_digest(row, digest)
         changed = Plan.objects.filter(pk=row.pk, approved_at__isnull=True, dropped_at__isnull=True).update(
@@ -80,7 +81,7 @@ def approve_plan(plan_id: int, digest: str, *, actor: str, comment: str) -> Plan
                 if row.approved_by
                 else sentence("Plan {id} is archived.", id=row.pk)
             )
-        _record(row, "plan.approve", actor, comment, after={"digest": row.digest})
+        _record(row, AuditOperation.PLAN_APPROVE, actor, comment, after={"digest": row.digest})
     return Plan.objects.get(pk=row.pk)
 
 
@@ -89,14 +90,14 @@ def drop_plan(plan_id: int, *, actor: str, comment: str = "") -> None:
     row = _get(plan_id)
     if not Plan.objects.filter(pk=row.pk, dropped_at__isnull=True).update(dropped_at=timezone.now()):
         raise Rejected(sentence("Plan {id} is already archived.", id=row.pk))
-    _record(row, "plan.drop", actor, comment, before={"digest": row.digest})
+    _record(row, AuditOperation.PLAN_DROP, actor, comment, before={"digest": row.digest})
 
 
 def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: MoveCaps | None = None) -> Move:
     """A planned move of exactly these parts; approved if the plan is. `caps`: the keyword arguments of `move_planning.plan_move`. Raises Rejected
     with the partitions whose placement changed since the plan was made, and with every current problem."""
     row = _get(plan_id)
-    with recorded_rejections(actor, "plan.move", "plan", str(row.pk), comment=comment):
+    with recorded_rejections(actor, AuditOperation.PLAN_MOVE, "plan", str(row.pk), comment=comment):
         _require_same_digest(row, digest)
         if row.dropped_at is not None:
             raise Rejected(sentence("Plan {id} is archived; save it again.", id=row.pk))
@@ -131,7 +132,7 @@ def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: M
                 move.pk, actor=row.approved_by, comment=f"{row.approved_comment} (plan {row.pk}, {row.digest[:12]})"
             )
         Plan.objects.filter(pk=row.pk).update(move=move)
-        _record(row, "plan.move", actor, comment, after={"digest": row.digest, "move": move.pk})
+        _record(row, AuditOperation.PLAN_MOVE, actor, comment, after={"digest": row.digest, "move": move.pk})
     return move
 
 
@@ -194,7 +195,9 @@ def _get(plan_id: int) -> Plan:
     return row
 
 
-def _record(row: Plan, verb: str, actor: str, comment: str, *, before: object = None, after: object = None) -> None:
+def _record(
+    row: Plan, verb: AuditOperation, actor: str, comment: str, *, before: object = None, after: object = None
+) -> None:
     record(
         actor,
         verb,

@@ -18,6 +18,7 @@ from brokerd.cluster.model import INTERNAL_TOPICS
 from controlplane.clients import producer, record_range
 from controlplane.clients.connection import NoAnswer
 from controlplane.clients.record_range import RecordRange
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.formats import render
 from controlplane.domain.masking import REPLACEMENT
 from controlplane.domain.produce import (
@@ -94,9 +95,9 @@ def produce_denial(user: User, topic: str) -> str:
 def produce_record(user: User, topic: str, new: NewRecord, *, count: int = 1, comment: str = "") -> ProduceResult:
     """Write one record `count` times. Raises PermissionDenied and Rejected. Brokers' rejections are in the result."""
     requested = audit_facts(topic, new, count)
-    with permission_check(user, "records.produce", topic, requested, comment):
+    with permission_check(user, AuditOperation.RECORDS_PRODUCE, topic, requested, comment):
         check_record(new, check_target(topic, new.partition), count)
-    return send_audited(user, "records.produce", topic, requested, comment, [new] * count)
+    return send_audited(user, AuditOperation.RECORDS_PRODUCE, topic, requested, comment, [new] * count)
 
 
 def preview_copy(
@@ -104,7 +105,7 @@ def preview_copy(
 ) -> CopyPreview:
     """Return the records that `copy_records` would copy, without copying. Raises PermissionDenied and Rejected."""
     requested = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
-    with permission_check(user, "records.copy", topic, requested):
+    with permission_check(user, AuditOperation.RECORDS_COPY, topic, requested):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, None)
     offsets = [offset for offset, _ in found.records]
     return CopyPreview(
@@ -136,7 +137,7 @@ def copy_records(
     """Write the records of an offset range again, with key, value and headers, into `topic`. Raises PermissionDenied and Rejected."""
     requested = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
     requested |= {"partition": to_partition, "timestamp": timestamp.value}
-    with permission_check(user, "records.copy", topic, requested, comment):
+    with permission_check(user, AuditOperation.RECORDS_COPY, topic, requested, comment):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, to_partition)
         if not found.complete:
             raise Rejected(
@@ -151,7 +152,7 @@ def copy_records(
     copies = [
         NewRecord(r.key, r.value, r.headers, to_partition, r.timestamp_ms if keep else None) for _, r in found.records
     ]
-    return send_audited(user, "records.copy", topic, requested | {"records": len(copies)}, comment, copies)
+    return send_audited(user, AuditOperation.RECORDS_COPY, topic, requested | {"records": len(copies)}, comment, copies)
 
 
 def _read_source(
@@ -199,7 +200,7 @@ def check_target(topic: str, partition: int | None) -> int:
 
 @contextmanager
 def permission_check(
-    user: User, verb: str, topic: str, requested: Mapping[str, object], comment: str = ""
+    user: User, verb: AuditOperation, topic: str, requested: Mapping[str, object], comment: str = ""
 ) -> Iterator[None]:
     """Checks the permission. A rejection, of the permission or inside the block, is in the audit log."""
     try:
@@ -213,7 +214,12 @@ def permission_check(
 
 
 def send_audited(
-    user: User, verb: str, topic: str, requested: Mapping[str, object], comment: str, batch: Sequence[NewRecord]
+    user: User,
+    verb: AuditOperation,
+    topic: str,
+    requested: Mapping[str, object],
+    comment: str,
+    batch: Sequence[NewRecord],
 ) -> ProduceResult:
     """Write the records between the audit row and its outcome."""
     object_id = f"produce-{uuid.uuid4().hex}"

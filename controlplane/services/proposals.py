@@ -19,6 +19,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Proposal
 from controlplane.models.change import Outcome
 from controlplane.models.proposal import ProposalState
@@ -64,7 +65,7 @@ def _plain(view: Shown) -> dict[str, Any]:
     return {"title": view.title, "lines": list(view.lines), "facts": dict(view.facts)}
 
 
-@audited("proposal.propose", "{kind} {target}")
+@audited(AuditOperation.PROPOSAL_PROPOSE, "{kind} {target}")
 def propose(
     kind: str,
     target: str,
@@ -94,7 +95,7 @@ def propose(
                 comment=comment,
                 expires_at=timezone.now() + timedelta(hours=OPEN_HOURS),
             )
-            _record(row, "proposal.propose", actor, comment, outcome=Outcome.PENDING, after=plain)
+            _record(row, AuditOperation.PROPOSAL_PROPOSE, actor, comment, outcome=Outcome.PENDING, after=plain)
             return row
     except IntegrityError:
         other = Proposal.objects.filter(kind=kind, target=target, state__in=["open", "approved"]).first()
@@ -110,7 +111,7 @@ def approve(proposal_id: int, *, actor: str, comment: str = "") -> Proposal:
     changed."""
     row = _get(proposal_id)
     name = f"{row.kind} {row.target}"[:255]
-    with recorded_rejections(actor, "proposal.approve", "proposal", name, comment=comment):
+    with recorded_rejections(actor, AuditOperation.PROPOSAL_APPROVE, "proposal", name, comment=comment):
         _open(row)
         _require_second_person(row, actor)
         if differs := difference(row):
@@ -120,7 +121,7 @@ def approve(proposal_id: int, *, actor: str, comment: str = "") -> Proposal:
         with transaction.atomic():
             _decide(row, ProposalState.APPROVED, actor, comment)
             alone = "" if actor != row.proposed_by else "Approved by its author: WEIR_SECOND_PERSON is off."
-            _record(row, "proposal.approve", actor, comment, outcome=Outcome.CONFIRMED, detail=alone)
+            _record(row, AuditOperation.PROPOSAL_APPROVE, actor, comment, outcome=Outcome.CONFIRMED, detail=alone)
     return carry_out(proposal_id)
 
 
@@ -152,14 +153,18 @@ def carry_out(proposal_id: int) -> Proposal:
 def reject(proposal_id: int, *, actor: str, comment: str) -> Proposal:
     """Reject a proposal with a reason. A rejection by its author counts as withdrawn. Raises Rejected."""
     row = _get(proposal_id)
-    with recorded_rejections(actor, "proposal.reject", "proposal", f"{row.kind} {row.target}"[:255], comment=comment):
+    with recorded_rejections(
+        actor, AuditOperation.PROPOSAL_REJECT, "proposal", f"{row.kind} {row.target}"[:255], comment=comment
+    ):
         needs_reason(comment)
         _open(row)
         state = ProposalState.WITHDRAWN if actor == row.proposed_by else ProposalState.REJECTED
         with transaction.atomic():
             _decide(row, state, actor, comment)
             Proposal.objects.filter(pk=row.pk).update(finished_at=timezone.now())
-            verb = "proposal.withdraw" if state == ProposalState.WITHDRAWN else "proposal.reject"
+            verb = (
+                AuditOperation.PROPOSAL_WITHDRAW if state == ProposalState.WITHDRAWN else AuditOperation.PROPOSAL_REJECT
+            )
             _record(row, verb, actor, comment, outcome=Outcome.CONFIRMED)
             finish_changes(f"proposal-{row.pk}", None, Outcome.REJECTED, f"{state} by {actor}: {comment}")
     return Proposal.objects.get(pk=row.pk)
@@ -257,7 +262,14 @@ def difference(row: Proposal, view: Shown | None = None) -> str:
 
 
 def _record(
-    row: Proposal, verb: str, actor: str, comment: str, *, outcome: Outcome, detail: str = "", after: object = None
+    row: Proposal,
+    verb: AuditOperation,
+    actor: str,
+    comment: str,
+    *,
+    outcome: Outcome,
+    detail: str = "",
+    after: object = None,
 ) -> None:
     # Only the proposal itself has a pending outcome, which is set later by its object id.
     object_id = f"proposal-{row.pk}" if outcome == Outcome.PENDING else ""

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 
 from brokerd.cluster.quota_entities import entity_key, entity_problem, value_problem
 from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.quota import Entity, entity_text
 from controlplane.models import AccessEntry
 from controlplane.services import access
@@ -18,7 +19,9 @@ from controlplane.services.common import Rejected, audited
 from weir_common.phrases import sentence
 
 
-@audited("quota.set", lambda given: entity_text(given["entity"]), after=lambda given: dict(given["limits"]))
+@audited(
+    AuditOperation.QUOTA_SET, lambda given: entity_text(given["entity"]), after=lambda given: dict(given["limits"])
+)
 def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str, comment: str = "") -> AccessEntry:
     """Set these limits of an entity, per broker: bytes/s, per cent of one event loop, partitions/s, connections/s. None removes a limit.
     Raises Rejected."""
@@ -41,13 +44,13 @@ def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str,
                     else sentence("Give at least one limit."),
                     "limits",
                 )
-            verb = "quota.set" if desired else "quota.delete"
+            verb = AuditOperation.QUOTA_SET if desired else AuditOperation.QUOTA_DELETE
             return access.put(AccessRecordKind.QUOTA, key, desired or None, actor=actor, comment=comment, verb=verb)
     except IntegrityError:
         raise Rejected("The quota was created by another operator at the same time.", "entity") from None
 
 
-@audited("quota.delete", lambda given: str(given["quota_id"]))
+@audited(AuditOperation.QUOTA_DELETE, lambda given: str(given["quota_id"]))
 def delete_quota(quota_id: int, *, actor: str, comment: str = "") -> None:
     """Remove all limits of an entity. Less specific quotas apply afterwards. Raises Rejected."""
     with transaction.atomic():
@@ -56,4 +59,6 @@ def delete_quota(quota_id: int, *, actor: str, comment: str = "") -> None:
             raise Rejected(
                 sentence("There is no quota {quota_id}; it may have been deleted already.", quota_id=quota_id)
             )
-        access.put(AccessRecordKind.QUOTA, row.key, None, actor=actor, comment=comment, verb="quota.delete")
+        access.put(
+            AccessRecordKind.QUOTA, row.key, None, actor=actor, comment=comment, verb=AuditOperation.QUOTA_DELETE
+        )

@@ -18,6 +18,7 @@ from brokerd.cluster.model import NO_LEADER, PartitionState, TopicState
 from brokerd.cluster.requests import NewReassignment
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain import move_revert
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.move_types import IN_FLIGHT, TAIL, MoveOrigin, ObservedPart, PlacementBefore
 from controlplane.domain.scope import PartitionsScope, Placement
 from controlplane.models import Move, MovePartition
@@ -93,7 +94,9 @@ def _begin(parts: Sequence[tuple[TopicState, int, tuple[int, ...]]], actor: str)
     before = {f"{t.name}-{i}": list(t.partitions[i].target) for t, i, _ in parts}
     after = {f"{t.name}-{i}": list(to) for t, i, to in parts}
     move.transitions.create(state_from="planned", state_to="running", actor=actor, comment="requested through a broker")
-    record(actor, "move.start", "move", str(move.pk), before=before, after=after, object_id=f"move-{move.pk}")
+    record(
+        actor, AuditOperation.MOVE_START, "move", str(move.pk), before=before, after=after, object_id=f"move-{move.pk}"
+    )
     return list(move.parts.order_by("id"))
 
 
@@ -127,7 +130,7 @@ def _send_back(
     move_worker.apply_steps(move, move_revert.cancel_steps([view]))
     record(
         actor,
-        "move.cancel_part",
+        AuditOperation.MOVE_CANCEL_PART,
         "move",
         str(move.pk),
         before={name: part.desired_replicas},

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.record_expression import EvaluationError
 from controlplane.domain.record_query import RecordQuery
 from controlplane.domain.record_tail import TailCounts, TailEnd
@@ -90,7 +91,7 @@ class LiveTail:
     def __init__(self, user: User, query: RecordQuery, formats: Formats = AUTOMATIC) -> None:
         user = _as_stored(user)  # the account may change while the connection is open
         self._user, self._query, self._formats = user, query, formats
-        check_permission(user, "records.tail", query)
+        check_permission(user, AuditOperation.RECORDS_TAIL, query)
         query.check()
         shown = renderers(user, query.topic, formats)
         self._renderer = shown["renderer"]
@@ -98,12 +99,19 @@ class LiveTail:
         try:
             limits.take(actor)
         except Rejected as rejection:
-            record_rejection(actor, "records.tail", "records", name_of(query), rejection, after=self._audited_query())
+            record_rejection(
+                actor, AuditOperation.RECORDS_TAIL, "records", name_of(query), rejection, after=self._audited_query()
+            )
             raise
         try:
             self._reader = TailReader(query, shown["plain"])
             record(
-                actor, "records.tail", "records", name_of(query), after=self._audited_query(), outcome=Outcome.CONFIRMED
+                actor,
+                AuditOperation.RECORDS_TAIL,
+                "records",
+                name_of(query),
+                after=self._audited_query(),
+                outcome=Outcome.CONFIRMED,
             )
         except BaseException:
             limits.release(actor)
@@ -146,7 +154,15 @@ class LiveTail:
         after = {"end": end.value, "seconds": seconds, **asdict(counts)}
         detail = f"{counts.shown} records shown in {seconds} s."
         name = name_of(self._query)
-        record(actor, "records.tail_end", "records", name, after=after, outcome=Outcome.CONFIRMED, detail=detail)
+        record(
+            actor,
+            AuditOperation.RECORDS_TAIL_END,
+            "records",
+            name,
+            after=after,
+            outcome=Outcome.CONFIRMED,
+            detail=detail,
+        )
 
     def _audited_query(self) -> dict[str, object]:
         """A tail starts now and has no limit of records."""

@@ -14,6 +14,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Permissi
 from django.core.exceptions import PermissionDenied
 
 from brokerd.cluster.model import INTERNAL_TOPICS
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.formats import Format
 from controlplane.domain.key_search import ScanCause, scan_cause
 from controlplane.domain.masking import RecordRenderer
@@ -56,17 +57,17 @@ def read_denial(user: User, topic: str) -> str:
 
 def read_records(user: User, query: RecordQuery, resume: str = "", formats: Formats = AUTOMATIC) -> MessageRead:
     """One page of a read, as masking rules permit; see `selectors.messages.read_messages`. Raises PermissionDenied and Rejected."""
-    check_permission(user, "records.read", query)
+    check_permission(user, AuditOperation.RECORDS_READ, query)
     read = messages.read_messages(query, resume, **renderers(user, query.topic, formats))
-    _record_read(user, "records.read", query, read)
+    _record_read(user, AuditOperation.RECORDS_READ, query, read)
     return read
 
 
 def download_records(user: User, query: RecordQuery, resume: str = "", formats: Formats = AUTOMATIC) -> MessageRead:
     """Read records with the limits of a download, as masking rules permit. Raises PermissionDenied and Rejected."""
-    check_permission(user, "records.download", query)
+    check_permission(user, AuditOperation.RECORDS_DOWNLOAD, query)
     read = messages.read_for_download(query, resume, **renderers(user, query.topic, formats))
-    _record_read(user, "records.download", query, read)
+    _record_read(user, AuditOperation.RECORDS_DOWNLOAD, query, read)
     return read
 
 
@@ -79,14 +80,14 @@ def renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRende
     }
 
 
-def check_permission(user: User, verb: str, query: RecordQuery) -> None:
+def check_permission(user: User, verb: AuditOperation, query: RecordQuery) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if reason := read_denial(user, query.topic):
         record_rejection(user.get_username(), verb, "records", name_of(query), Rejected(reason), after=asked_of(query))
         raise PermissionDenied(reason)
 
 
-def _record_read(user: User, verb: str, query: RecordQuery, read: MessageRead | KeyLookup) -> None:
+def _record_read(user: User, verb: AuditOperation, query: RecordQuery, read: MessageRead | KeyLookup) -> None:
     offsets = [(r.partition, r.offset) for r in read.rows]
     shown: dict[str, object] = {**asked_of(query), "records": len(offsets)}
     detail = "No records."
@@ -146,7 +147,7 @@ def download_by_key(
 ) -> KeyLookup:
     """Look up the records of a key with the limits of a download, also in the `lake` on request, as masking rules permit. Raises PermissionDenied and Rejected."""
     query.check(messages.DOWNLOAD_RECORDS_MAX)
-    check_permission(user, "records.download", query)
+    check_permission(user, AuditOperation.RECORDS_DOWNLOAD, query)
     renderer = renderers(user, query.topic, formats)["renderer"]
     if renderer.hides():
         raise PermissionDenied(LOOK_UP_MASKED)
@@ -154,7 +155,7 @@ def download_by_key(
     found = key_lookups.look_up_for_download(
         query.topic, key, renderer=renderer, limit=query.limit, token=token, **searched
     )
-    _record_read(user, "records.download", query, found)
+    _record_read(user, AuditOperation.RECORDS_DOWNLOAD, query, found)
     return found
 
 
@@ -179,7 +180,7 @@ def look_up_records(
     renderer = masking.renderer_for(user, topic, key_format=Format(key_format), value_format=Format(value_format))
     if reason := read_denial(user, topic) or (LOOK_UP_MASKED if renderer.hides(header) else ""):
         after = {"header": header, **_without_empty(requested)}
-        record_rejection(actor, "records.look_up", "records", topic, Rejected(reason), after=after)
+        record_rejection(actor, AuditOperation.RECORDS_LOOK_UP, "records", topic, Rejected(reason), after=after)
         raise PermissionDenied(reason)
     return look_up_records_as(actor, topic, key, header=header, renderer=renderer, **requested)
 
@@ -198,7 +199,7 @@ def look_up_records_as(
     if not masking.has_rules(topic):
         shown["key"] = key[:KEY_AUDITED_BYTES_MAX].decode("utf-8", "backslashreplace")
     said = f"{len(found.rows)} records." if found.rows else "No records."
-    record(actor, "records.look_up", "records", topic, after=shown, outcome=Outcome.CONFIRMED, detail=said)
+    record(actor, AuditOperation.RECORDS_LOOK_UP, "records", topic, after=shown, outcome=Outcome.CONFIRMED, detail=said)
     return found
 
 

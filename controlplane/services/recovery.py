@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Broker, Change, Cluster, ObservedPartition, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind, RecoveryState
@@ -32,7 +33,7 @@ UNTAKEN_SECONDS = 60
 """Seconds after which a recovery that no controller has taken is marked as such. It stays requested."""
 
 
-@audited("replica.recover", "{topic}-{partition}@{broker_id}", kind="recovery")
+@audited(AuditOperation.REPLICA_RECOVER, "{topic}-{partition}@{broker_id}", kind="recovery")
 def recover_replica(topic: str, partition: int, broker_id: int, *, actor: str, comment: str = "") -> ReplicaRecovery:
     """Request the replica of `topic`-`partition` on `broker_id` to be rebuilt from the leader. Raises Rejected when no other replica
     is in sync and alive, when the broker is not alive, or when a recovery is already requested."""
@@ -94,7 +95,7 @@ def recover_replica(topic: str, partition: int, broker_id: int, *, actor: str, c
         ).update(recovery=recovery)
         record(
             actor,
-            "replica.recover",
+            AuditOperation.REPLICA_RECOVER,
             "recovery",
             name,
             comment=comment,
@@ -114,7 +115,9 @@ def repair_damaged_replicas() -> list[int]:
     for found in ReplicaDamageReport.objects.filter(
         ended_at__isnull=True, recovery__isnull=True, kind__in=(DamageKind.CORRUPT, DamageKind.DISK)
     ).order_by("id")[: max(0, room)]:
-        rejections = Change.objects.filter(verb="replica.recover", actor=BY_ITSELF, outcome=Outcome.REJECTED)
+        rejections = Change.objects.filter(
+            verb=AuditOperation.REPLICA_RECOVER, actor=BY_ITSELF, outcome=Outcome.REJECTED
+        )
         name = f"{found.topic_name}-{found.partition}@{found.broker_id}"[:255]
         if rejections.filter(
             object_name=name, at__gt=timezone.now() - timedelta(seconds=REJECTED_AGAIN_SECONDS)
@@ -197,7 +200,7 @@ def begun_by_controller(
             pass  # a recovery of the same replica is already requested, and there is only one row per replica at a time
         record(
             CONTROLLER,
-            "replica.recover",
+            AuditOperation.REPLICA_RECOVER,
             "recovery",
             f"{topic}-{partition}@{broker_id}"[:255],
             comment=STARTED_TOO_LATE,

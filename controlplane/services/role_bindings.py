@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group, PermissionsMixin
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.roles import check_grant
 from controlplane.models import RoleBinding
 from controlplane.models.change import Outcome
@@ -20,7 +21,7 @@ BINDINGS_MAX = 10_000
 """Maximum number of bindings of all users and groups. Those of one user are read for each change that this user requests."""
 
 
-def check_administrator(user: User, verb: str, name: str) -> None:
+def check_administrator(user: User, verb: AuditOperation, name: str) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
         record_rejection(user.get_username(), verb, "role_binding", name[:255], Rejected(NEEDS_ADMINISTRATOR))
@@ -28,7 +29,7 @@ def check_administrator(user: User, verb: str, name: str) -> None:
 
 
 @audited(
-    "role_binding.create",
+    AuditOperation.ROLE_BINDING_CREATE,
     lambda a: a["user"] or a["group"],
     after=lambda a: {f: a[f] for f in ("user", "group", "role", "resource_type", "pattern_type", "resource_name")},
 )
@@ -61,7 +62,7 @@ def create_binding(
             binding = RoleBinding.objects.create(created_by=actor, **holder, **values)
             record(
                 actor,
-                "role_binding.create",
+                AuditOperation.ROLE_BINDING_CREATE,
                 "role_binding",
                 user or group,
                 comment=comment,
@@ -95,7 +96,7 @@ def check_holder(user: str, group: str) -> dict[str, int]:
     return {"group_id": row.pk}
 
 
-@audited("role_binding.delete", "{binding_id}")
+@audited(AuditOperation.ROLE_BINDING_DELETE, "{binding_id}")
 def delete_binding(binding_id: int, *, actor: str, comment: str = "") -> None:
     """Withdraw a role: the next request of its users is rejected. Raises Rejected for a binding that does not exist (any more)."""
     with transaction.atomic():
@@ -111,7 +112,7 @@ def delete_binding(binding_id: int, *, actor: str, comment: str = "") -> None:
         before = {f: getattr(row, f) for f in ("role", "resource_type", "pattern_type", "resource_name")}
         record(
             actor,
-            "role_binding.delete",
+            AuditOperation.ROLE_BINDING_DELETE,
             "role_binding",
             user or group,
             comment=comment,

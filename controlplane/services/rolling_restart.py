@@ -16,6 +16,7 @@ from django.utils import timezone
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor as supervisor_client
 from controlplane.domain import restart as core
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import Broker, Change, Cluster, RestartStep, RollingRestart
 from controlplane.models.change import Outcome
@@ -30,7 +31,7 @@ def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, commen
     progress."""
     ids = list(broker_ids) if broker_ids is not None else [b.broker_id for b in Broker.objects.filter(alive=True)]
     name = ",".join(map(str, ids))[:255]
-    with recorded_rejections(actor, "restart.start", "restart", name, comment=comment):
+    with recorded_rejections(actor, AuditOperation.RESTART_START, "restart", name, comment=comment):
         if (problem := core.problem(ids, seen())) is not None:
             raise Rejected(problem, "brokers")
         by_supervisor = all(
@@ -44,7 +45,7 @@ def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, commen
                 )
                 record(
                     actor,
-                    "restart.start",
+                    AuditOperation.RESTART_START,
                     "restart",
                     str(row.pk),
                     comment=comment,
@@ -61,21 +62,23 @@ def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, commen
 
 def pause_restart(restart_id: int, *, actor: str, comment: str = "") -> RollingRestart:
     """Pause: no further broker is restarted. The restart of the current broker finishes."""
-    return _turn(restart_id, "restart.pause", (RestartState.RUNNING,), RestartState.PAUSED, actor, comment)
+    return _turn(restart_id, AuditOperation.RESTART_PAUSE, (RestartState.RUNNING,), RestartState.PAUSED, actor, comment)
 
 
 def resume_restart(restart_id: int, *, actor: str, comment: str = "") -> RollingRestart:
-    return _turn(restart_id, "restart.resume", (RestartState.PAUSED,), RestartState.RUNNING, actor, comment)
+    return _turn(
+        restart_id, AuditOperation.RESTART_RESUME, (RestartState.PAUSED,), RestartState.RUNNING, actor, comment
+    )
 
 
 def cancel_restart(restart_id: int, *, actor: str, comment: str = "") -> RollingRestart:
     """Cancel: the remaining brokers are skipped. The restart of the current broker finishes, and its leadership is restored."""
     allowed = (RestartState.RUNNING, RestartState.PAUSED)
-    return _turn(restart_id, "restart.cancel", allowed, RestartState.CANCELLING, actor, comment)
+    return _turn(restart_id, AuditOperation.RESTART_CANCEL, allowed, RestartState.CANCELLING, actor, comment)
 
 
 def _turn(
-    restart_id: int, verb: str, allowed: tuple[RestartState, ...], to: RestartState, actor: str, comment: str
+    restart_id: int, verb: AuditOperation, allowed: tuple[RestartState, ...], to: RestartState, actor: str, comment: str
 ) -> RollingRestart:
     with recorded_rejections(actor, verb, "restart", str(restart_id), comment=comment), transaction.atomic():
         row = RollingRestart.objects.filter(pk=restart_id).first()
@@ -145,7 +148,7 @@ def advance_restart(restart_id: int) -> str | None:
             )
             record(
                 "worker",
-                f"restart.{decision.state}",
+                AuditOperation(f"restart.{decision.state}"),
                 "restart",
                 str(row.pk),
                 outcome=Outcome.CONFIRMED,

@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 from brokerd.cluster.configs import HALF_TOPIC
 from brokerd.cluster.routes import COMMENT_LENGTH_MAX, InvalidRoute, Route, route_of
 from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.route_graph import find_loop
 from controlplane.models import AccessEntry, Topic
 from controlplane.services import access
@@ -27,7 +28,7 @@ ROUTES_MAX = 500
 CHANGEABLE = ("bindings", "enabled", "owner", "description", "principal")
 
 
-@audited("route.create", "{name}", after=lambda given: dict(given["definition"]))
+@audited(AuditOperation.ROUTE_CREATE, "{name}", after=lambda given: dict(given["definition"]))
 def create_route(name: str, definition: Mapping[str, object], *, actor: str, comment: str = "") -> AccessEntry:
     """`definition`: source, start, enabled, owner, description, principal, bindings. Raises Rejected."""
     access.require_imported()
@@ -44,12 +45,14 @@ def create_route(name: str, definition: Mapping[str, object], *, actor: str, com
                     "name",
                 )
             _check(name, value)
-            return access.put(AccessRecordKind.ROUTE, name, value, actor=actor, comment=comment, verb="route.create")
+            return access.put(
+                AccessRecordKind.ROUTE, name, value, actor=actor, comment=comment, verb=AuditOperation.ROUTE_CREATE
+            )
     except IntegrityError:
         raise AlreadyExists("The route was created by another operator at the same time.", "name") from None
 
 
-@audited("route.change", "{name}", after=lambda given: dict(given["changes"]))
+@audited(AuditOperation.ROUTE_CHANGE, "{name}", after=lambda given: dict(given["changes"]))
 def change_route(
     name: str, changes: Mapping[str, object], *, actor: str, comment: str = "", if_generation: int | None = None
 ) -> AccessEntry:
@@ -70,15 +73,17 @@ def change_route(
         if value == row.value:
             raise Rejected("The route has this definition already.", "bindings")
         _check(name, value)
-        return access.put(AccessRecordKind.ROUTE, name, value, actor=actor, comment=comment, verb="route.change")
+        return access.put(
+            AccessRecordKind.ROUTE, name, value, actor=actor, comment=comment, verb=AuditOperation.ROUTE_CHANGE
+        )
 
 
-@audited("route.delete", "{name}")
+@audited(AuditOperation.ROUTE_DELETE, "{name}")
 def delete_route(name: str, *, actor: str, comment: str = "") -> None:
     """Delete the route: brokers stop routing. Records in the targets stay. Raises Rejected."""
     with transaction.atomic():
         _existing(name)
-        access.put(AccessRecordKind.ROUTE, name, None, actor=actor, comment=comment, verb="route.delete")
+        access.put(AccessRecordKind.ROUTE, name, None, actor=actor, comment=comment, verb=AuditOperation.ROUTE_DELETE)
 
 
 def _drop_empty_principal(value: dict[str, object]) -> dict[str, object]:

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from controlplane.domain import move_phrases as texts
 from controlplane.domain import window as windows
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.window import Window
 from controlplane.models import Move
 from controlplane.models.change import Outcome
@@ -34,7 +35,7 @@ SCHEDULED = (MoveState.PLANNED, MoveState.APPROVED, MoveState.RUNNING, MoveState
 
 def schedule_move(move_id: int, requested: Mapping[str, Json] | None, *, actor: str, comment: str = "") -> Move:
     """Set the window of the move, or remove it (None). Takes effect within a second. Raises Rejected."""
-    with recorded_rejections(actor, "move.schedule", "move", str(move_id), comment=comment):
+    with recorded_rejections(actor, AuditOperation.MOVE_SCHEDULE, "move", str(move_id), comment=comment):
         move = Move.objects.filter(pk=move_id).first()
         if move is None:
             raise Rejected(sentence("Move {move_id} does not exist.", move_id=move_id))
@@ -59,7 +60,7 @@ def schedule_move(move_id: int, requested: Mapping[str, Json] | None, *, actor: 
                 raise Rejected(sentence("Move {id} was changed concurrently; reload and try again.", id=move.pk))
             record(
                 actor,
-                "move.schedule",
+                AuditOperation.MOVE_SCHEDULE,
                 "move",
                 str(move.pk),
                 comment=comment,

@@ -14,6 +14,7 @@ from typing import TypeVar
 from controlplane.clients import schema_subjects as subjects
 from controlplane.clients.schema_subjects import NewSchema as NewSchema
 from controlplane.clients.schema_subjects import SchemaReference as SchemaReference
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.errors import Rejected
 from controlplane.models.change import Outcome
 from controlplane.selectors.schema_subjects import required_registry
@@ -82,7 +83,9 @@ def check_schema(subject: str, schema: NewSchema) -> CompatibilityCheck:
 def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str) -> RegisteredSchema:
     """Register a schema as the next version of the subject, or find it among its versions. Raises Rejected."""
     requested = {"type": schema.type.value, "references": len(schema.references), "characters": len(schema.definition)}
-    with recorded_rejections(actor, "schema.register", "schema", subject, comment=comment, after=requested):
+    with recorded_rejections(
+        actor, AuditOperation.SCHEMA_REGISTER, "schema", subject, comment=comment, after=requested
+    ):
         needs_reason(comment)
         _check_input(subject, schema)
         client = required_registry()
@@ -92,25 +95,32 @@ def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str
         latest = subjects.version(client, subject)
         return RegisteredSchema(subject, latest.version, schema_id)
 
-    return _send_audited("schema.register", subject, requested, actor, comment, send, "definition")
+    return _send_audited(AuditOperation.SCHEMA_REGISTER, subject, requested, actor, comment, send, "definition")
 
 
 def delete_subject(subject: str, *, actor: str, comment: str) -> None:
     """Soft deletion: consumers can still read records by the IDs of the subject's schemas. Raises Rejected."""
-    with recorded_rejections(actor, "schema.delete", "schema", subject, comment=comment):
+    with recorded_rejections(actor, AuditOperation.SCHEMA_DELETE, "schema", subject, comment=comment):
         needs_reason(comment)
         client = required_registry()
-    _send_audited("schema.delete", subject, None, actor, comment, lambda: subjects.delete_subject(client, subject))
+    _send_audited(
+        AuditOperation.SCHEMA_DELETE, subject, None, actor, comment, lambda: subjects.delete_subject(client, subject)
+    )
 
 
 def delete_version(subject: str, version: int, *, actor: str, comment: str) -> None:
     """Soft deletion, like `delete_subject`. Raises Rejected."""
     requested = {"version": version}
-    with recorded_rejections(actor, "schema.delete", "schema", subject, comment=comment, after=requested):
+    with recorded_rejections(actor, AuditOperation.SCHEMA_DELETE, "schema", subject, comment=comment, after=requested):
         needs_reason(comment)
         client = required_registry()
     _send_audited(
-        "schema.delete", subject, requested, actor, comment, lambda: subjects.delete_version(client, subject, version)
+        AuditOperation.SCHEMA_DELETE,
+        subject,
+        requested,
+        actor,
+        comment,
+        lambda: subjects.delete_version(client, subject, version),
     )
 
 
@@ -124,7 +134,13 @@ def _check_input(subject: str, schema: NewSchema) -> None:
 
 
 def _send_audited(
-    verb: str, subject: str, requested: object, actor: str, comment: str, send: Callable[[], T], field: str = ""
+    verb: AuditOperation,
+    subject: str,
+    requested: object,
+    actor: str,
+    comment: str,
+    send: Callable[[], T],
+    field: str = "",
 ) -> T:
     object_id = f"schema-{uuid.uuid4().hex}"
     record(actor, verb, "schema", subject[:255], comment=comment, after=requested, object_id=object_id)

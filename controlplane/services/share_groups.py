@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models.change import Outcome
 from controlplane.selectors import share_groups as selectors
 from controlplane.services.common import Rejected, record, recorded_rejections
 from weir_common.phrases import sentence
 
-VERB = "share_group.delete"
+VERB = AuditOperation.SHARE_GROUP_DELETE
 
 
 def delete_share_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:

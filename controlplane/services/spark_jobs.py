@@ -13,6 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from controlplane.domain import cron
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.cron import CronError
 from controlplane.domain.errors import not_one_of
 from controlplane.models import ObservedTopic, SparkJob, SparkRun
@@ -30,7 +31,7 @@ NAME_LENGTH_MAX = 100
 """Maximum number of characters, as in the column."""
 
 
-@audited("spark_job.create", "{name}")
+@audited(AuditOperation.SPARK_JOB_CREATE, "{name}")
 def create_spark_job(
     name: str,
     kind: str,
@@ -68,7 +69,7 @@ def create_spark_job(
             raise AlreadyExists(sentence("A job {name} exists already.", name=repr(name.strip())), "name") from None
         record(
             actor,
-            "spark_job.create",
+            AuditOperation.SPARK_JOB_CREATE,
             "spark_job",
             job.name,
             comment=comment,
@@ -128,13 +129,15 @@ def reject_archived_topics(topics: list[str]) -> None:
             )
 
 
-@audited("spark_job.run", "{job_id}")
+@audited(AuditOperation.SPARK_JOB_RUN, "{job_id}")
 def run_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkRun:
     """Request a run. Raises Rejected while one is active."""
     with transaction.atomic():
         job = _job(job_id)
         run = request_run(job, actor)
-        record(actor, "spark_job.run", "spark_job", job.name, comment=comment, object_id=f"spark-run-{run.pk}")
+        record(
+            actor, AuditOperation.SPARK_JOB_RUN, "spark_job", job.name, comment=comment, object_id=f"spark-run-{run.pk}"
+        )
         return run
 
 
@@ -151,7 +154,7 @@ def request_run(job: SparkJob, actor: str) -> SparkRun:
         raise Rejected(sentence("The job {name} has an active run; stop it first.", name=repr(job.name))) from None
 
 
-@audited("spark_job.stop", "{job_id}")
+@audited(AuditOperation.SPARK_JOB_STOP, "{job_id}")
 def stop_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
     """Request the active run to end after its current step. Raises Rejected without one."""
     with transaction.atomic():
@@ -161,11 +164,18 @@ def stop_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
         )
         if not changed:
             raise Rejected(sentence("The job {name} has no active run.", name=repr(job.name)))
-        record(actor, "spark_job.stop", "spark_job", job.name, comment=comment, object_id=f"spark-job-{job.pk}")
+        record(
+            actor,
+            AuditOperation.SPARK_JOB_STOP,
+            "spark_job",
+            job.name,
+            comment=comment,
+            object_id=f"spark-job-{job.pk}",
+        )
         return job
 
 
-@audited("spark_job.schedule", "{job_id}")
+@audited(AuditOperation.SPARK_JOB_SCHEDULE, "{job_id}")
 def schedule_spark_job(job_id: int, schedule: str, *, actor: str, comment: str = "") -> SparkJob:
     """Change the schedule; empty removes it. Raises Rejected."""
     with transaction.atomic():
@@ -175,7 +185,7 @@ def schedule_spark_job(job_id: int, schedule: str, *, actor: str, comment: str =
         job.save(update_fields=["schedule", "next_run_at"])
         record(
             actor,
-            "spark_job.schedule",
+            AuditOperation.SPARK_JOB_SCHEDULE,
             "spark_job",
             job.name,
             comment=comment,
@@ -186,7 +196,7 @@ def schedule_spark_job(job_id: int, schedule: str, *, actor: str, comment: str =
         return job
 
 
-@audited("spark_job.delete", "{job_id}")
+@audited(AuditOperation.SPARK_JOB_DELETE, "{job_id}")
 def delete_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
     """Hide a job without an active run. Tables and runs remain. Raises Rejected."""
     with transaction.atomic():
@@ -195,7 +205,14 @@ def delete_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
             raise Rejected(sentence("The job {name} has an active run; stop it first.", name=repr(job.name)))
         job.deleted_at, job.next_run_at = timezone.now(), None
         job.save(update_fields=["deleted_at", "next_run_at"])
-        record(actor, "spark_job.delete", "spark_job", job.name, comment=comment, object_id=f"spark-job-{job.pk}")
+        record(
+            actor,
+            AuditOperation.SPARK_JOB_DELETE,
+            "spark_job",
+            job.name,
+            comment=comment,
+            object_id=f"spark-job-{job.pk}",
+        )
         return job
 
 

@@ -18,6 +18,7 @@ from django.db.models import F
 from brokerd.cluster.configs import ALL_BROKERS
 from controlplane.domain import planner as planning
 from controlplane.domain import tail as core
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.move_types import MoveMode, PartView
 from controlplane.models import GroupPartition, Move, MovePartition, ObservedTopic, RemoteSize
 from controlplane.models.change import Outcome
@@ -220,7 +221,7 @@ def confirm_of(move: Move) -> str:
     return names[0] if len(names) == 1 else f"move {move.pk}"
 
 
-@audited("move.delete_records", "{move_id}")
+@audited(AuditOperation.MOVE_DELETE_RECORDS, "{move_id}")
 def delete_old_records(move_id: int, *, below: Mapping[str, int], actor: str, comment: str) -> int:
     """Delete all records below the start of the new replicas, immediately and for all readers. Applies to partitions that have caught up, wait for
     retention and are named in `below` (topic-partition: the approved start offset). The other partitions of the move continue unchanged. Returns the
@@ -242,7 +243,7 @@ def delete_old_records(move_id: int, *, below: Mapping[str, int], actor: str, co
         apply_steps(move, steps)
         record(
             actor,
-            "move.delete_records",
+            AuditOperation.MOVE_DELETE_RECORDS,
             "move",
             str(move.pk),
             comment=comment,

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import transition_problem
 from brokerd.cluster.model import INTERNAL_TOPICS
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Broker, MovePartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
 from controlplane.services import front_topics, topic_checks
@@ -45,7 +46,7 @@ def _requested_values(
 
 
 @audited(
-    "topic.create",
+    AuditOperation.TOPIC_CREATE,
     "{name}",
     after=lambda a: _requested_values(a["partitions"], a["replication_factor"], a["configs"], a["assignment"]),
 )
@@ -113,12 +114,21 @@ def _create(
         internal=name in INTERNAL_TOPICS,
         request_id=request_id,
     )
-    record(actor, "topic.create", "topic", name, comment=comment, after=desired, object_id=str(row.id), generation=1)
+    record(
+        actor,
+        AuditOperation.TOPIC_CREATE,
+        "topic",
+        name,
+        comment=comment,
+        after=desired,
+        object_id=str(row.id),
+        generation=1,
+    )
     return row
 
 
 @audited(
-    "topic.alter",
+    AuditOperation.TOPIC_ALTER,
     "{name}",
     after=lambda a: {
         "partitions": a["partitions"],
@@ -237,7 +247,7 @@ def _alter(
     if after == before:
         record(
             actor,
-            "topic.alter",
+            AuditOperation.TOPIC_ALTER,
             "topic",
             name,
             comment=comment,
@@ -262,7 +272,7 @@ def _alter(
         raise Rejected(sentence("Topic {name} was changed concurrently; reload and try again.", name=repr(name)))
     record(
         actor,
-        "topic.alter",
+        AuditOperation.TOPIC_ALTER,
         "topic",
         name,
         comment=comment,
@@ -274,7 +284,7 @@ def _alter(
     return Topic.objects.get(id=row.id)
 
 
-@audited("topic.delete", "{name}")
+@audited(AuditOperation.TOPIC_DELETE, "{name}")
 def delete_topic(
     name: str, *, actor: str, comment: str = "", confirm_name: str | None = None, request_id: str | None = None
 ) -> Topic:
@@ -325,7 +335,7 @@ def delete_topic(
             delete_topic(front.name, actor=actor, comment=f"follows topic {name}")
         record(
             actor,
-            "topic.delete",
+            AuditOperation.TOPIC_DELETE,
             "topic",
             name,
             comment=comment,
@@ -383,7 +393,7 @@ def adopt_topic(topic_id: uuid.UUID, *, actor: str, comment: str = "") -> Topic:
             ) from None
         record(
             actor,
-            "topic.adopt",
+            AuditOperation.TOPIC_ADOPT,
             "topic",
             observed.name,
             comment=comment,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from controlplane.clients import transactions as client
 from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.text import duration_text
 from controlplane.domain.transactions import CoordinatorState, TransactionVerdict, parse_target
 from controlplane.models.change import Outcome
@@ -123,7 +124,7 @@ def abort(act: Act) -> tuple[Outcome, str]:
     after = {k: act.facts[k] for k in ("partition", "start_offset", "producer_id", "producer_epoch")}
     record(
         act.actor,
-        "transaction.abort",
+        AuditOperation.TRANSACTION_ABORT,
         "transaction",
         act.target[:255],
         comment=act.comment,
@@ -237,7 +238,7 @@ def fence(act: Act) -> tuple[Outcome, str]:
     after = {"producer_id": act.facts["producer_id"], "producer_epoch": act.facts["producer_epoch"]}
     record(
         act.actor,
-        "transaction.fence",
+        AuditOperation.TRANSACTION_FENCE,
         "transaction",
         act.target[:255],
         comment=act.comment,

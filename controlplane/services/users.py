@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 
 from controlplane.domain import scram_users as rules
 from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import AccessEntry
 from controlplane.services import access
 from controlplane.services.common import AlreadyExists, Rejected, audited
@@ -22,7 +23,7 @@ PASSWORD_BYTES = 24
 """Random bytes of a generated password: 32 characters."""
 
 
-@audited("scram.create", "{name}")
+@audited(AuditOperation.SCRAM_CREATE, "{name}")
 def create_user(
     name: str,
     *,
@@ -58,14 +59,14 @@ def create_user(
                     iterations=iterations,
                     actor=actor,
                     comment=comment,
-                    verb="scram.create",
+                    verb=AuditOperation.SCRAM_CREATE,
                 )
     except IntegrityError:
         raise AlreadyExists(sentence("User {name} was created at the same time.", name=repr(name)), "name") from None
     return chosen if password is None else None
 
 
-@audited("scram.alter", "{name}")
+@audited(AuditOperation.SCRAM_ALTER, "{name}")
 def change_password(name: str, *, actor: str, password: str | None = None, comment: str = "") -> str | None:
     """Change the password of all mechanisms of a user. Returns the generated password if `password` is None. Raises Rejected."""
     if password is not None and (problem := rules.password_problem(password)) is not None:
@@ -82,17 +83,19 @@ def change_password(name: str, *, actor: str, password: str | None = None, comme
                 iterations=iterations,
                 actor=actor,
                 comment=comment,
-                verb="scram.alter",
+                verb=AuditOperation.SCRAM_ALTER,
             )
     return chosen if password is None else None
 
 
-@audited("scram.delete", "{name}")
+@audited(AuditOperation.SCRAM_DELETE, "{name}")
 def delete_user(name: str, *, actor: str, comment: str = "") -> None:
     """Delete all credentials of a user. ACLs and quotas that name it stay. Raises Rejected."""
     with transaction.atomic():
         for row in _credentials_of(name):
-            access.put(AccessRecordKind.SCRAM, row.key, None, actor=actor, comment=comment, verb="scram.delete")
+            access.put(
+                AccessRecordKind.SCRAM, row.key, None, actor=actor, comment=comment, verb=AuditOperation.SCRAM_DELETE
+            )
 
 
 def credentials(name: str) -> list[AccessEntry]:

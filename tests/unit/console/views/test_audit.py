@@ -57,6 +57,22 @@ def test_the_filtered_changes_are_exported(operator: Client) -> None:
     assert "acl.create" in text and "topic.create" not in text
 
 
+@pytest.mark.parametrize(("language", "label"), [("en", "Create topic"), ("zh-hans", "创建 Topic")])
+def test_operations_have_labels_in_each_language(operator: Client, language: str, label: str) -> None:
+    """A search finds the label and the code. The export has the code."""
+    operator.cookies["weir_language"] = language
+    for query in ("", label.upper(), "topic.create"):
+        body = operator.get("/audit/", {"q": query}).content.decode().partition("<tbody")[2]
+        assert f'<td title="topic.create">{label}</td>' in body
+    assert "eve" not in body
+    pk = Change.objects.get(actor="ann").pk
+    assert f"{pk} · {label} <span" in operator.get(f"/audit/{pk}/").content.decode()
+    assert label in operator.get("/").content.decode()
+    answer = operator.get("/audit/?format=csv")
+    text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()  # type: ignore[attr-defined]
+    assert "topic.create" in text and label not in text
+
+
 def test_one_change_is_shown_with_its_difference(operator: Client) -> None:
     pk = Change.objects.get(actor="ann").pk
     assert "configs.a" in operator.get(f"/audit/{pk}/").content.decode()
