@@ -64,7 +64,7 @@ RULES = (
          "No worker is running: moves, replica recoveries, rolling restarts, offset resets, Spark jobs and notifications make no progress.",
          "Start a worker (`celery -A weir.celery worker -P threads -c 2`). If one is running, check its log and its connections to the database and to the Celery broker."),
     AlertRule(AlertKind.SPARK_WORKER_SILENT, Severity.DEGRADED, cases.spark_worker_silent,
-         "No worker of Spark jobs is running: Spark jobs and archives are not started, restarted or finished.",
+         "No worker of Spark jobs is running: nothing starts, restarts or finishes {what}.",
          "Start the worker of Spark jobs (the unit `weir-spark-worker`, or a worker that reads all queues). If one is running, check its log and its connections to the database and to the Celery broker."),
     AlertRule(AlertKind.BROKER_DOWN, Severity.DEGRADED, cases.brokers_down,
          "Broker {id} is down: {replicas} offline.",

@@ -408,7 +408,11 @@ def worker_silent(facts: Facts) -> list[Case]:
 
 
 def spark_worker_silent(facts: Facts) -> list[Case]:
-    return once(facts.spark_worker_silent_s is not None and facts.spark_worker_silent_s >= SPARK_WORKER_SILENT_S)
+    if facts.spark_worker_silent_s is None or facts.spark_worker_silent_s < SPARK_WORKER_SILENT_S:
+        return []
+    count, jobs = facts.spark_jobs_waiting
+    names = [name if isinstance(name, str) else Phrase(P.ARCHIVE, {"id": f"{name}"}) for name in jobs]
+    return counted((count, names), P.JOBS)
 
 
 def connector_subject(cluster: str, connector: str) -> str:

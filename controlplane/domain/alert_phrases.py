@@ -24,6 +24,8 @@ class P:
     REPLICAS: Pair = ("{count} replica", "{count} replicas")
     RESOURCES: Pair = ("{count} resource", "{count} resources")
     GROUPS: Pair = ("{count} group", "{count} groups")
+    JOBS: Pair = ("{count} job", "{count} jobs")
+    ARCHIVE = "archive {id}"
     CHANGES: Pair = ("{count} change", "{count} changes")
     HALF_MESSAGES: Pair = ("{count} half message", "{count} half messages")
     TOPICS_DIFFER: Pair = ("{count} topic differs", "{count} topics differ")

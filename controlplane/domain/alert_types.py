@@ -279,6 +279,8 @@ class Facts:
     controller: int | None = None
     worker_silent_s: float | None = None
     spark_worker_silent_s: float | None = None
+    spark_jobs_waiting: tuple[int, tuple[str | int, ...]] = (0, ())
+    """Jobs that need the worker of Spark jobs, the longest first: names of Spark jobs, ids of archives."""
     brokers: tuple[BrokerFacts, ...] = ()
     offline: tuple[int, tuple[str, ...]] = (0, ())
     under_min_isr: tuple[int, tuple[str, ...]] = (0, ())

@@ -70,7 +70,6 @@ CLUSTER_ALERTS = (
     AlertKind.NO_CONTROLLER,
     AlertKind.ZOOKEEPER_AWAY,
     AlertKind.WORKER_SILENT,
-    AlertKind.SPARK_WORKER_SILENT,
     *BROKERS,
 )
 """Kinds of alerts about brokers and the cluster itself, which contain no name of a topic or group. Alerts about partitions of several topics are not among

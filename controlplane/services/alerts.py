@@ -55,7 +55,7 @@ from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.services.rejected_clients import rejected_clients
 from controlplane.services.share_group_alerts import stopped_share_groups
-from controlplane.services.spark_alerts import spark_worker_silent_s
+from controlplane.services.spark_alerts import spark_worker_facts
 from weir_common.json_values import JsonObject
 from weir_common.phrases import Phrase, Value, phrase_to_json, to_json
 
@@ -150,13 +150,14 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
     groups, counts, soon = _groups(thresholds)
     share_groups, share_group_count = stopped_share_groups(thresholds)
     hanging, hanging_groups = _hanging(thresholds)
+    spark_polled_at = cluster.spark_worker_polled_at if cluster is not None else None
+    spark_silent_s, spark_jobs_waiting = spark_worker_facts(spark_polled_at, monitored_since)
     return types.Facts(
         zookeeper=cluster.zookeeper_connected if cluster is not None else None,
         controller=cluster.controller_id if cluster is not None else None,
         worker_silent_s=_worker_silent_s(cluster, monitored_since),
-        spark_worker_silent_s=spark_worker_silent_s(
-            cluster.spark_worker_polled_at if cluster is not None else None, monitored_since
-        ),
+        spark_worker_silent_s=spark_silent_s,
+        spark_jobs_waiting=spark_jobs_waiting,
         brokers=tuple(
             types.BrokerFacts(
                 b.broker_id,

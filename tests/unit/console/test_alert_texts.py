@@ -63,6 +63,7 @@ EXAMPLES = (
         zookeeper=False,
         worker_silent_s=90.0,
         spark_worker_silent_s=150.0,
+        spark_jobs_waiting=(4, ("nightly", 3)),
         groups=MANY,
         under_replicated=(9, ("orders-1", "orders-2")),
     ),

@@ -55,6 +55,28 @@ def test_unfinished_spark_jobs_whose_worker_does_not_poll_are_an_alert(world: Wo
 
 
 @pytest.mark.django_db
+def test_the_alert_names_the_jobs_that_wait_longest(world: World) -> None:
+    now = timezone.now()
+    archive = ArchiveJob.objects.create(topics=["orders"], actor="ann")
+    ArchiveJob.objects.filter(pk=archive.pk).update(created_at=now - timedelta(seconds=500))
+    for number in range(4):
+        due = now - timedelta(seconds=600 - 10 * number)
+        job = SparkJob.objects.create(name=f"job-{number}", kind="compact", actor="ann", next_run_at=due)
+        SparkRun.objects.create(job=job, actor="ann")
+    SparkJob.objects.create(name="later", kind="compact", actor="ann", next_run_at=now + timedelta(hours=1))
+    alerts.evaluate(monitored_since=now - timedelta(hours=1))
+    (alert,) = selectors.open_alerts()
+    assert alert.text == (
+        "No worker of Spark jobs is running: nothing starts, restarts or finishes 5 jobs (job-0, job-1, job-2 and 2 more)."
+    )
+    SparkRun.objects.all().delete()
+    SparkJob.objects.update(next_run_at=None)
+    alerts.evaluate(monitored_since=now - timedelta(hours=1))
+    (alert,) = selectors.open_alerts()
+    assert alert.text.endswith(f"finishes 1 job (archive {archive.pk}).")
+
+
+@pytest.mark.django_db
 def test_a_poll_of_spark_jobs_is_recorded_apart_from_that_of_the_other_rows(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
