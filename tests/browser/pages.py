@@ -46,9 +46,21 @@ TABLES_IN_768_PIXELS = (
         "transactions",
         "undecided-half-messages",
     ),
-    "zookeeper",
+    *(
+        "brokers",
+        "clients",
+        "move",
+        "move-cancelled",
+        "move-failed",
+        "move-stuck",
+        "move-will-not-finish",
+        "tiered-topic",
+        "topic",
+        "topics",
+        "zookeeper",
+    ),
 )
-"""Pages whose tables fit into a window of 768 pixels with all columns. The tables of brokers, clients, topics, partitions and large moves scroll."""
+"""Pages whose tables fit into a window of 768 pixels with all columns."""
 
 PAGES = {
     "overview": "/",
