@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -232,6 +232,9 @@ bench-validation: setup  ## cost of record validation for a broker, compared wit
 
 bench-lookup: setup  ## cost and size of a key index, and the time of a look-up beside a full scan; some seven minutes (options: make bench-lookup ARGS='--rounds 5')
 	$(BIN)/python -m bench.lookup $(ARGS)
+
+bench-lookup-cost: setup compile  ## broker CPU for producing with and without a key index, in 60 alternating pairs; some ten minutes (options: make bench-lookup-cost ARGS='--record-bytes 100', or two topics without an index: ARGS='--control')
+	$(BIN)/python -m bench.lookup_cost $(ARGS)
 
 bench-lookup-active: setup  ## CPU of a look-up in an active segment, scanned and with its index, and of the build of the index in parts; a minute (options: make bench-lookup-active ARGS='--mib 512')
 	$(BIN)/python -m bench.lookup_active $(ARGS)

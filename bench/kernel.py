@@ -36,6 +36,19 @@ def cpu_clock(pids: Iterable[int]) -> float:
     return sum(time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED) for pid in pids)
 
 
+def process_tree(pid: int) -> list[int]:
+    """The process and its descendants."""
+    out = [pid]
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            children = (thread / "children").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        for child in children:
+            out += process_tree(int(child))
+    return out
+
+
 def rss_mb(pid: int, field: str = "VmRSS") -> float:
     """Resident MiB now, or the peak with "VmHWM"; 0 if the process has ended."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -125,10 +125,10 @@ def load_raw(broker: Broker, pid: int, partitions: Sequence[tuple[str, int]], re
     """Measure a load of requests that are encoded before the measurement, with one batch per request."""
     host, port = broker.bootstrap.split(",")[0].rsplit(":", 1)
     batch, records_per_batch = raw.batch(os.urandom(RECORD_BYTES), BATCH_BYTES)
-    raw.produce(host, int(port), partitions, len(partitions), batch)  # warm-up: files, leaders
+    raw.produce(host, int(port), partitions, len(partitions), [batch])  # warm-up: files, leaders
     before = cpu_clock([pid])
     requests = -(-records // records_per_batch)
-    seconds = raw.produce(host, int(port), partitions, requests, batch)
+    seconds = raw.produce(host, int(port), partitions, requests, [batch])
     cpu = cpu_clock([pid]) - before
     return Load(requests * records_per_batch / seconds, cpu / (requests * records_per_batch) * 1e6, cpu / seconds)
 

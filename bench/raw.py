@@ -21,6 +21,8 @@ VERSION = 7
 IN_FLIGHT = 5
 """`max.in.flight.requests.per.connection` of most clients."""
 WAIT_SECONDS = 60
+CONGESTION_CONTROL = b"cubic"
+"""The default of Linux. BBR paces the requests, so that the broker receives them in more parts."""
 _INT = struct.Struct(">i")
 
 
@@ -44,19 +46,21 @@ def heads(partitions: Sequence[tuple[str, int]], records: bytes, acks: int) -> l
 
 
 def produce(
-    host: str, port: int, partitions: Sequence[tuple[str, int]], requests: int, records: bytes, acks: int = 1
+    host: str, port: int, partitions: Sequence[tuple[str, int]], requests: int, batches: Sequence[bytes], acks: int = 1
 ) -> float:
-    """Seconds for that many requests, with the partitions in turn. Raises SystemExit on an error code."""
-    prepared = heads(partitions, records, acks)
+    """Seconds for that many requests, with the partitions and the batches in turn. All batches have the same size. Raises SystemExit on an error code."""
+    prepared = heads(partitions, batches[0], acks)
+    assert all(len(batch) == len(batches[0]) for batch in batches)
     with socket.create_connection((host, port), timeout=WAIT_SECONDS) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION_CONTROL)
         responses = connection.makefile("rb", buffering=65_536)
         began = time.monotonic()
         for i in range(requests + IN_FLIGHT):
             if i >= IN_FLIGHT:
                 _check_response(responses.read(_INT.unpack(responses.read(4))[0]))
             if i < requests:
-                _send(connection, prepared[i % len(prepared)], records)
+                _send(connection, prepared[i % len(prepared)], batches[i % len(batches)])
         return time.monotonic() - began
 
 

@@ -55,7 +55,7 @@ class Load(NamedTuple):
 
 def of_batch(batch: bytes, records: int, requests: int) -> Load:
     return Load(
-        requests, records, lambda port, topic: raw.produce("127.0.0.1", port, [(topic, 0)], requests, batch, acks=1)
+        requests, records, lambda port, topic: raw.produce("127.0.0.1", port, [(topic, 0)], requests, [batch], acks=1)
     )
 
 
