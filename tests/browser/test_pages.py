@@ -97,7 +97,7 @@ WINDOWS = {"phone": (390, 844), "portrait": (768, 1024), "tablet": (1024, 768), 
 
 @pytest.fixture(scope="module")
 def misfits(chromium: Browser, served: WebServer, night: WebServer) -> dict[str, list[tuple[object, ...]]]:
-    """What is cut or too wide, by window. Each page is opened once and resized, because most of the time is its request. A page with charts, which follow the
+    """Pages and values that are cut or too wide, by window. Each page is opened once and resized, because most of the time is its request. A page with charts, which follow the
     width later, is opened at each size."""
     found: dict[str, list[tuple[object, ...]]] = {what: [] for what in WINDOWS}
     for server, pages in ((served, PAGES), (night, NIGHT_PAGES)):
