@@ -30,6 +30,7 @@ from console.fragments import code_spans
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.alert_types import AlertMetric, ClientRejection
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.text import duration_text
 from controlplane.selectors.paging import Page
 from controlplane.selectors.quotas import entity_name
@@ -340,7 +341,9 @@ OBJECT_PAGES = {
     "route": "route",
 }
 """Kind of a change's object -> URL name of its page, whose argument is the object's name."""
-OPERATION_PAGES = {"group.configs": "group-configs", "group.set": "group-configs"}
+OPERATION_PAGES: dict[str, str] = dict.fromkeys(
+    (AuditOperation.GROUP_CONFIGS, AuditOperation.GROUP_SET), "group-configs"
+)
 """Operation -> URL name of the page that shows its effect. The configs of a group do not tell whether it is a consumer group or a share group."""
 
 
