@@ -218,7 +218,7 @@ bench-rocketmq: setup  ## delayed messages beside those of Apache RocketMQ 5: ra
 bench-rocketmq-halves: setup  ## half messages beside those of Apache RocketMQ 5: rate, CPU of the broker, latency; some three minutes (options: make bench-rocketmq-halves ARGS='--rounds 5')
 	$(BIN)/python -m bench.rocketmq_halves $(ARGS)
 
-bench-shares: setup compile  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20', or beside an earlier commit: ARGS='--against COMMIT')
+bench-shares: setup compile  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20', beside an earlier commit: ARGS='--against COMMIT', or with and without key order: ARGS='--key-order 1000')
 	$(BIN)/python -m bench.shares $(ARGS)
 
 bench-readers: setup compile  ## rate at which one and ten consumers read a backlog, beside Apache Kafka; some three minutes (options: make bench-readers ARGS='--rounds 3')

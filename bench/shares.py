@@ -3,7 +3,8 @@
 Three brokers of each system run at the same time. Each round creates a topic with three replicas on each system, fills it, and lets the members of one
 share group (Kafka's own Java client, its default settings, acknowledged by the next poll) read it until every record was delivered. The
 systems take turns, and a ratio belongs to one round. The time includes the start of the members: joining the group and the first assignment.
-`--against COMMIT` compares with the brokers of an earlier commit of this repository instead of Kafka's.
+`--against COMMIT` compares with the brokers of an earlier commit of this repository instead of Kafka's. `--key-order KEYS` compares a share group that keeps
+the order of each key with one that does not, on two clusters of Weir. The records have so many different keys.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
 
 from bench.against import checkout
 from bench.client import produce
@@ -26,6 +36,7 @@ from bench.kernel import cpu_clock
 from bench.lookup import OtherTree
 from bench.peer.fetch import copy_dependencies
 from bench.peer.systems import PEERS, System, Weir, wait_for
+from brokerd.config.share_groups import KEY_ORDER
 from weir_common.java import find_java
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,6 +61,10 @@ class Earlier(OtherTree):
     name = "earlier"
 
 
+class Unordered(Weir):
+    name = "without key order"
+
+
 def client_command() -> list[str]:
     """Compiles the client. Raises Absent without Maven or without the jars."""
     lib = copy_dependencies(BUILT, [CLIENT])
@@ -58,7 +73,33 @@ def client_command() -> list[str]:
     return [str(find_java()), "-Xmx512m", "-cp", f"{classes}:{lib}/*", "ShareRate"]
 
 
-def filled_topic(system: System, name: str, partitions: int, count: int) -> None:
+def produce_keys(system: System, topic: str, count: int, keys: int) -> None:
+    producer = Producer({"bootstrap.servers": system.bootstrap, "batch.size": BATCH_BYTES, "linger.ms": 20})
+    value = os.urandom(RECORD_BYTES)
+    for n in range(count):
+        while True:
+            try:
+                producer.produce(topic, value, key=f"key-{n % keys}")
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(120):
+        raise SystemExit(f"{system.name}: records of {topic} were not acknowledged")
+
+
+def require_key_order(system: System, group: str) -> None:
+    entry = ConfigEntry(
+        KEY_ORDER,
+        "true",
+        source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def filled_topic(system: System, name: str, partitions: int, count: int, keys: int) -> None:
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
     topic = NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})
     admin.create_topics([topic])[name].result(60)
@@ -72,12 +113,19 @@ def filled_topic(system: System, name: str, partitions: int, count: int) -> None
         )
 
     wait_for(ready, f"the replicas of {name}")
-    produce(system.bootstrap, [name], os.urandom(RECORD_BYTES), count, BATCH_BYTES, "all")
+    if keys:
+        produce_keys(system, name, count, keys)
+    else:
+        produce(system.bootstrap, [name], os.urandom(RECORD_BYTES), count, BATCH_BYTES, "all")
 
 
-def one_pass(system: System, command: list[str], name: str, partitions: int, count: int, members: int) -> Measurements:
-    """Raises SystemExit when a record was not delivered."""
-    filled_topic(system, name, partitions, count)
+def one_pass(
+    system: System, command: list[str], name: str, partitions: int, count: int, members: int, keys: int
+) -> Measurements:
+    """Raises SystemExit when a record was not delivered. `keys`: 0 for records without keys."""
+    filled_topic(system, name, partitions, count, keys)
+    if keys and system.name == Weir.name:
+        require_key_order(system, name)
     pids = system.broker_pids().values()
     before = cpu_clock(pids)
     done = subprocess.run(
@@ -107,7 +155,12 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=20)
     parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--against", metavar="COMMIT", help="an earlier commit, in place of Kafka")
+    parser.add_argument(
+        "--key-order", type=int, metavar="KEYS", default=0, help="two clusters of Weir, one with key order"
+    )
     given = parser.parse_args()
+    if given.against and given.key_order:
+        parser.error("--against and --key-order exclude each other")
     with ExitStack() as stack:
         tree = None
         if given.against:
@@ -123,6 +176,8 @@ def compared(given: argparse.Namespace, tree: Path | None) -> int:
             folder = Path(tempfile.mkdtemp(prefix="shares-"))
             if not n:
                 running.append(Weir(folder, 3))
+            elif given.key_order:
+                running.append(Unordered(folder, 3))
             else:
                 running.append(PEERS["kraft"](folder, 3) if tree is None else Earlier(folder, tree, 3))
             running[-1].start()
@@ -131,7 +186,13 @@ def compared(given: argparse.Namespace, tree: Path | None) -> int:
         for round_ in range(-1, given.rounds):  # the first one is a warm-up
             for system in running if round_ % 2 else running[::-1]:
                 found = one_pass(
-                    system, command, f"shares-{round_ + 1}", given.partitions, given.records, given.members
+                    system,
+                    command,
+                    f"shares-{round_ + 1}",
+                    given.partitions,
+                    given.records,
+                    given.members,
+                    given.key_order,
                 )
                 print(
                     f"round {round_ + 1}, {system.name:<12} {found.records_per_s:>8.0f} records/s, {found.cpu_us:>6.1f} us of broker CPU and "
