@@ -25,6 +25,7 @@ from bench.kernel import cpu_clock, process_tree, take_memory
 from bench.lookup import INDEXED, PLAIN, SETTLE_SECONDS, files, is_indexed, key_of, make_topic
 from bench.paired import bootstrap_median, in_order, ratios
 from bench.peer.systems import Weir, wait_for
+from brokerd.compiled.importer import compiled_directory, is_current
 from brokerd.maintenance.segment_indexing import INDEX_INTERVAL_MS, ROUND_MS_MIN
 from brokerd.wire.records import Record, build
 
@@ -133,6 +134,7 @@ def main() -> int:
             slices = Slices(system, given.record_bytes)
             print(
                 f"{slices.gigabytes * 1000:.0f} MB per slice, records of {given.record_bytes} bytes, "
+                f"request path {'compiled' if is_current(compiled_directory()) else 'not compiled'}, "
                 f"load of the machine {os.getloadavg()[0]:.1f}"
             )
             measure(slices, kinds, given.pairs)

@@ -22,7 +22,7 @@ IN_FLIGHT = 5
 """`max.in.flight.requests.per.connection` of most clients."""
 WAIT_SECONDS = 60
 CONGESTION_CONTROL = b"cubic"
-"""The default of Linux. BBR paces the requests, so that the broker receives them in more parts."""
+"""The default of Linux, so that the requests of a machine with another one are not paced differently."""
 _INT = struct.Struct(">i")
 
 
