@@ -355,8 +355,8 @@ def test_an_evening_on_call(session: BrowserSession, devcluster: DevCluster) -> 
     # The audit log.
     session.page.goto("/audit/")
     rows = [tuple(r.locator("td").all_inner_texts()[2:6]) for r in session.page.locator("#list tbody tr").all()]
-    assert (devcluster.user, "topic.create", TOPIC, "browser test") in rows, rows
-    assert any(r[:2] == (devcluster.user, "move.start") and r[3] == "browser test" for r in rows), rows
+    assert (devcluster.user, "Create topic", TOPIC, "browser test") in rows, rows
+    assert any(r[:2] == (devcluster.user, "Start move") and r[3] == "browser test" for r in rows), rows
     session.shot("walk-13-audit")
 
 
