@@ -341,10 +341,8 @@ OBJECT_PAGES = {
     "route": "route",
 }
 """Kind of a change's object -> URL name of its page, whose argument is the object's name."""
-OPERATION_PAGES: dict[str, str] = dict.fromkeys(
-    (AuditOperation.GROUP_CONFIGS, AuditOperation.GROUP_SET), "group-configs"
-)
-"""Operation -> URL name of the page that shows its effect. The configs of a group do not tell whether it is a consumer group or a share group."""
+GROUP_CONFIG_OPERATIONS = (AuditOperation.GROUP_CONFIGS, AuditOperation.GROUP_SET)
+"""They have the page of the configs: the object can be a consumer group or a share group."""
 
 
 @register.filter
@@ -366,7 +364,7 @@ def object_link(change: ShownChange) -> SafeString:
     if change.object_kind not in OBJECT_PAGES or not name or name == ALL_TOPICS:
         return format_html("{}", object_text(change))
     try:
-        page = OPERATION_PAGES.get(change.verb, OBJECT_PAGES[change.object_kind])
+        page = "group-configs" if change.verb in GROUP_CONFIG_OPERATIONS else OBJECT_PAGES[change.object_kind]
         address = reverse(page, args=[_page_argument(change.object_kind, name)])
     except NoReverseMatch:
         return format_html("{}", name)
