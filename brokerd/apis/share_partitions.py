@@ -427,4 +427,4 @@ class SharePartitions:
 
 def _progress(core: SharePartition) -> tuple[int, ...]:
     """Values that change when a read was useful, although it gave no records for the member."""
-    return core.start, core.end, core.available, core.slots.learned if core.slots is not None else 0
+    return core.start, core.end, core.available, core.slots.changes if core.slots is not None else 0

@@ -37,14 +37,12 @@ class HeldSlot:
 class HashSlots:
     has_unknown_holders: bool = False
     """Members hold records whose slots are unknown. Nothing may be acquired until their locks have ended."""
-    learned: int = 0
-    """Number of offsets whose slots were learned."""
+    changes: int = 0
+    """Number of changes of the slots and their holders."""
     _slots: dict[int, int] = field(default_factory=dict)
     _held: dict[int, HeldSlot] = field(default_factory=dict)
     _members: dict[str, int] = field(default_factory=dict)
     """{member: number of slots that it holds}."""
-    _changes: int = 0
-    """Number of changes of the slots and their holders."""
     _searched: tuple[int, ...] = ()
     _first_free: int | None = None
     """The result of the last search for a member that holds no slot, and the values on which it depends: many members wait without a record."""
@@ -57,8 +55,7 @@ class HashSlots:
             if first > last or last in slots:
                 continue
             slots.update(dict.fromkeys(range(first, last + 1), UNORDERED))
-            self.learned += last + 1 - first
-            self._changes += 1
+            self.changes += 1
             if header.is_control:
                 continue
             with suppress(CorruptBatch):  # no consumer can read the keys of such a batch either
@@ -66,14 +63,11 @@ class HashSlots:
                     if first <= record.offset <= last:
                         slots[record.offset] = slot_of(record.key)
 
-    def knows(self, offset: int) -> bool:
-        return offset in self._slots
-
     def first_acquirable(self, runs: Sequence[OffsetRun], member: str, version: tuple[int, int]) -> int | None:
         """The first available offset that the member may acquire, or whose slot is unknown. `version` changes with the available offsets."""
         if member in self._members:
             return self._search(runs, member)
-        searched = (self._changes, *version)
+        searched = (self.changes, *version)
         if self._searched != searched:
             self._searched, self._first_free = searched, self._search(runs, member)
         return self._first_free
@@ -96,7 +90,7 @@ class HashSlots:
         return slot is not None and (held is None or held.member == member)
 
     def hold(self, first: int, last: int, member: str) -> None:
-        self._changes += 1
+        self.changes += 1
         for offset in range(first, last + 1):
             slot = self._slots[offset]
             if slot == UNORDERED:
@@ -109,7 +103,7 @@ class HashSlots:
 
     def end(self, first: int, last: int) -> None:
         """The locks of these records have ended."""
-        self._changes += 1
+        self.changes += 1
         for offset in range(first, last + 1):
             slot = self._slots.get(offset, UNORDERED)
             held = self._held.get(slot)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from console.config_forms import GroupConfigForm
 from console.views.broker_configs import reviewed_values
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page, viewer_required
+from controlplane.domain.group_config import kind_of
 from controlplane.selectors import group_configs as selectors
 from controlplane.services import Rejected
 from controlplane.services import group_configs as services
@@ -27,7 +28,6 @@ def config_list(request: HttpRequest, group_id: str) -> HttpResponse:
         "rows": selectors.chosen(found.configs, choice, query),
         "q": query,
         "only": choice.value,
-        "shared": choice is selectors.GroupConfigChoice.SHARE,
     }
     return render_page(request, "console/group_configs.html", context, nav="groups")
 
@@ -62,4 +62,5 @@ def edit(request: HttpRequest, group_id: str) -> HttpResponse:
         form.reject(error)
         return render_page(request, "console/group_config_edit.html", context, nav="groups", status=400)
     flash(request, _("{name} changed. Brokers apply it within a second.").format(name=form.cleaned_data["name"]))
-    return redirect_to("group-configs", group_id, q=form.cleaned_data["name"])
+    name = form.cleaned_data["name"]
+    return redirect_to("group-configs", group_id, q=name, only=kind_of(name))

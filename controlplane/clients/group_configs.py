@@ -35,7 +35,7 @@ def describe_group(connection: KafkaConnection, group_id: str) -> list[GroupConf
             kind=kind_of(c.name),
             value=c.value or "",
             own=c.config_source == SOURCE_GROUP,
-            default=next((s.value for s in c.synonyms if s.source == SOURCE_DEFAULT), None),
+            default=next((s.value for s in c.synonyms if s.source == SOURCE_DEFAULT), "") or "",
             doc=c.documentation or "",
         )
         for c in sorted(result.configs, key=lambda c: c.name)

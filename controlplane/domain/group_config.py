@@ -16,13 +16,13 @@ class GroupConfigKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class GroupConfigRow:
     """One config of a group. `value` applies. `own`: the group has a value of its own. `default`: the value without it, which is a setting of the brokers if
-    there is one; null: there is none."""
+    there is one. An empty value means that none is set."""
 
     name: str
     kind: GroupConfigKind
     value: str
     own: bool
-    default: str | None
+    default: str
     doc: str
 
 

@@ -40,8 +40,8 @@ PRINCIPAL_LENGTH_MAX = TEXT_LENGTH_MAX
 @dataclass(frozen=True, slots=True)
 class RouteRow:
     """`applied`: the metadata log contains this definition, so brokers use it. Lag in records, and in milliseconds the age of the first record that
-    is not in all its targets; null: unknown. `principal`: its ACLs and quotas apply; empty: the brokers' own identity. `routed_per_s`: records of the source topic. `status`: of the consumer group of the positions.
-    `lost_records`: deleted by retention before they were routed, within the last minutes."""
+    is not in all its targets; null: unknown. `principal`: its ACLs and quotas apply; empty: the brokers' own identity. `routed_per_s`: records of the
+    source topic. `status`: of the consumer group of the positions. `lost_records`: deleted by retention before they were routed, within the last minutes."""
 
     name: str
     source: str
@@ -76,8 +76,8 @@ class RouteProblemRow:
 
 @dataclass(frozen=True, slots=True)
 class RoutePartitionRow:
-    """A source partition. `state`: starting, running, throttled, blocked, or unknown. `generation`: the definition that it uses. `lost_records`: all records that
-    retention deleted before they were routed."""
+    """A source partition. `state`: starting, running, throttled, blocked, or unknown. `generation`: the definition that it uses. `lost_records`: all
+    records that retention deleted before they were routed."""
 
     index: int
     state: str

@@ -6,7 +6,7 @@ throttles of moves have separate operations and cannot be changed here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -60,6 +60,20 @@ def preview_change(broker_id: int, configs: Mapping[str, str | None]) -> list[Co
     return [ConfigChange(op.name, before.get(op.name), op.value) for op in operations]
 
 
+def check_reviewed(changes: Iterable[ConfigChange], reviewed: Mapping[str, str | None] | None) -> None:
+    """Raises Rejected if a value is not the one that the operator saw. `reviewed` None: nobody reviewed the change."""
+    for change in changes:
+        if reviewed is not None and reviewed.get(change.name) != change.now:
+            raise Rejected(
+                sentence(
+                    "{name} was changed to {now} after the review. Review it again.",
+                    name=change.name,
+                    now=repr(change.now),
+                ),
+                "configs",
+            )
+
+
 def _object_name(broker_id: int) -> str:
     return "all brokers" if broker_id == CLUSTER_WIDE else str(broker_id)
 
@@ -80,16 +94,7 @@ def alter_configs(
     """Set and remove dynamic settings. `reviewed`: the dynamic values that the operator saw; Rejected if one has changed since."""
     with transaction.atomic():
         changes = preview_change(broker_id, configs)
-        for change in changes:
-            if reviewed is not None and reviewed.get(change.name) != change.now:
-                raise Rejected(
-                    sentence(
-                        "{name} was changed to {now} after the review. Review it again.",
-                        name=change.name,
-                        now=repr(change.now),
-                    ),
-                    "configs",
-                )
+        check_reviewed(changes, reviewed)
         before, generation = _current_settings(broker_id)
         access.put_settings(
             str(broker_id),

@@ -16,7 +16,7 @@ from controlplane.domain.audit_operation import AuditOperation
 from controlplane.selectors.group_configs import desired_group_configs
 from controlplane.selectors.transactions import living_brokers
 from controlplane.services import access
-from controlplane.services.broker_configs import ConfigChange
+from controlplane.services.broker_configs import ConfigChange, check_reviewed
 from controlplane.services.common import Rejected, audited
 from weir_common.phrases import sentence
 
@@ -64,17 +64,7 @@ def alter_group_configs(
 ) -> None:
     """Set and remove configs of a group. `reviewed`: the values that the operator saw; Rejected if one has changed since."""
     access.require_imported()
-    changes = preview_group_change(group_id, configs)
-    for change in changes:
-        if reviewed is not None and reviewed.get(change.name) != change.now:
-            raise Rejected(
-                sentence(
-                    "{name} was changed to {now} after the review. Review it again.",
-                    name=change.name,
-                    now=repr(change.now),
-                ),
-                "configs",
-            )
+    check_reviewed(preview_group_change(group_id, configs), reviewed)
     with transaction.atomic():
         after = desired_group_configs(group_id)
         for name, value in configs.items():

@@ -52,7 +52,7 @@ def a_member_may_acquire_any_record(patch: pytest.MonkeyPatch) -> None:
 
 def the_first_acknowledgement_frees_a_key(patch: pytest.MonkeyPatch) -> None:
     def end(self: HashSlots, first: int, last: int) -> None:
-        self._changes += 1
+        self.changes += 1
         for offset in range(first, last + 1):
             self._held.pop(self._slots.get(offset, -1), None)
 
@@ -78,7 +78,7 @@ def a_check_of_the_locks_frees_all_keys(patch: pytest.MonkeyPatch) -> None:
     def late(self: SharePartition, now_ms: int) -> bool:
         if self.slots is not None:
             self.slots._held.clear()
-            self.slots._changes += 1
+            self.slots.changes += 1
         return expire(self, now_ms)
 
     patch.setattr(SharePartition, "expire", late)

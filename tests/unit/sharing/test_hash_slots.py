@@ -137,15 +137,15 @@ def test_slots_are_learned_from_the_start_to_the_limit(compression: int) -> None
     slots = HashSlots()
     data = batch(10, (A, B, C, None, A), compression=compression) + batch(15, (C,), control=True)
     slots.learn(data, 11, 14)
-    assert [o for o in range(20) if slots.knows(o)] == [11, 12, 13]
+    assert [o for o in range(20) if slots.may_acquire(o, "x")] == [11, 12, 13]
     slots.learn(data, 11, 20)
-    assert [o for o in range(20) if slots.knows(o)] == [11, 12, 13, 14, 15]
+    assert [o for o in range(20) if slots.may_acquire(o, "x")] == [11, 12, 13, 14, 15]
     slots.hold(14, 14, "x")
     assert slots.may_acquire(14, "x") and not slots.may_acquire(14, "y")
     assert slots.may_acquire(11, "y") and not slots.may_acquire(30, "y"), "the slot of 30 is unknown"
     slots.end(14, 14)
     slots.forget(11, 14)
-    assert not slots.knows(14) and slots.knows(15)
+    assert not slots.may_acquire(14, "x") and slots.may_acquire(15, "x")
 
 
 def test_a_batch_that_cannot_be_decoded_has_no_order() -> None:
@@ -153,7 +153,7 @@ def test_a_batch_that_cannot_be_decoded_has_no_order() -> None:
     damaged[61] = 0x7E  # the length of the first record
     slots = HashSlots()
     slots.learn(bytes(damaged), 0, 100)
-    assert slots.knows(1) and slots.may_acquire(1, "y")
+    assert slots.may_acquire(1, "y")
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -25,6 +25,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, world: World) -> ConfigBroker:
 def test_the_list_has_values_defaults_and_filters(operator: Client) -> None:
     page = operator.get(LIST).content.decode()
     assert "20 s" in page and "30 s" in page and page.count("<b>group</b>") == 1
+    assert 'href="/groups/team/workers/"' not in page, "the kind of the group is unknown"
     assert "Set for this group 1" in page and "consumer.session.timeout.ms" in page
     shared = operator.get(f"{LIST}?only=share").content.decode()
     assert "consumer.session.timeout.ms" not in shared and '/share-groups/team/workers/"' in shared
@@ -49,7 +50,8 @@ def review(client: Client, **more: str) -> tuple[dict[str, str], str]:
 def test_a_config_is_reviewed_and_then_changed(operator: Client) -> None:
     fields, page = review(operator)
     assert not AccessEntry.objects.exists() and "Value of the group now" in page
-    assert f"{LOCK} changed" in operator.post(EDIT, fields, follow=True).content.decode()
+    changed = operator.post(EDIT, fields, follow=True).content.decode()
+    assert f"{LOCK} changed" in changed and 'href="/share-groups/team/workers/"' in changed
     assert AccessEntry.objects.get().value == {LOCK: "40000"}
     fields, _ = review(operator, value="", remove="on")
     operator.post(EDIT, fields)
