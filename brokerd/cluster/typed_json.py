@@ -1,8 +1,8 @@
 """Frozen dataclasses as JSON values and back, by their type annotations.
 
 Invariants: `decode` returns a value of the declared type or raises Malformed, for any input. Unknown keys are ignored, so that a newer program may
-add fields; a missing key needs a default. Supported: str, int, float, bool, UUID, StrEnum, `X | None`, tuples, Mapping, dataclasses, Any (plain
-JSON). The stored name of a field is its `stored` metadata. Does not contain: the meaning of the values.
+add fields; a missing key needs a default. Supported: str, int, float, bool, UUID, StrEnum, `X | None`, tuples, Mapping, dataclasses, object and Any
+(plain JSON). The stored name of a field is its `stored` metadata. Does not contain: the meaning of the values.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def encode_record(record: DataclassInstance) -> dict[str, object]:
 
 
 def decode(declared: Any, data: object, path: str = "") -> Any:
-    """The JSON value `data` as a value of the type `declared`. Raises Malformed, with the path of the invalid value."""
+    """The JSON value `data` as a value of the type `declared`. Raises MalformedJson, with the path, the value and the expected type."""
     origin = get_origin(declared)
-    if declared is Any:
+    if declared is Any or declared is object:
         return _plain(data, path, DEPTH_MAX)
     if origin is Union or origin is UnionType:
         return _optional(declared, data, path)
@@ -76,13 +76,13 @@ def decode(declared: Any, data: object, path: str = "") -> Any:
         try:
             return declared(_text(data, path))
         except ValueError:
-            _wrong(path, data)
+            _wrong(path, data, declared)
     return _scalar(declared, data, path)
 
 
 def _record(declared: Any, data: object, path: str) -> object:
     if not isinstance(data, Mapping):
-        _wrong(path, data)
+        _wrong(path, data, Mapping)
     values = {}
     for name, stored, kind, required in _fields(declared):
         if stored in data:
@@ -111,17 +111,19 @@ def _optional(declared: object, data: object, path: str) -> object:
 
 def _tuple(kinds: tuple[object, ...], data: object, path: str) -> object:
     if not isinstance(data, list):
-        _wrong(path, data)
+        _wrong(path, data, list)
     if kinds[-1] is Ellipsis:
         kinds = (kinds[0],) * len(data)
     if len(kinds) != len(data):
-        _wrong(path, data)
+        raise MalformedJson(
+            f"{path[:100] or 'request'}: invalid value {ascii(data)[:50]}, expected an array of {len(kinds)} values"
+        )
     return tuple(decode(kind, v, f"{path}[{i}]") for i, (kind, v) in enumerate(zip(kinds, data, strict=True)))
 
 
 def _mapping(kinds: tuple[object, ...], data: object, path: str) -> object:
     if not isinstance(data, Mapping):
-        _wrong(path, data)
+        _wrong(path, data, Mapping)
     key, value = kinds
     return {_key(key, k, path): decode(value, v, f"{path}.{k[:50]}") for k, v in data.items()}
 
@@ -130,7 +132,7 @@ def _key(kind: object, text: str, path: str) -> object:
     if kind is int:
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdecimal() and len(digits) < len(str(INT_MAX))):
-            _wrong(path, text)
+            _wrong(path, text, int)
         return int(text)
     return _text(text, path)
 
@@ -138,22 +140,21 @@ def _key(kind: object, text: str, path: str) -> object:
 def _scalar(kind: Any, data: object, path: str) -> object:
     if kind is str:
         return _text(data, path)
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        data = float(data) if -INT_MAX <= data <= INT_MAX else _wrong(path, data)
-    # In Python, bool is a subclass of int. In a request, a bool is not a valid number.
-    if type(data) is not kind or (isinstance(data, int) and not -INT_MAX <= data <= INT_MAX):
-        _wrong(path, data)
+    # In Python, bool is a subclass of int. In a request, a bool is not a valid number. A whole number stays one in a field of type float.
+    fits = type(data) in (int, float) if kind is float else type(data) is kind
+    if not fits or (isinstance(data, int) and not -INT_MAX <= data <= INT_MAX):
+        _wrong(path, data, kind)
     return data
 
 
 def _text(data: object, path: str) -> str:
     """A string that can be stored: JSON may contain half of a surrogate pair, which no database and no log file accepts."""
     if not isinstance(data, str):
-        _wrong(path, data)
+        _wrong(path, data, str)
     try:
         data.encode()
     except UnicodeEncodeError:
-        _wrong(path, data)
+        _wrong(path, data, str)
     return data
 
 
@@ -170,12 +171,24 @@ def _plain(data: object, path: str, depth: int) -> object:
     elif isinstance(data, str):
         _text(data, path)
     elif isinstance(data, int | float) and not -INT_MAX <= data <= INT_MAX:
-        _wrong(path, data)
+        _wrong(path, data, int)
     return data
 
 
-def _wrong(path: str, data: object) -> NoReturn:
-    raise MalformedJson(f"{path[:100] or 'request'}: invalid value {ascii(data)[:50]}")
+EXPECTED: dict[object, str] = {
+    str: "a string of Unicode characters",
+    int: f"a whole number of at most {INT_MAX}",
+    float: "a number",
+    bool: "true or false",
+    UUID: "a UUID",
+    Mapping: "an object",
+    list: "an array",
+}
+
+
+def _wrong(path: str, data: object, kind: Any) -> NoReturn:
+    expected = EXPECTED.get(kind) or "one of " + ", ".join(str(member.value) for member in kind)
+    raise MalformedJson(f"{path[:100] or 'request'}: invalid value {ascii(data)[:50]}, expected {expected[:200]}")
 
 
 def _not_json(constant: str) -> NoReturn:

@@ -18,7 +18,8 @@ from controlplane.api.errors import InvalidInput
 from controlplane.api.permissions import MayRead
 from controlplane.api.problems import FieldCode, FieldError
 from controlplane.api.viewsets import InputMixin, RowViewSet
-from controlplane.domain.cluster_document import DocumentFault, InvalidDocument
+from controlplane.domain.cluster_document import InvalidDocument
+from controlplane.domain.document_sections import DocumentFault
 from controlplane.models import DocumentPlan
 from controlplane.selectors import cluster_documents as selectors
 from controlplane.selectors.common import as_dict

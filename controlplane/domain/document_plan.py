@@ -12,17 +12,24 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypedDict
 
 from controlplane.domain.access import AclPermission
-from controlplane.domain.cluster_document import (
-    ClusterDocument,
-    DocumentFault,
-    DocumentProblem,
-    DocumentResource,
-    InvalidDocument,
+from controlplane.domain.cluster_document import ClusterDocument, DocumentResource, InvalidDocument
+from controlplane.domain.document_sections import DocumentFault, DocumentProblem
+from controlplane.domain.document_values import (
+    AclValues,
+    BrokerConfigValues,
+    DocumentValues,
+    QuotaValues,
     ResourceId,
     ResourceKind,
+    RoleBindingValues,
+    RouteValues,
+    TopicValues,
+    UserValues,
+    from_json,
+    to_json,
 )
 
 STEPS_MAX = 1_000
@@ -39,11 +46,11 @@ class StepAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """`before` and `after`: null = not set."""
+    """`before` and `after`: JSON values, null = not set."""
 
     field: str
-    before: Any
-    after: Any
+    before: object
+    after: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +61,26 @@ class DocumentStep:
     kind: ResourceKind
     key: str
     action: StepAction
-    before: dict[str, Any] | None
-    desired: dict[str, Any] | None
+    before: DocumentValues | None
+    desired: DocumentValues | None
     changes: list[FieldChange]
+
+
+class StoredChange(TypedDict):
+    field: str
+    before: object
+    after: object
+
+
+class StoredStep(TypedDict):
+    """A step in the row of a plan."""
+
+    kind: str
+    key: str
+    action: str
+    before: dict[str, object] | None
+    desired: dict[str, object] | None
+    changes: list[StoredChange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +88,7 @@ class Present:
     """The current state of the resources that a document can name. `owners`: who manages which resource. `protected`: topics that follow another topic,
     with its name."""
 
-    values: Mapping[ResourceId, dict[str, Any]]
+    values: Mapping[ResourceId, DocumentValues]
     owners: Mapping[ResourceId, str]
     protected: Mapping[str, str]
 
@@ -78,6 +102,8 @@ class DocumentDifference:
     rejections: list[DocumentProblem]
 
 
+Rejection = Callable[[str, str], DocumentProblem]
+"""The rejection of (field, detail) of one resource."""
 ResourceCheck = Callable[[DocumentResource, Present], Iterable[DocumentProblem]]
 """Adds further rejections of one resource, for example rejections of the services that would run its step."""
 
@@ -120,11 +146,41 @@ def difference(
 
 def digest_of(steps: Iterable[DocumentStep]) -> str:
     """SHA-256 over the steps and the values that they were made from."""
-    content = [[s.kind, s.key, s.action, s.before, s.desired] for s in steps]
+    content = [[s.kind, s.key, s.action, _json_of(s.before), _json_of(s.desired)] for s in steps]
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def changed_since(step: DocumentStep, now: Mapping[str, object] | None) -> list[FieldChange]:
+def _json_of(values: DocumentValues | None) -> dict[str, object] | None:
+    return None if values is None else to_json(values)
+
+
+def step_to_json(step: DocumentStep) -> StoredStep:
+    """The step as the row of a plan contains it."""
+    return {
+        "kind": step.kind.value,
+        "key": step.key,
+        "action": step.action.value,
+        "before": _json_of(step.before),
+        "desired": _json_of(step.desired),
+        "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in step.changes],
+    }
+
+
+def step_from_json(data: StoredStep) -> DocumentStep:
+    """The step of a row. Raises MalformedJson."""
+    kind = ResourceKind(data["kind"])
+    before, desired = data["before"], data["desired"]
+    return DocumentStep(
+        kind,
+        data["key"],
+        StepAction(data["action"]),
+        None if before is None else from_json(kind, before),
+        None if desired is None else from_json(kind, desired),
+        [FieldChange(c["field"], c["before"], c["after"]) for c in data["changes"]],
+    )
+
+
+def changed_since(step: DocumentStep, now: DocumentValues | None) -> list[FieldChange]:
     """The difference between the values now and those from which the step was made."""
     return _differences(step.before, now) if step.before != now else []
 
@@ -143,8 +199,8 @@ def _deletion(resource_id: ResourceId, present: Present) -> DocumentStep:
 def _step(
     document: ClusterDocument, resource: DocumentResource, present: Present, take_over: bool
 ) -> list[DocumentStep]:
-    before, desired = present.values.get(resource.id), dict(resource.desired)
-    changes = _changes(resource, before)
+    before, desired = present.values.get(resource.id), resource.desired
+    changes = _changes(desired, before)
     if before is None:
         empty = resource.kind is ResourceKind.QUOTA and not changes  # the document only removes limits
         return [] if empty else [DocumentStep(*resource.id, StepAction.CREATE, None, desired, changes)]
@@ -156,36 +212,46 @@ def _step(
     return []
 
 
-def _changes(resource: DocumentResource, before: Mapping[str, Any] | None) -> list[FieldChange]:
+def _changes(desired: DocumentValues, before: DocumentValues | None) -> list[FieldChange]:
     """The fields that the document names and that differ."""
-    had, desired, found = before or {}, resource.desired, list[FieldChange]()
-    match resource.kind:
-        case ResourceKind.TOPIC:
-            counts = ("partitions", "replication_factor")
-            found = [FieldChange(f, had.get(f), desired[f]) for f in counts if desired[f] not in (None, had.get(f))]
-            found += _field_changes("configs", had.get("configs") or {}, desired["configs"])
-        case ResourceKind.QUOTA:
-            found = _field_changes("limits", had.get("limits") or {}, desired["limits"])
-        case ResourceKind.BROKER_CONFIG:
-            found = _field_changes("configs", had.get("configs") or {}, desired["configs"])
-        case ResourceKind.USER:
-            present = had.get("mechanisms")
-            found = [FieldChange(f, present, v) for f, v in desired.items() if v not in (None, present)]
-        case ResourceKind.ACL | ResourceKind.ROLE_BINDING:
-            found = [] if before is not None else [FieldChange(f, None, v) for f, v in desired.items()]
-        case ResourceKind.ROUTE:
-            had = {"principal": "", **had} if before is not None else had  # not stored if it is empty
-            found = [FieldChange(f, had.get(f), v) for f, v in desired.items() if before is None or had.get(f) != v]
-    return found
+    match desired, before:
+        case TopicValues(), TopicValues() | None:
+            had = before or TopicValues(None, None, {})
+            counts = (
+                ("partitions", had.partitions, desired.partitions),
+                ("replication_factor", had.replication_factor, desired.replication_factor),
+            )
+            found = [FieldChange(f, old, new) for f, old, new in counts if new not in (None, old)]
+            return found + _field_changes("configs", had.configs, desired.configs)
+        case QuotaValues(), QuotaValues() | None:
+            return _field_changes("limits", before.limits if before is not None else {}, desired.limits)
+        case BrokerConfigValues(), BrokerConfigValues() | None:
+            return _field_changes("configs", before.configs if before is not None else {}, desired.configs)
+        case UserValues(), UserValues() | None:
+            mechanisms = before.mechanisms if before is not None else None
+            if desired.mechanisms in (None, mechanisms):
+                return []
+            return [FieldChange("mechanisms", _list_of(mechanisms), _list_of(desired.mechanisms))]
+        case ((AclValues() | RoleBindingValues()), _):
+            return [] if before is not None else [FieldChange(f, None, v) for f, v in to_json(desired).items()]
+        case RouteValues(), RouteValues() | None:
+            old = {"principal": "", **to_json(before)} if before is not None else {}  # not stored if it is empty
+            new = to_json(desired)
+            return [FieldChange(f, old.get(f), v) for f, v in new.items() if before is None or old.get(f) != v]
+    raise TypeError(f"{type(desired).__name__} and {type(before).__name__} are values of different kinds")
+
+
+def _list_of(names: tuple[str, ...] | None) -> list[str] | None:
+    return None if names is None else list(names)
 
 
 def _field_changes(field: str, had: Mapping[str, object], desired: Mapping[str, object]) -> list[FieldChange]:
     return [FieldChange(f"{field}.{k}", had.get(k), v) for k, v in desired.items() if had.get(k) != v]
 
 
-def _differences(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> list[FieldChange]:
+def _differences(before: DocumentValues | None, after: DocumentValues | None) -> list[FieldChange]:
     """Return the fields that differ. Objects are compared field by field, one level deep."""
-    old, new = _flat(before or {}), _flat(after or {})
+    old, new = _flat(_json_of(before) or {}), _flat(_json_of(after) or {})
     return [
         FieldChange(f, old.get(f), new.get(f))
         for f in [*old, *(f for f in new if f not in old)]
@@ -207,70 +273,69 @@ def _rejections(
         return DocumentProblem(f"{resource.path}.{field}", DocumentFault.REJECTED, detail)
 
     owner = present.owners.get(resource.id)
-    claims = document.owner or _changes(resource, present.values.get(resource.id))
+    claims = document.owner or _changes(resource.desired, present.values.get(resource.id))
     if owner is not None and owner != document.owner and claims and not take_over:
         yield DocumentProblem(
             resource.path,
             DocumentFault.REJECTED,
             f"This {resource.kind} is managed by the document of {owner!r}. Change that document, or take the {resource.kind} over.",
         )
-    before, desired = present.values.get(resource.id), resource.desired
-    if resource.kind is ResourceKind.TOPIC:
-        if (followed := present.protected.get(resource.key)) is not None:
+    match resource.desired, present.values.get(resource.id):
+        case TopicValues(), _ if (followed := present.protected.get(resource.key)) is not None:
             yield rejected("name", f"{resource.key} follows topic {followed}; configure {followed} instead.")
-        elif before is not None:
-            yield from _topic_rejections(resource, before, desired, rejected)
-    elif resource.kind is ResourceKind.USER:
-        yield from _user_rejections(resource, before, desired, rejected)
-    elif resource.kind is ResourceKind.BROKER_CONFIG and before is None:
-        yield rejected("broker", f"Broker {resource.key} does not exist.")
-    elif resource.kind is ResourceKind.ROUTE and before is not None:
-        for field in ("source", "start"):
-            if desired[field] != before.get(field):
-                yield rejected(field, f"It is {before.get(field)!r} and never changes; create a route of another name.")
+        case TopicValues() as topic, TopicValues() as had:
+            yield from _topic_rejections(resource, had, topic, rejected)
+        case UserValues() as user, UserValues() | None as had:
+            yield from _user_rejections(resource, had, user, rejected)
+        case BrokerConfigValues(), None:
+            yield rejected("broker", f"Broker {resource.key} does not exist.")
+        case RouteValues() as route, RouteValues() as had:
+            for field, old, new in (("source", had.source, route.source), ("start", had.start, route.start)):
+                if old != new:
+                    yield rejected(field, f"It is {old!r} and never changes; create a route of another name.")
 
 
 def _user_rejections(
-    resource: DocumentResource, before: Mapping[str, Any] | None, desired: Mapping[str, Any], rejected: Any
+    resource: DocumentResource, before: UserValues | None, desired: UserValues, rejected: Rejection
 ) -> Iterator[DocumentProblem]:
     """A document contains no password, so it can neither create a user nor add a mechanism."""
-    mechanisms = desired["mechanisms"]
     if before is None:
         yield rejected(
             "name",
             f"There is no SCRAM user {resource.key!r}, and a document cannot create one, because it has no password. "
             f"Create the user first: weir users create --name {resource.key}",
         )
-    elif mechanisms not in (None, before["mechanisms"]):
+    elif desired.mechanisms not in (None, before.mechanisms):
         yield rejected(
             "mechanisms",
-            f"The user has {', '.join(before['mechanisms'])}. A document cannot change mechanisms, because each one needs the password. "
+            f"The user has {', '.join(before.mechanisms or ())}. A document cannot change mechanisms, because each one needs the password. "
             "Delete the user and create it again with these mechanisms.",
         )
 
 
 def _topic_rejections(
-    resource: DocumentResource, before: Mapping[str, Any], desired: Mapping[str, Any], rejected: Any
+    resource: DocumentResource, before: TopicValues, desired: TopicValues, rejected: Rejection
 ) -> Iterator[DocumentProblem]:
-    count, replicas = desired["partitions"], desired["replication_factor"]
-    if count is not None and count < before["partitions"]:
+    count, replicas = desired.partitions, desired.replication_factor
+    if count is not None and before.partitions is not None and count < before.partitions:
         yield rejected(
             "partitions",
-            f"The topic has {before['partitions']} partitions and cannot be reduced to {count}: records would be lost. "
+            f"The topic has {before.partitions} partitions and cannot be reduced to {count}: records would be lost. "
             "Create a new topic and copy the records instead.",
         )
-    if replicas is not None and replicas != before["replication_factor"]:
+    if replicas is not None and replicas != before.replication_factor:
         scope = json.dumps({"kind": "replication_factor", "topic": resource.key, "replication_factor": replicas})
         yield rejected(
             "replication_factor",
-            f"The topic has {before['replication_factor']} replicas per partition. Another number is a move, which copies data. "
+            f"The topic has {before.replication_factor} replicas per partition. Another number is a move, which copies data. "
             f"Run: weir moves create --scope '{scope}' --comment REASON",
         )
 
 
 def _order(step: DocumentStep) -> tuple[int, int, int, str]:
     kind = list(ResourceKind).index(step.kind)
-    deny = step.kind is ResourceKind.ACL and (step.before or step.desired or {}).get("permission") == AclPermission.DENY
+    values = step.before or step.desired
+    deny = isinstance(values, AclValues) and values.permission == AclPermission.DENY
     if step.action is StepAction.DELETE:
         return 1, -kind, int(deny), step.key
     return 0, kind, int(not deny), step.key

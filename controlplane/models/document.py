@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from controlplane.domain.cluster_document import ResourceKind
+from controlplane.domain.document_values import ResourceKind
 from controlplane.models.choices import choices
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Unpack
+from typing import Unpack
 
 from django.db.models import Max, QuerySet
 from django_filters import rest_framework as filters
@@ -20,18 +20,9 @@ from django_filters import rest_framework as filters
 from brokerd.cluster.configs import ALL_BROKERS, DELAY_TOPIC, HALF_SOURCE, HALF_TOPIC, RETRY_SOURCE
 from brokerd.cluster.model import INTERNAL_TOPICS
 from brokerd.cluster.quota_entities import entity_of
-from controlplane.domain.access import ACL_FIELDS, AccessRecordKind, acl_key
+from controlplane.domain.access import AccessRecordKind, acl_key
 from controlplane.domain.broker_config import OTHER_ACTIONS
-from controlplane.domain.cluster_document import ALL_BROKERS as DOCUMENT_ALL
-from controlplane.domain.cluster_document import (
-    BINDING_FIELDS,
-    ROUTE_FIELDS,
-    SECTIONS,
-    VERSION,
-    ResourceId,
-    ResourceKind,
-    binding_key,
-)
+from controlplane.domain.cluster_document import SECTIONS, VERSION
 from controlplane.domain.document_plan import (
     DocumentDifference,
     DocumentStep,
@@ -39,6 +30,21 @@ from controlplane.domain.document_plan import (
     Present,
     StepAction,
     digest_of,
+    step_from_json,
+)
+from controlplane.domain.document_sections import ALL_BROKERS as DOCUMENT_ALL
+from controlplane.domain.document_sections import binding_key
+from controlplane.domain.document_values import (
+    BrokerConfigValues,
+    DocumentValues,
+    QuotaValues,
+    ResourceId,
+    ResourceKind,
+    RoleBindingValues,
+    TopicValues,
+    UserValues,
+    from_json,
+    to_json,
 )
 from controlplane.domain.errors import Rejected
 from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, RoleBinding, Topic
@@ -142,7 +148,7 @@ def plan_list(*, query: str = "", sort: str = "-id", page: PageStart = 1, per_pa
 def plan_page(rows: QuerySet[DocumentPlan], **options: Unpack[PageOptions]) -> Page[DocumentPlanRow]:
     return paginate(
         rows.defer("document"),
-        lambda found: [DocumentPlanRow(**_values(p)) for p in found],
+        lambda found: [_plan_row(p) for p in found],
         columns=COLUMNS,
         tie="-id",
         **options,
@@ -157,7 +163,7 @@ def plan_detail(plan_id: int) -> DocumentPlanDetail | None:
         _step_row(step, *row.results.get(str(i), (StepResult.PENDING.value, "")))
         for i, step in enumerate(steps_of(row))
     ]
-    return DocumentPlanDetail(**_values(row), steps=steps)
+    return DocumentPlanDetail(**asdict(_plan_row(row)), steps=steps)
 
 
 def last_applied() -> list[int]:
@@ -171,7 +177,7 @@ def last_applied() -> list[int]:
 def last_applied_rows() -> list[DocumentPlanRow]:
     """The last applied plan of each owner, at most OWNERS_MAX, in the order of the owners."""
     rows = DocumentPlan.objects.filter(pk__in=last_applied()[:OWNERS_MAX]).defer("document").order_by("owner")
-    return [DocumentPlanRow(**_values(p)) for p in rows]
+    return [_plan_row(p) for p in rows]
 
 
 def difference_row(difference: DocumentDifference) -> DocumentDifferenceRow:
@@ -219,34 +225,31 @@ def _name(kind: str, key: str) -> str:
 
 def steps_of(row: DocumentPlan) -> list[DocumentStep]:
     """The stored steps."""
-    return [
-        DocumentStep(
-            ResourceKind(s["kind"]),
-            s["key"],
-            StepAction(s["action"]),
-            s["before"],
-            s["desired"],
-            [FieldChange(**c) for c in s["changes"]],
-        )
-        for s in row.steps
-    ]
+    return [step_from_json(s) for s in row.steps]
 
 
-def _values(row: DocumentPlan) -> dict[str, Any]:
+def _plan_row(row: DocumentPlan) -> DocumentPlanRow:
     results = [result for result, *_ in row.results.values()]
-    names = ("owner", "prune", "take_over", "digest", "actor", "comment", "created_at", "applied_by", "applied_at")
-    return {
-        "id": row.pk,
-        **{n: getattr(row, n) for n in names},
+    return DocumentPlanRow(
+        id=row.pk,
+        owner=row.owner,
+        prune=row.prune,
+        take_over=row.take_over,
+        digest=row.digest,
+        actor=row.actor,
+        comment=row.comment,
+        created_at=row.created_at,
+        applied_by=row.applied_by,
+        applied_at=row.applied_at,
         **_numbers(s["action"] for s in row.steps),
-        "done": results.count(StepResult.DONE),
-        "failed": results.count(StepResult.FAILED),
-    }
+        done=results.count(StepResult.DONE),
+        failed=results.count(StepResult.FAILED),
+    )
 
 
 def present(resources: Collection[ResourceId] | None = None) -> Present:
     """The current state of all resources, or only of these."""
-    values: dict[ResourceId, dict[str, Any]] = {}
+    values: dict[ResourceId, DocumentValues] = {}
     kinds = set(ResourceKind) if resources is None else {kind for kind, _ in resources}
     identities: dict[ResourceId, str] = {}
     protected: dict[str, str] = {}
@@ -263,15 +266,11 @@ def present(resources: Collection[ResourceId] | None = None) -> Present:
             continue
         resource = (ResourceKind.TOPIC, topic.name)
         identities[resource] = str(topic.pk)
-        values[resource] = {
-            "partitions": topic.partitions,
-            "replication_factor": topic.replication_factor,
-            "configs": topic.configs,
-        }
+        values[resource] = TopicValues(topic.partitions, topic.replication_factor, topic.configs)
     for kind, key, stored in entries.order_by("kind", "key").values_list("kind", "key", "value"):
-        value: dict[str, Any] = stored or {}
+        value = stored or {}
         resource = (ResourceKind(kind), acl_key(value) if kind == ResourceKind.ACL else key)
-        values[resource] = _value(resource, value)
+        values[resource] = _values_of(resource, value)
         identities[resource] = str(value.get("route_id", "")) if kind == ResourceKind.ROUTE else ""
     if ResourceKind.USER in kinds:
         values |= _users()
@@ -288,55 +287,59 @@ def present(resources: Collection[ResourceId] | None = None) -> Present:
     return Present(values, owners, protected)
 
 
-def _users() -> dict[ResourceId, dict[str, Any]]:
+def _users() -> dict[ResourceId, DocumentValues]:
     """SCRAM users with their mechanisms. Their keys are secret and are not read."""
-    mechanisms: dict[ResourceId, dict[str, Any]] = {}
+    mechanisms: dict[str, list[str]] = {}
     rows = AccessEntry.objects.filter(kind=AccessRecordKind.SCRAM, value__isnull=False).order_by("key")
     for key in rows.values_list("key", flat=True):
         mechanism, _, name = key.partition(":")
-        mechanisms.setdefault((ResourceKind.USER, name), {"mechanisms": []})["mechanisms"].append(mechanism)
-    return {found: mechanisms[found] for found in sorted(mechanisms)}
+        mechanisms.setdefault(name, []).append(mechanism)
+    return {(ResourceKind.USER, name): UserValues(tuple(mechanisms[name])) for name in sorted(mechanisms)}
 
 
-def _broker_configs() -> dict[ResourceId, dict[str, object]]:
+def _broker_configs() -> dict[ResourceId, DocumentValues]:
     """Dynamic settings of each broker and of all brokers, without those that have an action of their own."""
     return {
-        (ResourceKind.BROKER_CONFIG, DOCUMENT_ALL if broker_id == ALL_BROKERS else str(broker_id)): {
-            "configs": {n: v for n, v in configs.items() if n not in OTHER_ACTIONS}
-        }
+        (ResourceKind.BROKER_CONFIG, DOCUMENT_ALL if broker_id == ALL_BROKERS else str(broker_id)): BrokerConfigValues(
+            {n: v for n, v in configs.items() if n not in OTHER_ACTIONS}
+        )
         for broker_id, configs in desired_configs().items()
     }
 
 
-def _role_bindings() -> dict[ResourceId, dict[str, object]]:
+def _role_bindings() -> dict[ResourceId, DocumentValues]:
     rows = RoleBinding.objects.select_related("user", "group").order_by("id")
-    bindings = [{f: getattr(binding_shape(r), f) for f in BINDING_FIELDS} for r in rows]
+    bindings = [
+        RoleBindingValues(r.user, r.group, r.role, r.resource_type, r.pattern_type, r.resource_name)
+        for r in map(binding_shape, rows)
+    ]
     return {(ResourceKind.ROLE_BINDING, binding_key(b)): b for b in bindings}
 
 
-def binding_id(fields: Mapping[str, str]) -> int | None:
-    """The role binding with these fields of a document."""
-    user, group, rest = (
-        fields["user"],
-        fields["group"],
-        {f: fields[f] for f in BINDING_FIELDS if f not in ("user", "group")},
+def binding_id(binding: RoleBindingValues) -> int | None:
+    """The role binding with these values of a document."""
+    holder = {"user__username": binding.user} if binding.user else {"group__name": binding.group}
+    rows = RoleBinding.objects.filter(
+        **holder,
+        role=binding.role,
+        resource_type=binding.resource_type,
+        pattern_type=binding.pattern_type,
+        resource_name=binding.resource_name,
     )
-    holder = {"user__username": user} if user else {"group__name": group}
-    return RoleBinding.objects.filter(**holder, **rest).values_list("pk", flat=True).first()
+    return rows.values_list("pk", flat=True).first()
 
 
-def _value(resource: ResourceId, value: dict[str, object]) -> dict[str, object]:
+def _values_of(resource: ResourceId, stored: dict[str, float | None]) -> DocumentValues:
     """The value of an access entry with the fields of a document."""
-    match resource[0]:
-        case ResourceKind.ACL:
-            return {f: value[f] for f in ACL_FIELDS}
-        case ResourceKind.QUOTA:
-            return {"entity": entity_of(resource[1]), "limits": value}
-    return {f: value[f] for f in ROUTE_FIELDS if f != "name" and f in value}
+    kind, key = resource
+    if kind is ResourceKind.QUOTA:
+        return QuotaValues(entity_of(key), stored)
+    return from_json(kind, stored, f"{kind} {key}")
 
 
-def _export(kind: ResourceKind, key: str, value: dict[str, object]) -> dict[str, object]:
+def _export(kind: ResourceKind, key: str, values: DocumentValues) -> dict[str, object]:
     """The resource as a document has it."""
+    value = to_json(values)
     match kind:
         case ResourceKind.TOPIC | ResourceKind.ROUTE | ResourceKind.USER:
             return {"name": key, **value}
@@ -347,22 +350,22 @@ def _export(kind: ResourceKind, key: str, value: dict[str, object]) -> dict[str,
     return value
 
 
-def export(*, prefix: str = "", owner: str = "") -> dict[str, Any]:
+def export(*, prefix: str = "", owner: str = "") -> dict[str, object]:
     """The current state as a document. `prefix`: only topics, and routes, whose names begin with it. `owner`: only the resources that it manages.
     Raises Rejected for more than EXPORT_MAX resources."""
     now = present()
-    document: dict[str, Any] = {"version": VERSION, "owner": owner, **{section: [] for section in SECTIONS}}
+    sections: dict[str, list[dict[str, object]]] = {section: [] for section in SECTIONS}
     total = 0
     for (kind, key), value in now.values.items():
         if owner and now.owners.get((kind, key)) != owner:
             continue
-        if kind is ResourceKind.BROKER_CONFIG and not value["configs"]:
+        if isinstance(value, BrokerConfigValues) and not value.configs:
             continue
         named = kind in (ResourceKind.TOPIC, ResourceKind.ROUTE)
         if prefix and not (named and key.startswith(prefix)):
             continue
         total += 1
-        document[f"{kind}s"].append(_export(kind, key, value))
+        sections[f"{kind}s"].append(_export(kind, key, value))
     if total > EXPORT_MAX:
         raise Rejected(
             sentence(
@@ -370,6 +373,4 @@ def export(*, prefix: str = "", owner: str = "") -> dict[str, Any]:
             ),
             "prefix",
         )
-    if not owner:
-        del document["owner"]
-    return document
+    return {"version": VERSION, **({"owner": owner} if owner else {}), **sections}

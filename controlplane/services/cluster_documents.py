@@ -8,24 +8,14 @@ Does not contain: the meaning of a document (`controlplane.domain.cluster_docume
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from datetime import timedelta
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from brokerd.cluster.configs import contradiction, transition_problem
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.cluster_document import (
-    ALL_BROKERS,
-    DocumentFault,
-    DocumentProblem,
-    DocumentResource,
-    InvalidDocument,
-    ResourceKind,
-    parse,
-)
+from controlplane.domain.cluster_document import DocumentResource, InvalidDocument, parse
 from controlplane.domain.document_plan import (
     DocumentDifference,
     DocumentStep,
@@ -35,6 +25,19 @@ from controlplane.domain.document_plan import (
     changed_since,
     difference,
     digest_of,
+    step_to_json,
+)
+from controlplane.domain.document_sections import ALL_BROKERS, DocumentFault, DocumentProblem
+from controlplane.domain.document_values import (
+    AclValues,
+    BrokerConfigValues,
+    QuotaValues,
+    ResourceKind,
+    RoleBindingValues,
+    RouteValues,
+    TopicValues,
+    UserValues,
+    to_json,
 )
 from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource, Topic
 from controlplane.models.change import Outcome
@@ -63,7 +66,7 @@ CHANGES_NAMED_MAX = 10
 
 
 def plan_document(
-    document: Any, *, prune: bool = False, take_over: bool = False, actor: str, comment: str = ""
+    document: object, *, prune: bool = False, take_over: bool = False, actor: str, comment: str = ""
 ) -> DocumentPlan:
     """Store the steps that this document requires. The cluster is not changed. Raises InvalidDocument with all faults."""
     found = compare_document(document, prune=prune, take_over=take_over)
@@ -76,7 +79,7 @@ def plan_document(
             take_over=take_over,
             document=document,
             digest=digest_of(found.steps),
-            steps=[asdict(s) for s in found.steps],
+            steps=[step_to_json(s) for s in found.steps],
             actor=actor,
             comment=comment,
             applied_at=None if found.steps else timezone.now(),
@@ -87,7 +90,7 @@ def plan_document(
 
 
 def compare_document(
-    document: Any, *, prune: bool = False, take_over: bool = False, now: Present | None = None
+    document: object, *, prune: bool = False, take_over: bool = False, now: Present | None = None
 ) -> DocumentDifference:
     """The difference between this document and the current state, with the steps that the cluster rejects. `now`: the state, if it was read already. Stores
     nothing. Raises InvalidDocument for a document that is not well-formed."""
@@ -130,36 +133,40 @@ def _forget_old(owner: str) -> None:
 def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProblem]:
     """The reasons why the step of a resource would fail. An ACL, a quota and a route have no more checks than `parse`, except loops of routes."""
     try:
-        match resource.kind:
-            case ResourceKind.TOPIC:
-                _check_topic(resource, now)
-            case ResourceKind.BROKER_CONFIG if resource.id in now.values:
-                if configs := _changed_configs(resource.desired, now.values[resource.id]):
+        match resource.desired, now.values.get(resource.id):
+            case TopicValues() as topic, TopicValues() | None as before:
+                _check_topic(resource.key, topic, before, now)
+            case BrokerConfigValues() as broker, BrokerConfigValues() as before_broker:
+                if configs := _changed_configs(broker, before_broker):
                     broker_configs.preview_change(_broker_id(resource.key), configs)
-            case ResourceKind.ROLE_BINDING if resource.id not in now.values:
-                role_bindings.check_holder(resource.desired["user"], resource.desired["group"])
+            case RoleBindingValues() as binding, None:
+                role_bindings.check_holder(binding.user, binding.group)
     except Rejected as rejection:
         path = f"{resource.path}.{rejection.field}" if rejection.field else resource.path
         yield DocumentProblem(path, DocumentFault.REJECTED, rejection.reason)
 
 
-def _check_topic(resource: DocumentResource, now: Present) -> None:
+def _check_topic(name: str, desired: TopicValues, before: TopicValues | None, now: Present) -> None:
     """Raises Rejected."""
-    desired, before = resource.desired, now.values.get(resource.id)
-    given = {k: v for k, v in desired["configs"].items() if v is not None}
-    if before is None and resource.key not in now.protected:
+    given = _without_removed(desired.configs)
+    if before is None and name not in now.protected:
         front_topics.check_creation(given)
-        counts = desired["partitions"] or 1, desired["replication_factor"] or 1
-        topic_checks.check_topic(resource.key, partitions=counts[0], replication_factor=counts[1], configs=given)
+        counts = desired.partitions or 1, desired.replication_factor or 1
+        topic_checks.check_topic(name, partitions=counts[0], replication_factor=counts[1], configs=given)
     elif before is not None:
         front_topics.check_creation(given)
-        after = {k: v for k, v in {**before["configs"], **desired["configs"]}.items() if v is not None}
-        if (problem := contradiction(after) or transition_problem(before["configs"], after)) is not None:
+        present, after = _without_removed(before.configs), _without_removed({**before.configs, **desired.configs})
+        if (problem := contradiction(after) or transition_problem(present, after)) is not None:
             raise Rejected(problem, "configs")
 
 
-def _changed_configs(desired: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, str | None]:
-    return {k: v for k, v in desired["configs"].items() if before["configs"].get(k) != v}
+def _without_removed(configs: Mapping[str, str | None]) -> dict[str, str]:
+    return {k: v for k, v in configs.items() if v is not None}
+
+
+def _changed_configs(desired: BrokerConfigValues, before: BrokerConfigValues | None) -> dict[str, str | None]:
+    present = before.configs if before is not None else {}
+    return {k: v for k, v in desired.configs.items() if present.get(k) != v}
 
 
 def _broker_id(key: str) -> int:
@@ -299,69 +306,86 @@ def _manage(row: DocumentPlan, step: DocumentStep, identity: str) -> None:
 
 def _execute(step: DocumentStep, actor: str, comment: str) -> str:
     """Run the step. Returns the identity of the resource, or "" if its key identifies the resource. Raises Rejected."""
-    desired = step.desired or {}
-    match step.kind:
-        case ResourceKind.TOPIC:
-            return _execute_topic(step, desired, actor, comment)
-        case ResourceKind.ACL if step.action is StepAction.CREATE:
-            acls.create_acl(**desired, actor=actor, comment=comment)
-        case ResourceKind.ACL if step.action is StepAction.DELETE:
-            acl_id = Acl.objects.filter(**(step.before or {})).values_list("pk", flat=True).first()
+    match step.action, step.desired or step.before:
+        case _, TopicValues() as topic:
+            return str(_execute_topic(step, topic, actor, comment).pk)
+        case StepAction.CREATE, AclValues() as acl:
+            acls.create_acl(
+                resource_type=acl.resource_type,
+                pattern_type=acl.pattern_type,
+                resource_name=acl.resource_name,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission=acl.permission,
+                actor=actor,
+                comment=comment,
+            )
+        case StepAction.DELETE, AclValues() as acl:
+            acl_id = Acl.objects.filter(**to_json(acl)).values_list("pk", flat=True).first()
             acls.delete_acl(acl_id or 0, actor=actor, comment=comment)
-        case ResourceKind.QUOTA if step.action is StepAction.DELETE:
+        case StepAction.DELETE, QuotaValues():
             quota_id = AccessEntry.objects.filter(kind=step.kind, key=step.key).values_list("pk", flat=True).first()
             quotas.delete_quota(quota_id or 0, actor=actor, comment=comment)
-        case ResourceKind.QUOTA if step.action is not StepAction.MANAGE:
-            quotas.set_quota(desired["entity"], desired["limits"], actor=actor, comment=comment)
-        case ResourceKind.ROUTE:
-            return _execute_route(step, desired, actor, comment)
-        case ResourceKind.USER if step.action is StepAction.DELETE:
+        case ((StepAction.CREATE | StepAction.ALTER), QuotaValues() as quota):
+            quotas.set_quota(quota.entity, quota.limits, actor=actor, comment=comment)
+        case _, RouteValues() as route:
+            return _execute_route(step, route, actor, comment)
+        case StepAction.DELETE, UserValues():
             users.delete_user(step.key, actor=actor, comment=comment)
-        case ResourceKind.BROKER_CONFIG:
-            changed = _changed_configs(desired, step.before or {"configs": {}})
+        case _, BrokerConfigValues() as broker:
+            before = step.before if isinstance(step.before, BrokerConfigValues) else None
+            changed = _changed_configs(broker, before)
             broker_configs.alter_configs(_broker_id(step.key), changed, actor=actor, comment=comment)
-        case ResourceKind.ROLE_BINDING if step.action is StepAction.CREATE:
-            role_bindings.create_binding(**desired, actor=actor, comment=comment)
-        case ResourceKind.ROLE_BINDING if step.action is StepAction.DELETE:
-            binding_id = selectors.binding_id(step.before or {})
-            role_bindings.delete_binding(binding_id or 0, actor=actor, comment=comment)
+        case StepAction.CREATE, RoleBindingValues() as binding:
+            role_bindings.create_binding(
+                user=binding.user,
+                group=binding.group,
+                role=binding.role,
+                resource_type=binding.resource_type,
+                pattern_type=binding.pattern_type,
+                resource_name=binding.resource_name,
+                actor=actor,
+                comment=comment,
+            )
+        case StepAction.DELETE, RoleBindingValues() as binding:
+            role_bindings.delete_binding(selectors.binding_id(binding) or 0, actor=actor, comment=comment)
     return ""
 
 
-def _execute_topic(step: DocumentStep, desired: dict[str, Any], actor: str, comment: str) -> str:
-    configs = {k: v for k, v in desired.get("configs", {}).items() if v is not None}
+def _execute_topic(step: DocumentStep, topic: TopicValues, actor: str, comment: str) -> Topic:
+    configs = _without_removed(topic.configs)
     match step.action:
         case StepAction.CREATE:
-            row = topics.create_topic(
+            return topics.create_topic(
                 step.key,
-                partitions=desired["partitions"] or 1,
-                replication_factor=desired["replication_factor"],
+                partitions=topic.partitions or 1,
+                replication_factor=topic.replication_factor,
                 configs=configs,
                 actor=actor,
                 comment=comment,
             )
         case StepAction.ALTER:
-            row = topics.alter_topic(
+            return topics.alter_topic(
                 step.key,
-                partitions=desired["partitions"],
+                partitions=topic.partitions,
                 set_configs=configs,
-                delete_configs=[k for k, v in desired["configs"].items() if v is None],
+                delete_configs=[k for k, v in topic.configs.items() if v is None],
                 actor=actor,
                 comment=comment,
             )
         case StepAction.DELETE:
-            row = topics.delete_topic(step.key, actor=actor, comment=comment)
+            return topics.delete_topic(step.key, actor=actor, comment=comment)
         case StepAction.MANAGE:
-            row = Topic.objects.get(name=step.key, deleted_at__isnull=True)
-    return str(row.pk)
+            return Topic.objects.get(name=step.key, deleted_at__isnull=True)
 
 
-def _execute_route(step: DocumentStep, desired: dict[str, object], actor: str, comment: str) -> str:
+def _execute_route(step: DocumentStep, route: RouteValues, actor: str, comment: str) -> str:
     match step.action:
         case StepAction.CREATE:
-            row = routes.create_route(step.key, desired, actor=actor, comment=comment)
+            row = routes.create_route(step.key, to_json(route), actor=actor, comment=comment)
         case StepAction.ALTER:
-            row = routes.change_route(step.key, desired, actor=actor, comment=comment)
+            row = routes.change_route(step.key, to_json(route), actor=actor, comment=comment)
         case StepAction.DELETE:
             routes.delete_route(step.key, actor=actor, comment=comment)
             return ""

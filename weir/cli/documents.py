@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any, TextIO
+from collections.abc import Iterator
+from typing import NotRequired, TextIO, TypedDict
 
 import click
 
@@ -28,7 +28,49 @@ TAKE_OVER = click.option("--take-over", is_flag=True, help="Also take resources 
 COMMENT = click.option("--comment", default="", help="The reason; kept with the changes.")
 
 
-def request_of(file: TextIO, prune: bool, take_over: bool) -> dict[str, object]:
+class ComparisonRequest(TypedDict):
+    """`document`: any value; the server checks it."""
+
+    document: dict[str, object]
+    prune: bool
+    take_over: bool
+
+
+class ReportedChange(TypedDict):
+    field: str
+    before: object
+    after: object
+
+
+class ReportedStep(TypedDict):
+    kind: str
+    name: str
+    action: str
+    changes: list[ReportedChange]
+    result: str
+    detail: str
+
+
+class ReportedRefusal(TypedDict):
+    path: str
+    detail: str
+
+
+class ReportedPlan(TypedDict):
+    """A plan or a difference, as the REST API returns it. A difference has no id and no numbers of steps that ran; a plan has no refusals."""
+
+    digest: str
+    steps: list[ReportedStep]
+    creates: int
+    alters: int
+    deletes: int
+    id: NotRequired[int]
+    done: NotRequired[int]
+    failed: NotRequired[int]
+    refusals: NotRequired[list[ReportedRefusal]]
+
+
+def request_of(file: TextIO, prune: bool, take_over: bool) -> ComparisonRequest:
     """The body of a comparison of this file."""
     try:
         document = read_document(file.read())
@@ -37,13 +79,13 @@ def request_of(file: TextIO, prune: bool, take_over: bool) -> dict[str, object]:
     return {"document": document, "prune": prune, "take_over": take_over}
 
 
-def plan(settings: CliOptions, body: dict[str, Any], comment: str) -> Mapping[str, Any]:
+def plan(settings: CliOptions, body: ComparisonRequest, comment: str) -> ReportedPlan:
     """The stored plan of this comparison."""
-    found: Mapping[str, Any] = send(settings, "POST", PLANS, None, {**body, "comment": comment}).data
+    found: ReportedPlan = send(settings, "POST", PLANS, None, {**body, "comment": comment}).data
     return found
 
 
-def lines(plan: Mapping[str, Any]) -> Iterator[str]:
+def lines(plan: ReportedPlan) -> Iterator[str]:
     """A plan or a difference, as lines of text."""
     for step in plan["steps"]:
         failed = f"  {step['result']}: {step['detail']}" if step["result"] in ("failed", "skipped") else ""
@@ -57,9 +99,10 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     if not plan["steps"]:
         yield from [] if plan.get("refusals") else ["no difference"]
     else:
-        numbers = ", ".join(f"{plan[f'{action}s']} to {action}" for action in ("create", "alter", "delete"))
+        counts = (("create", plan["creates"]), ("alter", plan["alters"]), ("delete", plan["deletes"]))
+        numbers = ", ".join(f"{count} to {action}" for action, count in counts)
         ran = plan.get("done") or plan.get("failed")
-        done = f"; {plan['done']} of {len(plan['steps'])} steps done" if ran else ""
+        done = f"; {plan.get('done', 0)} of {len(plan['steps'])} steps done" if ran else ""
         what = f"plan {plan['id']}" if "id" in plan else "difference"
         yield f"{what}: {numbers}; digest {plan['digest'][:12]}{done}"
 
@@ -68,7 +111,7 @@ def _text(value: object) -> str:
     return "not set" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _show(settings: CliOptions, plan: Mapping[str, object]) -> None:
+def _show(settings: CliOptions, plan: ReportedPlan) -> None:
     for line in [json.dumps(plan, indent=2, ensure_ascii=False)] if settings.json else lines(plan):
         click.echo(line)
 
@@ -87,7 +130,9 @@ def diff(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, save:
         raise click.UsageError("--comment is stored with a plan: add --save")
     try:
         body = request_of(file, prune, take_over)
-        found = plan(settings, body, comment) if save else send(settings, "POST", DIFFERENCE, None, body).data
+        found: ReportedPlan = (
+            plan(settings, body, comment) if save else send(settings, "POST", DIFFERENCE, None, body).data
+        )
     except click.ClickException as e:
         e.show()
         sys.exit(ERROR)
@@ -121,6 +166,7 @@ def apply(
         raise click.UsageError("give exactly one of --file and --plan")
     if plan_id is not None and (prune or take_over):
         raise click.UsageError("--prune and --take-over are part of the plan; give them to `diff`")
+    found: ReportedPlan
     if file is not None:
         found = plan(settings, request_of(file, prune, take_over), comment)
     else:
@@ -135,9 +181,9 @@ def apply(
             raise click.UsageError("applying a plan needs --yes if standard input is not a terminal")
         click.confirm("apply?", abort=True, err=True)
     body = {"digest": found["digest"], "comment": comment}
-    found = send(settings, "POST", f"{PLANS}/{found['id']}/apply", None, body).data
+    found = send(settings, "POST", f"{PLANS}/{found.get('id')}/apply", None, body).data
     _show(settings, found)
-    sys.exit(NOT_SUCCEEDED if found["failed"] else 0)
+    sys.exit(NOT_SUCCEEDED if found.get("failed") else 0)
 
 
 @click.command("export")

@@ -81,3 +81,19 @@ def test_a_plain_value_has_a_limit_of_nesting() -> None:
 def test_bytes_that_are_no_json_are_malformed(data: bytes) -> None:
     with pytest.raises(MalformedJson):
         parse(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"topics": [{"n": 1, "colour": "blue"}]}, "topics[0].colour: invalid value 'blue', expected one of red"),
+        ({"topics": [{"n": True}]}, f"topics[0].n: invalid value True, expected a whole number of at most {INT_MAX}"),
+        ({"pair": [1]}, "pair: invalid value [1], expected an array of 2 values"),
+        ({"id": "no"}, "id: invalid value 'no', expected a UUID"),
+        ({"by_number": []}, "by_number: invalid value [], expected an object"),
+    ],
+)
+def test_the_message_has_the_value_and_what_is_expected(data: Any, message: str) -> None:
+    with pytest.raises(MalformedJson) as error:
+        decode(Tree, data)
+    assert str(error.value) == message

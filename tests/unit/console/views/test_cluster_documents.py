@@ -88,7 +88,10 @@ def test_a_rejected_document_is_shown_with_its_reasons_and_cannot_be_planned(ope
     assert operator.post(PLAN_NEW, {"document": document, "digest": ""}).status_code == 409
     invalid = operator.post(COMPARE, {"document": "{topcs: [], acls: 3}"})
     assert invalid.status_code == 400
-    assert "Did you mean topics?" in invalid.content.decode() and "A list is needed." in invalid.content.decode()
+    assert (
+        "Did you mean topics?" in invalid.content.decode()
+        and "A list is needed, not a value of type" in invalid.content.decode()
+    )
     broken = operator.post(COMPARE, {"document": "topics: []\ntopics: []\n"})
     assert broken.status_code == 400 and "line 2" in broken.content.decode()
     assert not DocumentPlan.objects.exists()

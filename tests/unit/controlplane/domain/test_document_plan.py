@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from controlplane.domain.cluster_document import InvalidDocument, ResourceId, ResourceKind, parse
+from brokerd.cluster.typed_json import MalformedJson
+from controlplane.domain.cluster_document import InvalidDocument, parse
 from controlplane.domain.document_plan import (
     STEPS_MAX,
     FieldChange,
@@ -14,21 +18,36 @@ from controlplane.domain.document_plan import (
     StepAction,
     changed_since,
     digest_of,
+    step_from_json,
+    step_to_json,
     steps_of,
+)
+from controlplane.domain.document_values import (
+    AclValues,
+    DocumentValues,
+    ResourceId,
+    ResourceKind,
+    RouteValues,
+    TopicValues,
+    UserValues,
 )
 from tests.unit.controlplane.domain.test_cluster_document import ACL, DOCUMENT, ROUTE
 
 TOPIC: ResourceId = (ResourceKind.TOPIC, "flights")
-VALUE: dict[str, Any] = {"partitions": 3, "replication_factor": 2, "configs": {"cleanup.policy": "compact", "a": "b"}}
+VALUE = TopicValues(3, 2, {"cleanup.policy": "compact", "a": "b"})
 NOTHING = Present({}, {}, {})
 
 
-def present(value: dict[str, Any] | None = None, owner: str | None = None) -> Present:
-    return Present({TOPIC: {**VALUE, **(value or {})}}, {} if owner is None else {TOPIC: owner}, {})
+def present(value: TopicValues = VALUE, owner: str | None = None) -> Present:
+    return Present({TOPIC: value}, {} if owner is None else {TOPIC: owner}, {})
 
 
 def topic(**fields: Any) -> Any:
     return parse({"owner": "payments", "topics": [{"name": "flights", **fields}]})
+
+
+def permissions(values: Iterable[DocumentValues | None]) -> list[str]:
+    return [v.permission for v in values if isinstance(v, AclValues)]
 
 
 def rejections(document: Any, now: Present, **options: bool) -> list[str]:
@@ -47,14 +66,14 @@ def test_creations_have_a_safe_order() -> None:
         ("quota", "create"),
         ("route", "create"),
     ]
-    assert [s.desired["permission"] for s in steps[1:3] if s.desired] == ["deny", "allow"]
+    assert permissions(s.desired for s in steps) == ["deny", "allow"]
 
 
 def test_deletions_come_last_and_in_the_opposite_order() -> None:
     document = parse({**DOCUMENT, "acls": [ACL, {**ACL, "permission": "deny"}], "routes": [ROUTE]})
     created = steps_of(document, NOTHING)
     now = Present(
-        {(s.kind, s.key): s.desired or {} for s in created}, {(s.kind, s.key): "payments" for s in created}, {}
+        {(s.kind, s.key): s.desired for s in created if s.desired}, {(s.kind, s.key): "payments" for s in created}, {}
     )
     other = parse({"owner": "payments", "topics": [{"name": "new"}]})
     steps = steps_of(other, now, prune=True)
@@ -66,7 +85,7 @@ def test_deletions_come_last_and_in_the_opposite_order() -> None:
         ("acl", "delete"),
         ("topic", "delete"),
     ]
-    assert [s.before["permission"] for s in steps[3:5] if s.before] == ["allow", "deny"]
+    assert permissions(s.before for s in steps) == ["allow", "deny"]
     assert [s.action for s in steps_of(other, now)] == [StepAction.CREATE], "absence alone deletes nothing"
 
 
@@ -107,14 +126,17 @@ def test_other_rejections() -> None:
     assert "Without an owner" in rejections(parse({}), NOTHING, prune=True)[0]
     assert "follows topic f" in rejections(topic(), Present({}, {}, {"flights": "f"}))[0]
     route = parse({"routes": [ROUTE]})
-    was = {**route.resources[0].desired, "source": "other"}
+    desired = route.resources[0].desired
+    assert isinstance(desired, RouteValues)
+    was = replace(desired, source="other")
     assert "never changes" in rejections(route, Present({route.resources[0].id: was}, {}, {}))[0]
 
 
 def test_a_principal_of_a_route_changes_only_if_the_document_has_one() -> None:
     plain, named = parse({"routes": [ROUTE]}), parse({"routes": [{**ROUTE, "principal": "User:payments"}]})
     (resource,) = plain.resources
-    without, with_one = resource.desired, {**resource.desired, "principal": "User:payments"}
+    assert isinstance(resource.desired, RouteValues)
+    without, with_one = resource.desired, replace(resource.desired, principal="User:payments")
     for document, before, expected in (
         (plain, with_one, []),
         (named, with_one, []),
@@ -131,7 +153,31 @@ def test_a_principal_of_a_route_changes_only_if_the_document_has_one() -> None:
 def test_the_digest_covers_what_the_steps_were_made_from() -> None:
     one = steps_of(topic(partitions=6), present())
     assert digest_of(one) == digest_of(steps_of(topic(partitions=6), present()))
-    assert digest_of(one) != digest_of(steps_of(topic(partitions=6), present({"partitions": 4})))
+    assert digest_of(one) != digest_of(steps_of(topic(partitions=6), present(replace(VALUE, partitions=4))))
     assert changed_since(one[0], VALUE) == []
-    assert changed_since(one[0], {**VALUE, "partitions": 4}) == [FieldChange("partitions", 3, 4)]
+    assert changed_since(one[0], replace(VALUE, partitions=4)) == [FieldChange("partitions", 3, 4)]
     assert FieldChange("configs.a", "b", None) in changed_since(one[0], None)
+
+
+def test_a_step_is_read_from_a_row_as_it_was_written() -> None:
+    document = parse({**DOCUMENT, "routes": [ROUTE, {**ROUTE, "name": "r2", "principal": "User:a"}]})
+    created = steps_of(document, present())
+    for step in [*created, *steps_of(parse({"owner": "payments"}), present(owner="payments"), prune=True)]:
+        stored = json.loads(json.dumps(step_to_json(step)))
+        assert step_from_json(stored) == step and digest_of([step_from_json(stored)]) == digest_of([step])
+    assert [("principal" in (step_to_json(s)["desired"] or {})) for s in created[-2:]] == [False, True]
+
+
+def test_a_step_that_an_earlier_version_stored_is_read() -> None:
+    user = {"kind": "user", "key": "a", "action": "manage", "changes": []}
+    step = step_from_json({**user, "before": {"mechanisms": ["SCRAM-SHA-256"]}, "desired": {"mechanisms": None}})
+    assert (step.before, step.desired) == (UserValues(("SCRAM-SHA-256",)), UserValues(None))
+    with pytest.raises(MalformedJson, match="mechanisms: invalid value 3, expected an array"):
+        step_from_json({**user, "before": {"mechanisms": 3}, "desired": None})
+
+
+def test_a_user_is_neither_created_nor_given_a_mechanism() -> None:
+    document = parse({"users": [{"name": "a", "mechanisms": ["SCRAM-SHA-512"]}]})
+    had = Present({(ResourceKind.USER, "a"): UserValues(("SCRAM-SHA-256",))}, {}, {})
+    assert "no SCRAM user 'a'" in rejections(document, NOTHING)[0]
+    assert "The user has SCRAM-SHA-256." in rejections(document, had)[0]
