@@ -18,7 +18,7 @@ from brokerd.authz.acls import CLUSTER_NAME, Operation, Resource
 from brokerd.authz.auth_helper import AUTHORIZATION_FAILED, MESSAGE, AuthHelper
 from brokerd.cluster import configs
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import BROKER, GROUP
+from brokerd.cluster.metadata import GROUP
 from brokerd.cluster.model import TopicState
 from brokerd.cluster.requests import (
     AccessUpdate,
@@ -103,7 +103,7 @@ class ConfigsApi:
             state = self._image().topic_named(name)
             return state.configs if state is not None else ()
         if kind == RESOURCE_BROKER and (broker_id := self._broker(name)) is not None:
-            return self._image().access_to(BROKER, str(broker_id))[1] or ()
+            return self._image().configs_of_broker(broker_id)[1]
         return self._groups.set(name) if kind == RESOURCE_GROUP else ()
 
     def _broker(self, name: str) -> int | None:
@@ -187,7 +187,7 @@ class ConfigsApi:
             return _no(
                 f"broker {self._config.broker_id} can alter only its own configs and the cluster-wide ones: send the request to broker {name!r}"
             )
-        before = self._image().access_to(BROKER, str(broker_id))[1] or {}
+        before = self._image().configs_of_broker(broker_id)[1]
         after, problem = dynamic.apply_operations(BY_NAME, before, operations, broker_id)
         if problem is not None:
             return _no(problem)

@@ -26,7 +26,7 @@ class GroupConfigs:
 
     def set(self, group_id: str) -> dict[str, str]:
         """The settings of this group."""
-        return dict(self._image().access_to(GROUP, group_id)[1] or {})
+        return self._image().configs_of_group(group_id)
 
     def layers(self, group_id: str) -> list[tuple[str, list[tuple[str, str, int]], str]]:
         """For each setting: (name, its values with their sources, description). The effective value is first."""

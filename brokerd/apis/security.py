@@ -197,7 +197,7 @@ class SecurityApi:
             for key, (_, value) in self._image().access.get(AccessKind.SCRAM, {}).items():
                 name, _, user = key.partition(":")
                 if name == mechanism and value is not None:
-                    by_user.setdefault(user, []).append((code, int(value["iterations"])))
+                    by_user.setdefault(user, []).append((code, scram.Credential.from_json(value).iterations))
         names = [u.name for u in body.users] if body.users else sorted(by_user)
         result = m.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
         info = m.DescribeUserScramCredentialsResponse.CredentialInfo

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
+
+from brokerd.cluster.access_values import AccessValue, invalid, text_of
 
 DECISIONS_MAX = 50_000
 """Maximum number of decisions that are cached between two changes of ACLs."""
@@ -67,6 +69,18 @@ _IMPLIED_BY = {
 """Permission for one of these operations implies DESCRIBE. A denial implies nothing."""
 
 
+E = TypeVar("E", bound=IntEnum)
+
+
+def _member(kind: type[E], data: AccessValue, field: str) -> E:
+    """The member that a field names, in lower case."""
+    text = text_of(data, field)
+    try:
+        return kind[text.upper()]
+    except KeyError:
+        raise invalid(field, text, f"one of {', '.join(name.lower() for name in kind.__members__)}") from None
+
+
 class AclEntry(NamedTuple):
     resource: Resource
     pattern: PatternType
@@ -93,16 +107,16 @@ class AclEntry(NamedTuple):
         return "|".join(word.replace("|", "\\|") for word in self.to_json().values())
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> AclEntry:
-        """Raises KeyError for an unknown value."""
+    def from_json(data: AccessValue) -> AclEntry:
+        """Raises InvalidAccessValue."""
         return AclEntry(
-            Resource[data["resource_type"].upper()],
-            PatternType[data["pattern_type"].upper()],
-            data["resource_name"],
-            data["principal"],
-            data["host"],
-            Operation[data["operation"].upper()],
-            Permission[data["permission"].upper()],
+            _member(Resource, data, "resource_type"),
+            _member(PatternType, data, "pattern_type"),
+            text_of(data, "resource_name"),
+            text_of(data, "principal"),
+            text_of(data, "host"),
+            _member(Operation, data, "operation"),
+            _member(Permission, data, "permission"),
         )
 
     def concerns(self, principal: str, host: str) -> bool:

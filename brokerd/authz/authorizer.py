@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from brokerd.authz.acls import AclEntry, Acls
+from brokerd.cluster.access_values import InvalidAccessValue
 from brokerd.cluster.configs import front_target
 from brokerd.cluster.image import Image
 from brokerd.net.request import Request
@@ -52,7 +53,7 @@ class Authorizer:
                 try:
                     if value is not None:
                         found.append(AclEntry.from_json(value))
-                except KeyError as e:
+                except InvalidAccessValue as e:
                     log.error("invalid ACL ignored: acl=%r error=%s", key, e)
             self._acls = Acls(found, self._super_users, self._allow_if_none, self._front_target)
         return self._acls

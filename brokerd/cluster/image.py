@@ -6,15 +6,16 @@ record never does. See docs/flows.md. Does not contain ZooKeeper access, sockets
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 from uuid import UUID
 
+from brokerd.cluster.access_values import AccessValue, configs_of
 from brokerd.cluster.levels import LEVEL_MIN, level_problem
 from brokerd.cluster.metadata import (
     BROKER,
     GENESIS_HASH,
+    GROUP,
     AccessChanged,
     BrokerConfigChanged,
     BrokerDown,
@@ -61,7 +62,7 @@ class Image:
     deleted: dict[UUID, int] = field(default_factory=dict)
     broker_configs: dict[int, tuple[int, dict[str, str]]] = field(default_factory=dict)
     unfinished: list[MetadataRecord] = field(default_factory=list)
-    access: dict[str, dict[str, tuple[int, Mapping[str, Any] | None]]] = field(default_factory=dict)
+    access: dict[str, dict[str, tuple[int, AccessValue | None]]] = field(default_factory=dict)
     """{kind: {key: (generation, value)}}. Kinds are acl, scram and quota. The value is None after a deletion."""
     features: dict[str, int] = field(default_factory=dict)
     """Finalised features: {name: level}."""
@@ -93,11 +94,18 @@ class Image:
         broker = self.brokers.get(broker_id)
         return broker.broker_epoch if broker is not None and broker.alive else None
 
-    def access_to(self, kind: str, key: str) -> tuple[int, Mapping[str, Any] | None]:
+    def access_to(self, kind: str, key: str) -> tuple[int, AccessValue | None]:
         """(generation, value) of an access entry. (0, None) if it never existed. For kind BROKER: the settings of the broker with id `key`."""
         if kind == BROKER:
             return self.broker_configs.get(int(key), (0, None))
         return self.access.get(kind, {}).get(key, (0, None))
+
+    def configs_of_broker(self, broker_id: int) -> tuple[int, dict[str, str]]:
+        """(generation, dynamic configs) of a broker; ALL_BROKERS for the cluster-wide ones."""
+        return self.broker_configs.get(broker_id, (0, {}))
+
+    def configs_of_group(self, group_id: str) -> dict[str, str]:
+        return configs_of(self.access_to(GROUP, group_id)[1])
 
     def each_partition(self) -> Iterator[tuple[TopicState, int, PartitionState]]:
         for topic in self.topics.values():

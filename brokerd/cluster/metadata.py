@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 from uuid import UUID
 
+from brokerd.cluster.access_values import AccessValue
 from brokerd.cluster.levels import LEVEL_MIN, version_of
 from brokerd.cluster.model import Endpoint, PartitionState, ReplicaIncarnation
 
@@ -181,7 +182,7 @@ class AccessChanged(MetadataRecord):
     kind: str
     key: str
     generation: int
-    value: Mapping[str, Any] | None
+    value: AccessValue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ class RequestAnswered(MetadataRecord):
     request_id: str
     error: int
     message: str | None
-    result: Mapping[str, Any]
+    result: Mapping[str, object]
 
 
 def stored_type(cls: type[MetadataRecord]) -> str:

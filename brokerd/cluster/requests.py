@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 from uuid import UUID
 
 from brokerd.cluster import typed_json
+from brokerd.cluster.access_values import AccessValue
 from brokerd.cluster.metadata import AccessKind
 from brokerd.cluster.typed_json import MalformedJson
 from brokerd.cluster.znodes import to_json
@@ -101,7 +102,7 @@ class AccessUpdate:
 
     name: str
     kind: AccessKind
-    value: Mapping[str, Any] | None
+    value: AccessValue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +355,7 @@ class _Envelope:
     broker_id: int
     broker_epoch: int = field(metadata={"stored": "incarnation"})
     kind: str
-    payload: Mapping[str, Any]
+    payload: Mapping[str, object]
 
 
 def _payload(kind: str, data: Mapping[str, object]) -> AnyPayload | Unreadable:

@@ -12,8 +12,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from brokerd.cluster.access_values import AccessValue
 from brokerd.cluster.model import INTERNAL_TOPICS, TOPIC_NAME_LENGTH_MAX
 
 BINDINGS_MAX = 1_000
@@ -141,7 +142,7 @@ def route_group(name: str) -> str:
 E = TypeVar("E", bound=StrEnum)
 
 
-def route_of(name: str, generation: int, value: Mapping[str, Any]) -> Route:
+def route_of(name: str, generation: int, value: AccessValue) -> Route:
     """The route in the value of a row or of an AccessChanged record. Raises InvalidRoute."""
     if not _NAME.match(name):
         raise InvalidRoute("name", "a route name has 1 to 100 letters, digits, dots, underscores and hyphens")
@@ -156,7 +157,7 @@ def route_of(name: str, generation: int, value: Mapping[str, Any]) -> Route:
         source,
         _choice(RouteStart, value.get("start", RouteStart.LATEST), "start"),
         bool(value.get("enabled", True)),
-        int(value.get("partitions_at_start", 0)),
+        _partition_count(value.get("partitions_at_start", 0)),
         tuple(_binding(b, f"bindings.{i}") for i, b in enumerate(bindings)),
         _principal(value.get("principal")),
     )
@@ -269,8 +270,13 @@ def _principal(value: object) -> str:
     return principal
 
 
-def _choice(kind: type[E], value: Any, field: str) -> E:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InvalidRoute(field, f"one of {', '.join(kind)}") from None
+def _partition_count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidRoute("partitions_at_start", "a number of partitions")
+    return value
+
+
+def _choice(kind: type[E], value: object, field: str) -> E:
+    if not isinstance(value, str) or value not in set(kind):
+        raise InvalidRoute(field, f"one of {', '.join(kind)}")
+    return kind(value)

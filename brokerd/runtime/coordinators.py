@@ -181,10 +181,10 @@ class Coordinators:
         return name != group_id and self._replica_manager.image.access_to(AccessKind.ROUTE, name)[1] is not None
 
     def _group_config(self, group_id: str) -> GroupConfig:
-        return group_config(self._config.values, self._replica_manager.image.access_to(GROUP, group_id)[1] or {})
+        return group_config(self._config.values, self._replica_manager.image.configs_of_group(group_id))
 
     def share_config(self, group_id: str) -> ShareGroupConfig:
-        return share_group_config(self._config.values, self._replica_manager.image.access_to(GROUP, group_id)[1] or {})
+        return share_group_config(self._config.values, self._replica_manager.image.configs_of_group(group_id))
 
     def _initialize_state(
         self, group_id: str, request: InitializeState, done: Callable[[StateInitialized], None]

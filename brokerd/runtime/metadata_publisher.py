@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from brokerd.apis.fetch_sessions import Sessions
 from brokerd.authz.authorizer import Authorizer
+from brokerd.cluster.access_values import AccessValue, InvalidAccessValue, limits_of
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import GROUP, AccessChanged, AccessKind, BrokerConfigChanged, MetadataRecord
 from brokerd.cluster.model import Now
@@ -109,5 +110,13 @@ class MetadataPublisher:
     def _access_changed(self) -> None:
         self._authorizer.changed()
         quotas = self._replica_manager.image.access.get(AccessKind.QUOTA, {})
-        self._dispatch.quotas.set((key, value) for key, (_, value) in quotas.items())
+        self._dispatch.quotas.set((key, _limits(key, value)) for key, (_, value) in quotas.items())
         self._listeners.quotas_changed(self._dispatch.quotas.connection_rates())
+
+
+def _limits(key: str, value: AccessValue | None) -> dict[str, float] | None:
+    try:
+        return limits_of(value) if value is not None else None
+    except InvalidAccessValue as e:
+        log.error("invalid quota ignored: entity=%s error=%s", key, e)
+        return None

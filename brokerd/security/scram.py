@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from brokerd.cluster.access_values import AccessValue, invalid, number_of, text_of
 
 ALGORITHMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 CODES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -47,12 +47,21 @@ class Credential:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Credential:
-        salt, stored, server = (base64.b64decode(data[k]) for k in ("salt", "stored_key", "server_key"))
-        return Credential(salt, int(data["iterations"]), stored, server)
+    def from_json(data: AccessValue) -> Credential:
+        """Raises InvalidAccessValue, which has no key in its message."""
+        salt, stored, server = (_key_bytes(data, field) for field in ("salt", "stored_key", "server_key"))
+        return Credential(salt, int(number_of(data, "iterations")), stored, server)
 
     def __repr__(self) -> str:
         return f"Credential(iterations={self.iterations})"
+
+
+def _key_bytes(data: AccessValue, field: str) -> bytes:
+    text = text_of(data, field, is_secret=True)
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        raise invalid(field, text, "base64", is_secret=True) from None
 
 
 def _b64(data: bytes) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from brokerd.cluster import election, features
+from brokerd.cluster.access_values import configs_of
 from brokerd.cluster.configs import ALL_BROKERS
 from brokerd.cluster.features import FEATURES_LEVEL
 from brokerd.cluster.levels import HANDOVER_LEVEL, ROUTE_LEVEL, ROUTE_PRINCIPAL_LEVEL
@@ -132,7 +133,7 @@ class DesiredState:
                 written[desired.kind, desired.key] = desired.generation
                 plan.add(_access_record(desired))
                 if (desired.kind, desired.key) == (BROKER, str(ALL_BROKERS)):
-                    plan.cluster_configs = dict(desired.value or {})
+                    plan.cluster_configs = configs_of(desired.value)
                     for topic in plan.image.topics.values():
                         _drop_needless_elr(plan, topic)
             elif desired.generation < known:
@@ -190,7 +191,7 @@ def _access_level(desired: DesiredAccess) -> tuple[int, str]:
 
 def _access_record(desired: DesiredAccess) -> MetadataRecord:
     if desired.kind == BROKER:
-        return BrokerConfigChanged(int(desired.key), desired.generation, dict(desired.value or {}))
+        return BrokerConfigChanged(int(desired.key), desired.generation, configs_of(desired.value))
     return AccessChanged(desired.kind, desired.key, desired.generation, desired.value)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
+from brokerd.cluster.access_values import AccessValue
 from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import TopicPartition
 from brokerd.cluster.requests import ForwardedRequest
@@ -76,7 +76,7 @@ class DesiredAccess:
     kind: str
     key: str
     generation: int
-    value: Mapping[str, Any] | None
+    value: AccessValue | None
     request_id: str | None = None
 
 

@@ -92,9 +92,9 @@ def _settings(request: ForwardedRequest, items: Sequence[BrokerConfigOps], image
     out = []
     for item in items:
         key = item.name or access.ALL_BROKERS
-        known, logged = image.access_to(BROKER, key)
+        known, logged = image.configs_of_broker(int(key))
         row = access.put_settings(
-            key, item.configs, logged or {}, actor=request_validation.principal_of(request), above=known
+            key, item.configs, logged, actor=request_validation.principal_of(request), above=known
         )
         out.append(desired_access(row, request.request_id))
     return tuple(out)

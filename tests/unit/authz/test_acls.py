@@ -9,6 +9,7 @@ import pytest
 
 from brokerd.apis.security import _acl_problem
 from brokerd.authz.acls import AclEntry, Acls, DecisionReason, Filter, Operation, PatternType, Permission, Resource
+from brokerd.cluster.access_values import InvalidAccessValue
 from brokerd.wire import messages as m
 from controlplane.services.access import acl_key
 from tests.unit.authz.scene import parse
@@ -41,6 +42,20 @@ def test_an_acl_has_one_key_in_broker_and_controller_and_reads_back() -> None:
     acl = parse("deny User:a|b 10.0.0.1 read topic t-*")
     assert acl_key(acl.to_json()) == acl.key
     assert AclEntry.from_json(acl.to_json()) == acl
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"operation": "fly"}, "operation: invalid value 'fly', expected one of unknown, any, all, read, write"),
+        ({"permission": 3}, "permission: invalid value 3, expected a string"),
+        ({"host": None}, "host: invalid value None, expected a string"),
+    ],
+)
+def test_an_invalid_acl_names_the_field_and_what_is_expected(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidAccessValue) as error:
+        AclEntry.from_json({**parse("allow User:a * read topic t").to_json(), **changes})
+    assert str(error.value).startswith(message)
 
 
 @pytest.mark.parametrize(

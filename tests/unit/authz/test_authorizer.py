@@ -49,7 +49,9 @@ def test_an_acl_of_a_newer_version_is_reported_and_does_not_count(caplog: pytest
     entry = parse("allow User:alice * read topic t").to_json()
     image.apply(AccessChanged("acl", "new", 1, {k: v for k, v in entry.items() if k != "operation"}))
     image.apply(AccessChanged("acl", "deleted", 2, None))
+    image.apply(AccessChanged("acl", "number", 3, {**entry, "operation": 3}))
     assert not may_read(authorizer(image)) and "invalid ACL ignored: acl='new'" in caplog.text
+    assert "acl='number' error=operation: invalid value 3, expected a string" in caplog.text
 
 
 def test_super_users_and_the_default_come_from_the_settings() -> None:

@@ -114,6 +114,8 @@ def binding(**changes: Any) -> dict[str, Any]:
         ({"principal": "Group:a"}, "principal"),
         ({"principal": "User:" + "a" * 500}, "principal"),
         ({"principal": 7}, "principal"),
+        ({"partitions_at_start": "3"}, "partitions_at_start"),
+        ({"start": 3}, "start"),
     ],
 )
 def test_what_is_rejected_names_the_field(changes: dict[str, Any], field: str) -> None:

@@ -70,6 +70,21 @@ def test_only_a_changed_acl_ends_the_fetch_sessions(kind: AccessKind) -> None:
     assert components.mock.authorizer.changed.called is (kind not in (AccessKind.GROUP, AccessKind.ROUTE))
 
 
+def test_an_invalid_quota_is_reported_and_the_others_apply(caplog: pytest.LogCaptureFixture) -> None:
+    components = Components()
+    components.mock.replica_manager.image.access = {
+        AccessKind.QUOTA: {
+            "a": (1, {"producer_byte_rate": "fast"}),
+            "b": (1, {"producer_byte_rate": 5}),
+            "c": (2, None),
+        }
+    }
+    components.apply(AccessChanged(AccessKind.QUOTA, "a", 1, {}))
+    (entries,) = components.mock.dispatch.quotas.set.call_args.args
+    assert list(entries) == [("a", None), ("b", {"producer_byte_rate": 5}), ("c", None)]
+    assert "entity=a error=producer_byte_rate: invalid value 'fast', expected a number" in caplog.text
+
+
 def test_fetchers_retry_after_every_entry_and_learn_of_throttles() -> None:
     components = Components()
     components.apply(TopicReady(UUID(int=1)))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brokerd.cluster.access_values import InvalidAccessValue
 from brokerd.security import scram
 from controlplane.services.access import acl_key
 
@@ -106,6 +107,20 @@ def test_stored_credentials_have_no_password_and_read_back() -> None:
     assert "pencil" not in str(kept) + repr(known())
     assert scram.password_fits("SCRAM-SHA-256", "pencil", known())
     assert not scram.password_fits("SCRAM-SHA-256", "Pencil", known())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"iterations": "many"}, "iterations: invalid value 'many', expected a number"),
+        ({"stored_key": None}, "stored_key: invalid value NoneType, expected a string"),
+        ({"salt": "A"}, "salt: invalid value str, expected base64"),
+    ],
+)
+def test_an_invalid_stored_credential_is_rejected_without_its_keys(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidAccessValue) as error:
+        scram.Credential.from_json({**known().to_json(), **changes})
+    assert str(error.value) == message
 
 
 def test_two_acls_have_two_keys() -> None:
