@@ -24,7 +24,7 @@ DENIED = gettext_lazy("Your account is a viewer. This operation needs the operat
 User = AbstractBaseUser | AnonymousUser
 
 
-def hidden(match: ResolverMatch | None, fields: Mapping[str, object], query: Mapping[str, object]) -> str:
+def hidden(match: ResolverMatch | None, fields: Mapping[str, object], query: Mapping[str, str]) -> str:
     """Return the reason why the user of this request may not see the page; empty if the user may."""
     page = match.url_name or "" if match else ""
     rule = access_rules.VIEWS.get(page) or access_rules.RULES.get(page)
@@ -34,7 +34,7 @@ def hidden(match: ResolverMatch | None, fields: Mapping[str, object], query: Map
 
 
 def lacking_role(
-    user: User, match: ResolverMatch | None, fields: Mapping[str, object], query: Mapping[str, object]
+    user: User, match: ResolverMatch | None, fields: Mapping[str, object], query: Mapping[str, str]
 ) -> str:
     """The role that the user lacks for a page; empty if none. A form that names no resource yet needs any role for its type."""
     if getattr(user, "is_staff", False):

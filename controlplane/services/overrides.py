@@ -126,14 +126,22 @@ def _delete_records(act: Act) -> tuple[Outcome, str]:
         return Outcome.UNCHANGED, sentence(
             "The old records of move {move} were already deleted by this proposal.", move=move.pk
         )
-    cut = tails.delete_old_records(move.pk, below=act.facts["deleted_below"], actor=act.actor, comment=act.comment)
-    whole = len(act.facts["deleted_below"])
+    below = _deleted_below(act.facts)
+    cut = tails.delete_old_records(move.pk, below=below, actor=act.actor, comment=act.comment)
     return Outcome.CONFIRMED, counted(
-        whole,
+        len(below),
         "The old records of {cut} of {count} partition are being deleted; the move continues automatically.",
         "The old records of {cut} of {count} partitions are being deleted; the move continues automatically.",
         cut=f"{cut:,}",
     )
+
+
+def _deleted_below(facts: Mapping[str, object]) -> dict[str, int]:
+    """{partition: offset} of the facts that both people have seen. Raises Rejected."""
+    below = facts.get("deleted_below")
+    if not isinstance(below, dict) or not all(isinstance(offset, int) for offset in below.values()):
+        raise Rejected(sentence("The proposal does not say which records are deleted; propose the deletion again."))
+    return below
 
 
 LINES_MAX = 200

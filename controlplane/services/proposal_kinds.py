@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from controlplane.models.change import Outcome
 from weir_common.json_values import JsonObject
@@ -30,15 +30,35 @@ class Shown:
         }
 
 
-def with_phrases(stored: Mapping[str, Any]) -> dict[str, Any]:
+class HashedView(TypedDict):
+    """The part of a view that both people agree on: its hash is compared."""
+
+    title: str
+    lines: list[str]
+    facts: dict[str, object]
+
+
+class ShownView(HashedView):
+    """`current_values`: a proposal of an earlier version has none."""
+
+    current_values: NotRequired[list[str]]
+
+
+class StoredView(ShownView):
+    """The view as the row of a proposal contains it. `phrases`: `Shown.phrases`; a proposal of an earlier version has none."""
+
+    phrases: NotRequired[JsonObject]
+
+
+def with_phrases(stored: StoredView) -> ShownView:
     """The texts and facts of a stored proposal, with the phrases of its texts. A proposal of an earlier version has English texts only."""
-    shown = {key: value for key, value in stored.items() if key != "phrases"}
+    shown = ShownView(title=stored["title"], lines=stored["lines"], facts=stored["facts"])
+    if "current_values" in stored:
+        shown["current_values"] = stored["current_values"]
     if phrases := stored.get("phrases"):
-        shown |= {
-            "title": text_from_json(phrases["title"]),
-            "lines": list(texts_from_json(phrases["lines"])),
-            "current_values": list(texts_from_json(phrases["current_values"])),
-        }
+        shown["title"] = text_from_json(phrases["title"])
+        shown["lines"] = list(texts_from_json(phrases["lines"]))
+        shown["current_values"] = list(texts_from_json(phrases["current_values"]))
     return shown
 
 
@@ -48,8 +68,8 @@ class Act:
     unique."""
 
     target: str
-    arguments: Mapping[str, Any]
-    facts: Mapping[str, Any]
+    arguments: Mapping[str, object]
+    facts: Mapping[str, object]
     actor: str
     comment: str
 
@@ -60,5 +80,5 @@ class ProposalHandler:
     possible) and a message. `carry_out` may raise Rejected, and must be idempotent."""
 
     label: str
-    show: Callable[[str, Mapping[str, Any]], Shown]
+    show: Callable[[str, Mapping[str, object]], Shown]
     carry_out: Callable[[Act], tuple[Outcome, str]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
@@ -15,7 +14,7 @@ from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.services import Rejected, proposals
 from controlplane.services.overrides import KINDS
-from controlplane.services.proposal_kinds import with_phrases
+from controlplane.services.proposal_kinds import ShownView, with_phrases
 from weir_common.phrases import with_phrase
 
 
@@ -29,8 +28,8 @@ class ProposalRow:
     kind: str
     label: str
     target: str
-    arguments: dict[str, Any]
-    shown: dict[str, Any]
+    arguments: dict[str, object]
+    shown: ShownView
     shown_hash: str
     state: str
     proposed_by: str

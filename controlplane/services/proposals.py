@@ -12,7 +12,6 @@ import json
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -25,7 +24,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.proposal import ProposalState
 from controlplane.services.common import Rejected, audited, finish_changes, needs_reason, record, recorded_rejections
 from controlplane.services.overrides import KINDS
-from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
+from controlplane.services.proposal_kinds import Act, HashedView, ProposalHandler, Shown, ShownView, StoredView
 from weir_common.phrases import joined, phrase_to_json, sentence
 
 log = logging.getLogger(__name__)
@@ -56,12 +55,12 @@ def shown_now(kind: str, target: str, arguments: Mapping[str, object]) -> Shown:
     return kind_of(kind).show(target, arguments)
 
 
-def digest_of(kind: str, target: str, arguments: Mapping[str, object], view: Mapping[str, object]) -> str:
+def digest_of(kind: str, target: str, arguments: Mapping[str, object], view: HashedView) -> str:
     said = json.dumps([kind, target, arguments, view], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _plain(view: Shown) -> dict[str, Any]:
+def _plain(view: Shown) -> HashedView:
     return {"title": view.title, "lines": list(view.lines), "facts": dict(view.facts)}
 
 
@@ -79,8 +78,8 @@ def propose(
     arguments = dict(arguments or {})
     needs_reason(comment)
     now, now_hash = render_target(kind, target, arguments)
-    plain = _plain(now) | {"current_values": list(now.current_values)}
-    stored = plain | {"phrases": now.phrases()}
+    plain = ShownView(**_plain(now), current_values=list(now.current_values))
+    stored = StoredView(**plain, phrases=now.phrases())
     if shown_hash and shown_hash != now_hash:
         raise Rejected("The shown facts have changed; reload and request the approval again.")
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from brokerd.cluster.quota_entities import entity_of
 from controlplane.domain import scope as scopes
@@ -33,9 +32,9 @@ class RequestNames:
     """The names in a request: the parameters of its path, the fields of its body or form, and its query. A rule reads a name from where the view reads it,
     never from another place that the sender also controls."""
 
-    path: Mapping[str, Any]
-    fields: Mapping[str, Any]
-    query: Mapping[str, Any]
+    path: Mapping[str, object]
+    fields: Mapping[str, object]
+    query: Mapping[str, str]
 
 
 Names = Callable[[RequestNames], Collection[str]]
@@ -44,6 +43,11 @@ Names = Callable[[RequestNames], Collection[str]]
 def path_name(parameter: str) -> Names:
     """The resource that the path names."""
     return lambda request: [str(request.path[parameter])] if parameter in request.path else []
+
+
+def _path_key(request: RequestNames, parameter: str) -> int:
+    """The key of a row in the path. The URL has a number there."""
+    return int(str(request.path[parameter]))
 
 
 def field_name(field: str) -> Names:
@@ -68,7 +72,7 @@ def no_names(request: RequestNames) -> list[str]:
 
 def group_of_reset(request: RequestNames) -> list[str]:
     """The group of the offset reset in the path."""
-    return list(OffsetReset.objects.filter(pk=request.path["reset_id"]).values_list("group_id", flat=True))
+    return list(OffsetReset.objects.filter(pk=_path_key(request, "reset_id")).values_list("group_id", flat=True))
 
 
 def brokers_of_field(field: str) -> Names:
@@ -88,7 +92,7 @@ def broker_or_all(request: RequestNames) -> list[str]:
 
 def brokers_of_restart(request: RequestNames) -> list[str]:
     """The brokers of the rolling restart in the path."""
-    steps = RestartStep.objects.filter(restart_id=request.path["restart_id"])
+    steps = RestartStep.objects.filter(restart_id=_path_key(request, "restart_id"))
     return [str(b) for b in steps.values_list("broker_id", flat=True)]
 
 
@@ -124,13 +128,14 @@ def targets_of_route(request: RequestNames) -> list[str]:
 def entity_of_field(request: RequestNames) -> list[str]:
     """The entity of a quota in the body."""
     entity = request.fields.get("entity")
-    fits = isinstance(entity, dict) and all(v is None or isinstance(v, str) for v in entity.values())
-    return [entity_text(entity)] if fits and entity else []
+    if not isinstance(entity, dict) or not all(v is None or isinstance(v, str) for v in entity.values()):
+        return []
+    return [entity_text(entity)] if entity else []
 
 
 def entity_of_quota(request: RequestNames) -> list[str]:
     """The entity of the quota in the path."""
-    rows = AccessEntry.objects.filter(pk=request.path["quota_id"], kind=AccessRecordKind.QUOTA)
+    rows = AccessEntry.objects.filter(pk=_path_key(request, "quota_id"), kind=AccessRecordKind.QUOTA)
     return [entity_text(entity_of(key)) for key in rows.values_list("key", flat=True)]
 
 
@@ -144,18 +149,18 @@ def acl_of_fields(request: RequestNames) -> list[str]:
 
 def acl_of_path(request: RequestNames) -> list[str]:
     """The resource of the ACL in the path."""
-    rows = Acl.objects.filter(pk=request.path["acl_id"])
+    rows = Acl.objects.filter(pk=_path_key(request, "acl_id"))
     return [acl_name(*found) for found in rows.values_list("resource_type", "resource_name", "pattern_type")]
 
 
 def name_of_plan(request: RequestNames) -> list[str]:
     """The name of the saved plan in the path. Only a role for all plans permits one without a name."""
-    return list(Plan.objects.filter(pk=request.path["plan_id"]).values_list("name", flat=True))
+    return list(Plan.objects.filter(pk=_path_key(request, "plan_id")).values_list("name", flat=True))
 
 
 def topics_of_plan(request: RequestNames) -> list[str]:
     """The topics of the saved plan in the path."""
-    chunks = PlanChunk.objects.filter(plan_id=request.path["plan_id"]).values_list("parts", flat=True)
+    chunks = PlanChunk.objects.filter(plan_id=_path_key(request, "plan_id")).values_list("parts", flat=True)
     return sorted({part[1] for parts in chunks.iterator() for part in parts})
 
 
@@ -166,7 +171,7 @@ def topics_of_moved_plan(request: RequestNames) -> list[str]:
 
 def topics_of_move(request: RequestNames) -> list[str]:
     """The topics of the move in the path."""
-    rows = MovePartition.objects.filter(move_id=request.path["move_id"])
+    rows = MovePartition.objects.filter(move_id=_path_key(request, "move_id"))
     return list(rows.order_by().values_list("topic_name", flat=True).distinct())
 
 

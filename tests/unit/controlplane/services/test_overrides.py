@@ -69,3 +69,10 @@ def test_an_election_is_not_approved_if_a_clean_leader_is_available(
 def test_every_kind_of_proposal_can_be_shown_and_carried_out() -> None:
     for name, kind in overrides.KINDS.items():
         assert kind.label and callable(kind.show) and callable(kind.carry_out), name
+
+
+@pytest.mark.parametrize("facts", [{}, {"deleted_below": None}, {"deleted_below": {"flights-0": "500"}}])
+def test_a_deletion_without_offsets_in_its_facts_is_rejected(facts: dict[str, object]) -> None:
+    with pytest.raises(Rejected, match="does not say which records"):
+        overrides._deleted_below(facts)
+    assert overrides._deleted_below({"deleted_below": {"flights-0": 500}}) == {"flights-0": 500}
