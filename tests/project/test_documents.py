@@ -49,6 +49,24 @@ def test_every_path_a_document_names_exists(path: Path) -> None:
     assert missing == []
 
 
+NAMES_OF_DJANGO = {"interpolate", "makemigrations"}
+FILE_NAME = re.compile(r".*\.(css|html|js|md|po|py|yml)")
+
+
+def code_words(path: Path) -> set[str]:
+    """The words of the files, and of all files of the folders, that a document names."""
+    named = [ROOT / w for w in words(path) if (ROOT / w).exists()]
+    files = [q for p in named for q in (p.rglob("*") if p.is_dir() else [p]) if q.suffix in (".py", ".html", ".js")]
+    return {word for q in set(files) for word in re.findall(r"[A-Za-z_]\w+", q.read_text())}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/how-to/add-*.md")), ids=lambda p: p.stem)
+def test_every_function_that_a_how_to_names_is_in_a_file_that_it_names(path: Path) -> None:
+    names = {w for w in words(path) if re.fullmatch(r"[A-Za-z_]\w{2,}(\.\w+)?", w) and not FILE_NAME.fullmatch(w)}
+    known = code_words(path) | NAMES_OF_DJANGO
+    assert sorted(n for n in names if n.rpartition(".")[2] not in known) == []
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_link_to_a_file_has_a_target(path: Path) -> None:
     targets = [t.partition("#")[0] for t in re.findall(r"\]\(([^)]+)\)", path.read_text()) if "://" not in t]
