@@ -16,6 +16,7 @@ from console.vocabulary import operations_with
 from controlplane.monitoring import change_marks
 from controlplane.selectors import changes, topics
 from controlplane.selectors.changes import ChangeRow, previous_configs
+from controlplane.services.common import Outcome
 
 OUTCOMES = ("pending", "confirmed", "unchanged", "refused", "unknown")
 KINDS = (
@@ -99,7 +100,7 @@ def change(request: HttpRequest, change_id: int) -> HttpResponse:
 
 def _restore_url(row: ChangeRow) -> str:
     """The form that restores the topic configs of before this change, or "" if it changed none or its topic is gone."""
-    if row.outcome != "confirmed" or not previous_configs(row) or topics.topic_row(row.object_name) is None:
+    if row.outcome != Outcome.CONFIRMED or not previous_configs(row) or topics.topic_row(row.object_name) is None:
         return ""
     return f"{reverse('topic-alter', args=[row.object_name])}?restore={row.id}"
 

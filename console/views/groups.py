@@ -25,6 +25,7 @@ from console.views.shell import (
 from controlplane.selectors import alerts, forecasts, groups, share_groups
 from controlplane.services import Rejected
 from controlplane.services import groups as services
+from controlplane.services.common import Outcome
 
 
 @viewer_required
@@ -68,7 +69,7 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
             flash(
                 request,
                 _("Group {group_id} deleted.").format(group_id=group_id)
-                if outcome == "confirmed"
+                if outcome == Outcome.CONFIRMED
                 else _("Group {group_id}: {outcome}.").format(group_id=group_id, outcome=outcome_label(outcome)),
             )
             return redirect_to("groups")

@@ -22,6 +22,7 @@ from controlplane.selectors import groups
 from controlplane.selectors import offset_resets as selectors
 from controlplane.services import Rejected, group_members
 from controlplane.services import offset_resets as services
+from controlplane.services.common import Outcome
 
 COMPUTED = {"preview": services.preview_again, "undo": services.undo}
 """Operations that end in a new preview."""
@@ -131,7 +132,7 @@ def remove_member(request: HttpRequest) -> HttpResponse:
             flash(
                 request,
                 _("Member {member_id} removed.").format(member_id=member_id)
-                if outcome == "confirmed"
+                if outcome == Outcome.CONFIRMED
                 else _("Member {member_id}: outcome unknown.").format(member_id=member_id),
             )
             return redirect_to("group", group_id)

@@ -23,6 +23,7 @@ from controlplane.selectors import alerts
 from controlplane.selectors import share_groups as selectors
 from controlplane.services import Rejected
 from controlplane.services import share_groups as services
+from controlplane.services.common import Outcome
 
 
 @viewer_required
@@ -55,7 +56,7 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
         except Rejected as error:
             form.reject(error)
         else:
-            done = "deleted" if outcome == "confirmed" else outcome_label(outcome)
+            done = "deleted" if outcome == Outcome.CONFIRMED else outcome_label(outcome)
             flash(request, _("Share group {group_id}: {done}.").format(group_id=group_id, done=done))
             return redirect_to("share-groups")
     status = 400 if form.is_bound and form.errors else 200

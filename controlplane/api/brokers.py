@@ -16,6 +16,7 @@ from controlplane.api import serializers
 from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Broker
+from controlplane.models.change import Outcome
 from controlplane.selectors import broker_configs as configs
 from controlplane.selectors import brokers as selectors
 from controlplane.selectors import log_dirs
@@ -185,7 +186,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         preview = log_dir_services.preview_log_dir_move(*place) if v["dry"] else None
         if preview is None:
             preview, outcome = log_dir_services.move_to_log_dir(*place, actor=self.actor, comment=v["comment"])
-            return Response(self.get_serializer(preview).data, status=200 if outcome == "confirmed" else 202)
+            return Response(self.get_serializer(preview).data, status=200 if outcome == Outcome.CONFIRMED else 202)
         return Response(self.get_serializer(preview).data)
 
     @extend_schema(request=LogDirMoveEnd, responses={202: None, 204: None})
@@ -197,7 +198,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         outcome = log_dir_services.cancel_log_dir_move(
             broker_id, v["topic"], v["partition"], actor=self.actor, comment=v["comment"]
         )
-        return Response(status=204 if outcome == "confirmed" else 202)
+        return Response(status=204 if outcome == Outcome.CONFIRMED else 202)
 
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])

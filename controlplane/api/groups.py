@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Acl, ConsumerGroup
+from controlplane.models.change import Outcome
 from controlplane.selectors import acls, groups
 from controlplane.services import acls as acl_services
 from controlplane.services import groups as group_services
@@ -40,7 +41,7 @@ class ConsumerGroupViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         outcome = group_services.delete_group(
             group_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"]
         )
-        return Response(status=204 if outcome == "confirmed" else 202)
+        return Response(status=204 if outcome == Outcome.CONFIRMED else 202)
 
 
 class AclViewSet(ListModelMixin, RowViewSet):

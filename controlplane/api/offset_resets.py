@@ -17,6 +17,7 @@ from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.domain.offset_reset import WAIT_MINUTES_MAX, ResetSpec, ResetTarget
 from controlplane.models import ConsumerGroup, OffsetReset
+from controlplane.models.change import Outcome
 from controlplane.selectors import offset_resets as selectors
 from controlplane.services import group_members
 from controlplane.services import offset_resets as services
@@ -131,7 +132,7 @@ class MemberRemovalViewSet(RowViewSet):
     def create(self, request: Request) -> Response:
         """Remove a member from a group. 202: the cluster did not respond in time, the outcome is unknown."""
         outcome = group_members.remove_member(actor=self.actor, **self.body(MemberRemoval))
-        return Response(status=204 if outcome == "confirmed" else 202)
+        return Response(status=204 if outcome == Outcome.CONFIRMED else 202)
 
 
 def spec_of(body: Mapping[str, Any]) -> ResetSpec:

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import RowViewSet
+from controlplane.models.change import Outcome
 from controlplane.selectors import share_groups as selectors
 from controlplane.services import share_groups as services
 
@@ -56,4 +57,4 @@ class ShareGroupViewSet(RowViewSet):
         self.get_object()
         comment = self.body(serializers.RequiredComment)["comment"]
         outcome = services.delete_share_group(group_id, actor=self.actor, comment=comment)
-        return Response(status=204 if outcome == "confirmed" else 202)
+        return Response(status=204 if outcome == Outcome.CONFIRMED else 202)

@@ -17,7 +17,7 @@ from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.errors import AlreadyExists as AlreadyExists
 from controlplane.domain.errors import Rejected as Rejected
 from controlplane.models import Change
-from controlplane.models.change import Outcome
+from controlplane.models.change import Outcome as Outcome
 
 READ_ONLY = "The console and the REST API are read-only now (WEIR_READ_ONLY). Nothing was changed."
 """The error for every change while the console is read-only."""
