@@ -21,7 +21,7 @@ from console.vocabulary import wait_text
 from controlplane.domain.wait_reason import REASONS, SEPARATOR
 
 NAME = "deployment-pipeline.production.example.com"
-"""Of a user, client or principal."""
+"""The name of a user, client or principal."""
 
 TOPIC_STATES = (
     *("active", "healthy", "creating", "changing", "deleting", "drift", "moving"),

@@ -91,7 +91,7 @@ def test_a_route_of_the_metadata_log_may_lack_fields() -> None:
 
 
 def test_a_stored_value_is_named_in_the_error() -> None:
-    with pytest.raises(MalformedJson, match="^route orders: source is missing$"):
+    with pytest.raises(MalformedJson, match=r"^route orders: source is missing$"):
         from_json(ResourceKind.ROUTE, {}, "route orders")
-    with pytest.raises(MalformedJson, match="^route orders.source: invalid value 3, expected a string"):
+    with pytest.raises(MalformedJson, match=r"^route orders.source: invalid value 3, expected a string"):
         from_json(ResourceKind.ROUTE, {"source": 3}, "route orders")
