@@ -105,6 +105,7 @@ def test_a_port_that_never_accepted_a_connection_proves_nothing(watch: ProbeWatc
         assert not watch.turn(UNREACHABLE_RETRY_MS)
         select.select([watch.probes], [], [], 0.02)
     watch.listener.open()
+    watch.turn(UNREACHABLE_RETRY_MS)
     watch.until_connected()
     assert not watch.probes.dead
 
