@@ -15,6 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests import migrated_database
 from tests.browser.served import PASSWORD, USER
 from tests.cluster.local import ROOT, free_port, wait_for
 from tests.unit.connect_server import WorkerState, running_worker
@@ -108,6 +109,8 @@ class WebServer:
             "WEIR_SECRET_KEY": "only-for-browser-tests",
             **variables,
         }
+        if not (folder / migrated_database.NAME).exists():
+            migrated_database.put_into(folder)
         self.log = open(folder / "web.log", "wb")  # noqa: SIM115  closed with the process
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.browser.served", str(self.port), *arguments],

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from brokerd.config.kafka_client import ClientSettings
+from tests import migrated_database
 from tests.cluster.local import ROOT, own_ports, wait_for
 
 
@@ -51,13 +52,16 @@ def manage(*arguments: str, seconds: float = 180, **settings: str) -> subprocess
 
 class DevCluster:
     """The constructor starts the cluster; `up` starts it again after `down`. `arguments` are those of `up`, `settings` its environment.
-    Three brokers unless `arguments` say otherwise, and no demo. `as_documented`: what the README's `make up` starts.
+    Three brokers unless `arguments` say otherwise, and no demo. `as_documented`: what the README's `make up` starts. A directory that exists gets a migrated
+    database, unless `as_documented`. One that does not exist is created by `up`, with its database.
     """
 
     def __init__(self, folder: Path, *arguments: str, as_documented: bool = False, **settings: str) -> None:
         self.folder, self.settings, self._demo = folder, settings, as_documented
         self.base = free_base(6)
         self._second = ""
+        if folder.is_dir() and not as_documented:
+            migrated_database.put_into(folder)
         self.facts = self.up(*(() if as_documented or "--brokers" in arguments else ("--brokers", "3")), *arguments)
 
     def manage(self, *arguments: str) -> str:
