@@ -20,7 +20,7 @@ NAME = "db.sqlite3"
 
 
 def key() -> str:
-    """Of everything that decides the tables: the migrations here, and those of the locked packages."""
+    """A checksum of all that decides the tables: the migrations here, and those of the locked packages."""
     files = (ROOT / "requirements.lock", *sorted((ROOT / "controlplane" / "migrations").glob("*.py")))
     sums = [f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files]
     return hashlib.sha256("\n".join(sums).encode()).hexdigest()[:16]

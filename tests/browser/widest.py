@@ -27,7 +27,7 @@ TOPIC_STATES = (
     *("active", "healthy", "creating", "changing", "deleting", "drift", "moving"),
     *("offline", "under_min_isr", "under_replicated", "unknown"),
 )
-"""Of `controlplane.selectors.topics`. They are no enum."""
+"""The states of topics in `controlplane.selectors.topics`, which have no enum."""
 
 
 @functools.cache
