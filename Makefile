@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-majority bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -106,7 +106,7 @@ test: setup tools  ## every test (pytest options in ARGS)
 contract: setup  ## the REST API against its OpenAPI schema, with generated requests: make contract EXAMPLES=50
 	CONTRACT_EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/python -m pytest -n 2 tests/contract
 
-simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, tiered-tails, tiered-tail-transactions, keys, keys-remote, delays, halves, routes, route-changes, route-keys, route-permissions, shares, share-letters, share-changes, share-order
+simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, tiered-tails, tiered-tail-transactions, keys, keys-remote, delays, halves, routes, route-changes, route-keys, route-permissions, shares, share-letters, share-changes, share-order, majority
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
 mutants: setup  ## mutation tests of the cores that keep data: which removed branches no test detects (options: make mutants ARGS='--target election --seeds 5')
@@ -262,6 +262,9 @@ bench-lookup-scale: setup  ## time of a look-up by key among millions of records
 
 bench-routes: setup  ## broker CPU per routed record with 1, 100 and 1,000 bindings, as a ratio to a plain topic; some three minutes (options: make bench-routes ARGS='--rounds 5')
 	$(BIN)/python -m bench.routes $(ARGS)
+
+bench-majority: setup  ## latency of acks=all with and without majority acknowledgements while a follower pauses; some two minutes (options: make bench-majority ARGS='--pause-ms 500')
+	$(BIN)/python -m bench.majority $(ARGS)
 
 bench-route-latency: setup  ## time from a record in the source of a route to the record in its target, with one and with three replicas; some two minutes (options: make bench-route-latency ARGS='--rounds 5')
 	$(BIN)/python -m bench.route_latency $(ARGS)

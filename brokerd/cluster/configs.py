@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from brokerd.cluster.majority_config import majority_contradiction, majority_transition_problem
+
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
@@ -103,6 +105,7 @@ TOPIC_CONFIGS: dict[str, Definition] = {
         Definition("weir.half.topic", STRING, "", "Read-only: the topic to which the half messages of this front topic are delivered. Empty: no front topic."),
         Definition("weir.index.header", STRING, "", "With weir.index.keys: the name of a record header whose values are indexed like keys. Empty: none."),
         Definition("weir.index.keys", BOOLEAN, "false", "Build an index of the record keys of each segment, for look-ups by key. Kafka has no such config."),
+        Definition("weir.majority.acks.enable", BOOLEAN, "false", "With acks=all, acknowledge a record when a majority of the replicas has it, so that one slow replica delays no producer. Set when the topic is created; needs at least 3 replicas. Kafka has no such config."),
         Definition("weir.retry.enable", BOOLEAN, "false", "Retries of consumers: create NAME.retry, whose delayed messages are the records to process again, and NAME.dead. Kafka has no such config."),
         Definition("weir.retry.source", STRING, "", "Read-only: the topic whose records this topic has for another attempt (NAME.retry), or after the last one (NAME.dead)."),
     )
@@ -207,11 +210,13 @@ def contradiction(configs: Mapping[str, str]) -> str | None:
     topic = TopicConfig.from_overrides({k: v for k, v in configs.items() if k in TOPIC_CONFIGS})
     if topic.min_compaction_lag_ms > topic.max_compaction_lag_ms:
         return "min.compaction.lag.ms is larger than max.compaction.lag.ms"
-    return _tier_contradiction(topic) if topic.remote_storage else None
+    return majority_contradiction(configs) or (_tier_contradiction(topic) if topic.remote_storage else None)
 
 
 def transition_problem(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
     """Return the reason why the configs of a topic may not change from `before` to `after`, or None."""
+    if (problem := majority_transition_problem(before, after)) is not None:
+        return problem
     name, delete = "remote.storage.enable", "remote.log.delete.on.disable"
     disabled = before.get(name, "false").lower() == "true" and after.get(name, "false").lower() != "true"
     if disabled and after.get(delete, "false").lower() != "true":

@@ -3,7 +3,7 @@
 Invariants (safety.md section 3, KIP-966): a leader is elected from the ISR; else from the ELR; else from the last known ISR if all its
 members are back; else by an unclean election. Every election increments the leader epoch. The ISR is not emptied while a member may
 still have all committed records. `min_insync` is the topic's min.insync.replicas; the functions use the effective minimum, which is never
-larger than the number of replicas.
+larger than the number of replicas. A partition with majority acknowledgements follows the rules of `majority`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from brokerd.cluster import majority
 from brokerd.cluster.model import NO_BROKER_EPOCH, NO_LEADER, REPLACED, PartitionState, ReplicaIncarnation
 
 BrokerEpochs = Callable[[int], int | None]
@@ -21,7 +22,9 @@ def elect_leader(
     state: PartitionState, broker_epoch: BrokerEpochs, *, min_insync: int, unclean: bool = False
 ) -> PartitionState | None:
     """The state with a new leader, or None if no replica may lead. The first eligible replica in the order of `replicas` is elected. Offline
-    members leave the ISR."""
+    members leave the ISR. With majority acknowledgements a vote starts."""
+    if state.voters:
+        return majority.start_vote(state)
     live_isr = tuple(s for s in state.isr if broker_epoch(s.broker_id) == s.broker_epoch)
     if live_isr:
         # During a hand-over prefer a leader with the full history: a leader without it reads old records from other brokers.
@@ -98,6 +101,8 @@ def remove_offline_replicas(
     such a broker is not elected cleanly, even as the last one. Failures in separate records are handled separately: between them the
     remaining members may have acknowledged records alone.
     """
+    if state.voters:
+        return majority.remove_offline_replicas(state, away, lost, replaced)
     leaving = [s for s in state.isr if s.broker_id in away or s.broker_id in lost]
     complete = tuple(s for s in leaving if s.broker_id not in lost)
     staying = tuple(s for s in state.isr if s not in leaving)
@@ -144,6 +149,8 @@ def with_new_leader_epoch(state: PartitionState) -> PartitionState:
 
 def with_isr(state: PartitionState, isr: tuple[ReplicaIncarnation, ...], *, min_insync: int) -> PartitionState:
     """The state with an ISR proposed by the leader. Members that leave below min.insync.replicas join the ELR."""
+    if state.voters:
+        return majority.with_isr(state, isr)
     inside = {s.broker_id for s in isr}
     if len(isr) >= state.effective_min_insync(min_insync):
         elr: tuple[int, ...] = ()
@@ -155,5 +162,7 @@ def with_isr(state: PartitionState, isr: tuple[ReplicaIncarnation, ...], *, min_
 
 def without_needless_elr(state: PartitionState, *, min_insync: int) -> PartitionState:
     """The state after the effective minimum was lowered (a config or fewer replicas). An ISR that reaches the minimum commits without the ELR,
-    so ELR members may lack records."""
-    return replace(state, elr=()) if state.elr and len(state.isr) >= state.effective_min_insync(min_insync) else state
+    so ELR members may lack records. With majority acknowledgements the ELR does not depend on the minimum."""
+    if state.voters or not state.elr or len(state.isr) < state.effective_min_insync(min_insync):
+        return state
+    return replace(state, elr=())

@@ -247,12 +247,14 @@ class Image:
             assert p.handover_offset >= p.log_start_floor or p.handover_offset < 0, (
                 f"handover_offset below log_start_floor, {where}"
             )
+            assert set(p.voters) <= set(p.replicas), f"voter is not a replica, {where}"
+            assert not p.voters or not (p.observers or p.history_replicas), f"voters with observers or history, {where}"
             if p.leader != NO_LEADER:
                 assert ReplicaIncarnation(p.leader, p.leader_broker_epoch) in p.isr, (
                     f"leader is not in the ISR, {where}"
                 )
             else:
-                assert p.isr or p.elr or p.last_isr, f"no ISR, ELR or last ISR to elect from, {where}"
+                assert p.isr or p.elr or p.last_isr or p.voters, f"no ISR, ELR or last ISR to elect from, {where}"
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def records(self) -> Iterator[MetadataRecord]:

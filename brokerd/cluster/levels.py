@@ -23,6 +23,7 @@ LEVELS = {
     7: "life and tail_doubt in BrokerUp",
     8: "AccessChanged of the kind route",
     9: "principal in AccessChanged of the kind route",
+    10: "voters in PartitionChanged",
 }
 LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
 """The levels that this program reads. It writes all of them."""
@@ -35,6 +36,8 @@ ROUTE_LEVEL = 8
 """First level in which the log may contain routes. Brokers of earlier levels would append their batches without the check that prevents duplicates."""
 ROUTE_PRINCIPAL_LEVEL = 9
 """First level in which a route may have a principal. Brokers of earlier levels would route its records without its ACLs and quotas."""
+MAJORITY_LEVEL = 10
+"""First level in which a partition may have majority acknowledgements. Earlier controllers would elect a replica that lacks committed records."""
 
 Range = tuple[int, int]
 SUPPORTED_LEVELS: Range = (LEVEL_MIN, LEVEL_MAX)

@@ -150,7 +150,7 @@ class PartitionsGrown(MetadataRecord):
 class PartitionChanged(MetadataRecord):
     """The complete new state of one partition. `state.partition_epoch` is the previous one plus 1, or 0 for a new partition."""
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     topic_id: UUID
     partition: int
     state: PartitionState

@@ -123,6 +123,10 @@ class PartitionState:
     `handover_offset` (-1: none): only `history_replicas` keep records below it, down to the log start offset. A history replica that is not
     in `replicas` any more gets no new records and has no vote. The leader reads old records from the history replicas. `handover_epoch`:
     records of this leader epoch or a later one are at or above `handover_offset`.
+
+    `voters` (majority acknowledgements, decision 102): a record is committed when a majority of these replicas has it, and a new leader needs the
+    reports of enough of them (`majority`). Empty: a record is committed when the whole ISR has it. Replicas that are being added become voters when
+    the reassignment ends. `elr` are then all members that left the ISR with an intact log.
     """
 
     replicas: tuple[int, ...]
@@ -142,6 +146,7 @@ class PartitionState:
     handover_offset: int = field(default=-1, metadata={"version": 3, "level": 6, "stored": "archive_start"})
     handover_epoch: int = field(default=-1, metadata={"version": 3, "level": 6, "stored": "archive_epoch"})
     history_replicas: tuple[int, ...] = field(default=(), metadata={"version": 3, "level": 6, "stored": "holders"})
+    voters: tuple[int, ...] = field(default=(), metadata={"version": 4, "level": 10})
 
     @property
     def isr_ids(self) -> tuple[int, ...]:
@@ -163,8 +168,9 @@ class PartitionState:
         return bool(self.adding or self.removing)
 
     def effective_min_insync(self, configured: int) -> int:
-        """`configured` is the topic's min.insync.replicas. See the function `effective_min_insync`."""
-        return effective_min_insync(configured, self.replicas, self.adding, self.removing)
+        """`configured` is the topic's min.insync.replicas. See the function `effective_min_insync`. At least a majority of the voters."""
+        least = effective_min_insync(configured, self.replicas, self.adding, self.removing)
+        return max(least, len(self.voters) // 2 + 1) if self.voters else least
 
     @property
     def under_replicated(self) -> bool:

@@ -171,18 +171,30 @@ class ResetProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class LogEndReport:
+    """The end of a replica's log in the vote of a partition with majority acknowledgements. `leader_epoch` is the epoch of the vote."""
+
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    last_epoch: int
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Proposals:
-    """All proposals of a broker for the partitions that it leads."""
+    """All proposals of a broker for the partitions that it leads, and its reports in votes."""
 
     isrs: Sequence[IsrProposal] = ()
     bootstrap_offsets: Sequence[BootstrapProposal] = ()
     starts: Sequence[StartProposal] = ()
     resets: Sequence[ResetProposal] = ()
+    log_ends: Sequence[LogEndReport] = ()
 
 
 def encode_proposals(broker_epoch: int, desired: Proposals) -> bytes:
     """Older controllers ignore `bootstrap_offsets` (stored as `seeds`), `starts` and `resets`. The first two exist only at metadata levels
-    that such a controller cannot read; without `resets` a replica stays out of sync."""
+    that such a controller cannot read; without `resets` a replica stays out of sync. `log_ends` exist only since the level of majority acknowledgements."""
     body: dict[str, object] = {
         "incarnation": broker_epoch,
         "proposals": [
@@ -197,6 +209,12 @@ def encode_proposals(broker_epoch: int, desired: Proposals) -> bytes:
         body["resets"] = [
             [str(r.topic_id), r.partition, r.leader_epoch, list(r.replica)] for r in desired.resets[:PROPOSALS_MAX]
         ]
+    if desired.log_ends:
+        # In the same order on each broker, so that the first ones of all brokers belong to the same partitions.
+        reported = sorted(desired.log_ends, key=lambda r: (r.topic_id, r.partition))
+        body["log_ends"] = [
+            [str(r.topic_id), r.partition, r.leader_epoch, r.last_epoch, r.log_end] for r in reported[:PROPOSALS_MAX]
+        ]
     return to_json(body)
 
 
@@ -209,7 +227,8 @@ def decode_proposals(data: bytes) -> tuple[int, Proposals]:
     bootstrap_offsets = tuple(BootstrapProposal(UUID(t), p, e, o) for t, p, e, o in body.get("seeds", ()))
     starts = tuple(StartProposal(UUID(t), p, e, o) for t, p, e, o in body.get("starts", ()))
     resets = tuple(ResetProposal(UUID(t), p, e, ReplicaIncarnation(*s)) for t, p, e, s in body.get("resets", ()))
-    return body["incarnation"], Proposals(isrs, bootstrap_offsets, starts, resets)
+    log_ends = tuple(LogEndReport(UUID(t), p, *rest) for t, p, *rest in body.get("log_ends", ()))
+    return body["incarnation"], Proposals(isrs, bootstrap_offsets, starts, resets, log_ends)
 
 
 def encode_offline(broker_epoch: int, partitions: Iterable[TopicPartition]) -> bytes:

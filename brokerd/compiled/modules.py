@@ -52,6 +52,7 @@ MODULES: Final = (
     "brokerd.replication.partition_events",
     "brokerd.replication.produce_latency",
     "brokerd.replication.purgatory",
+    "brokerd.replication.quorum",
     "brokerd.replication.replica",
     "brokerd.replication.replica_manager",
     "brokerd.replication.throttles",

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.cluster.znodes import BootstrapProposal, DamageReport, IsrProposal, Proposals, ResetProposal, StartProposal
+from brokerd.cluster.znodes import (
+    BootstrapProposal,
+    DamageReport,
+    IsrProposal,
+    LogEndReport,
+    Proposals,
+    ResetProposal,
+    StartProposal,
+)
 from brokerd.replication.outbox import OutboxEntry
 
 PROPOSALS = frozenset(
@@ -20,6 +28,7 @@ PROPOSALS = frozenset(
         OutboxEntry.REPLICA_RESETS,
         OutboxEntry.BOOTSTRAP_OFFSETS,
         OutboxEntry.HISTORY_STARTS,
+        OutboxEntry.LOG_ENDS,
     }
 )
 """Entries that are sent together: they share a znode."""
@@ -35,6 +44,7 @@ class OutboxContents:
     history_starts: Callable[[], Sequence[StartProposal]]
     damage_reports: Callable[[], tuple[DamageReport, ...]]
     offline_replicas: Callable[[], frozenset[TopicPartition]]
+    log_ends: Callable[[], Sequence[LogEndReport]]
 
 
 class ControllerChannel(Protocol):
@@ -70,5 +80,6 @@ class ControllerOutbox:
                     contents.bootstrap_offsets(),
                     contents.history_starts(),
                     contents.replica_resets(),
+                    contents.log_ends(),
                 )
             )

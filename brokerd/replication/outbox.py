@@ -15,6 +15,7 @@ class OutboxEntry(Enum):
     HISTORY_STARTS = auto()
     DAMAGE_REPORTS = auto()
     OFFLINE_REPLICAS = auto()
+    LOG_ENDS = auto()
 
 
 class Outbox(Protocol):

@@ -4,6 +4,7 @@ Invariants (safety.md section 3):
   - The high watermark is the smallest log end offset of the *maximal* ISR. A new member counts as soon as it is proposed. A removed member counts until the
     controller has accepted the removal. The high watermark never falls. It does not rise while the accepted ISR is smaller than the effective
     min.insync.replicas, or while a replica outside the ISR may be elected (ELR).
+  - With majority acknowledgements it is the offset that a majority of the voters has reached (`quorum`), above the start of the leader epoch.
   - Every event and effect belongs to an epoch. An event of an older epoch is dropped.
   - Effects have a fixed order: FailWaiters before leadership is given up, ProposeIsr before RaiseHighWatermark.
 Does not contain: files, sockets, clocks.
@@ -35,6 +36,7 @@ from brokerd.replication.partition_events import (
     RaiseLowWatermark,
     StopFollowing,
 )
+from brokerd.replication.quorum import committed_end
 
 
 class Role(Enum):
@@ -324,12 +326,14 @@ class Partition:
 
     def _is_caught_up(self, follower: Follower, now: Now) -> bool:
         """Return whether the follower's log end is at or above the high watermark and the start of this epoch, and the follower was caught up recently. The
-        last condition excludes a follower that no longer fetches while the high watermark waits for it."""
+        last condition excludes a follower that no longer fetches while the high watermark waits for it. With majority acknowledgements it
+        must have a record of this epoch, and then has all committed records."""
+        assert self.state is not None
         return (
             follower.caught_up_ms > 0
             and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max
             and follower.log_end >= self.high_watermark
-            and follower.log_end >= self.epoch_start
+            and follower.log_end >= self.epoch_start + bool(self.state.voters)
         )
 
     def _followers_to_reset(self, now: Now) -> Iterator[ReplicaIncarnation]:
@@ -375,10 +379,13 @@ class Partition:
 
     def _raise_high_watermark(self) -> list[Effect]:
         assert self.state is not None
-        if len(self.state.isr) < self.min_insync:
-            return []
-        if self.state.elr:
-            return []  # a replica outside the ISR may still be elected and would lack records that are committed without it
+        if self.state.voters:
+            counted, isr = self.acknowledgeable_end, self.maximal_isr()
+            low = committed_end(self.state, self.broker_id, counted, self.followers, isr)
+            # A record of an earlier epoch is committed only together with one of this epoch. Otherwise a later vote may elect a replica without it.
+            return self._set_high_watermark(low) if low > self.epoch_start else []
+        if len(self.state.isr) < self.min_insync or self.state.elr:
+            return []  # a replica of the ELR may be elected and would lack records that are committed without it
         if self.acknowledgeable_end <= self.high_watermark:
             return []
         low = self.acknowledgeable_end
@@ -389,10 +396,13 @@ class Partition:
             if follower is None or follower.broker_epoch != isr_member.broker_epoch:
                 return []
             low = min(low, follower.log_end)
-        if low <= self.high_watermark:
+        return self._set_high_watermark(low)
+
+    def _set_high_watermark(self, offset: int) -> list[Effect]:
+        if offset <= self.high_watermark:
             return []
-        self.high_watermark = low
-        return [RaiseHighWatermark(low)]
+        self.high_watermark = offset
+        return [RaiseHighWatermark(offset)]
 
     # -- for the shell of a follower ---------------------------------------------------------------------------------
     def update_follower_high_watermark(self, offset: int, log_end: int) -> None:

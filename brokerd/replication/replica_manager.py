@@ -35,6 +35,7 @@ from brokerd.replication.purgatory import Purgatory
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_hooks import ReplicaHooks
 from brokerd.replication.replica_opening import ReplicaOpening
+from brokerd.replication.voting import Voting
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.jobs import Runner
 from brokerd.storage.log_dirs import LogDir, LogDirs
@@ -65,10 +66,11 @@ class ReplicaManager:
         self.image = Image()
         self.broker_epoch: int | None = None
         self.produce_suspended = False
-        """True after the event loop was stalled for longer than a session: no produce until the metadata log was read past a sync."""
+        """True after the event loop was stalled for longer than a session, or while the metadata log cannot be read: another broker may be the leader.
+        False again when the log was read past a sync."""
         self.hosted: dict[TopicPartition, Replica] = {}
         self.controller_proposals = ControllerProposals(outbox)
-        self.bootstrap = Bootstrap(outbox)
+        self.bootstrap, self.voting = Bootstrap(outbox), Voting(outbox)
         self.unflushed: dict[TopicPartition, Replica] = {}
         """Replicas with operations that wait for a flush. Log maintenance flushes them at the end of the turn."""
         self.unflushed_starts: dict[TopicPartition, Replica] = {}
@@ -86,14 +88,9 @@ class ReplicaManager:
         )
         log_dirs.add_listener(self)
 
-    def suspend_produce(self) -> None:
-        """Reject produce requests from now on. Another broker may be the leader, because the event loop was stalled or the metadata log cannot be
-        read."""
-        self.produce_suspended = True
-
-    def resume_produce(self) -> None:
-        """Accept produce requests again, because the metadata log was read after a ZooKeeper sync."""
-        self.produce_suspended = False
+    def suspend_produce(self, *, suspended: bool = True) -> None:
+        """Reject produce requests from now on, or accept them again after the metadata log was read past a ZooKeeper sync."""
+        self.produce_suspended = suspended
 
     # -- lookup ------------------------------------------------------------------------------------------------------
     def find(self, topic: TopicState, partition: int) -> Replica | None:
@@ -317,12 +314,8 @@ class ReplicaManager:
                     self.purgatory.check(replica.end_key())
                     self.hooks.on_resignation(replica.topic, replica.tp.partition, now)
                 case core.Lead():
-                    log.info(
-                        "became leader: partition=%s leader_epoch=%d start_offset=%d",
-                        replica.name,
-                        effect.leader_epoch,
-                        effect.epoch_start,
-                    )
+                    text = "became leader: partition=%s leader_epoch=%d start_offset=%d"
+                    log.info(text, replica.name, effect.leader_epoch, effect.epoch_start)
                     self.hooks.on_election(replica.topic, replica.tp.partition, effect.leader_epoch, now)
                 case core.Follow():
                     replica.needs_bootstrap = replica.needs_bootstrap and replica.observes
@@ -341,6 +334,9 @@ class ReplicaManager:
         elif isinstance(event, core.PartitionStateChanged):
             self.controller_proposals.update_resets(replica)
             self.bootstrap.partition_changed(replica)
+            self.voting.partition_changed(replica)
+            if self.voting.append_leader_change(replica, now, self.fail):
+                self.appended(replica, now)
             if machine.role is Role.HISTORY and replica.log.flushing.offset < replica.log.end_offset:
                 self.unflushed[replica.tp] = replica  # a history replica gets no appends that would flush it later
             if max(event.state.handover_offset, event.state.log_start_floor) >= 0:
@@ -370,6 +366,8 @@ class ReplicaManager:
         for replica in self._follower_checks.due(self.hosted.values(), now.mono_ms):
             if replica.leads and self.hosted.get(replica.tp) is replica:
                 self.run(replica, core.PartitionTick(), now)
+                if self.voting.append_leader_change(replica, now, self.fail):
+                    self.appended(replica, now)
 
     # -- appended and flushed ----------------------------------------------------------------------------------------
     def appended(self, replica: Replica, now: Now) -> None:

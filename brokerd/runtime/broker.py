@@ -62,7 +62,6 @@ from brokerd.storage.openfiles import OpenFiles
 
 log = logging.getLogger(__name__)
 
-
 FLUSH_INTERVAL_MS = 1_000
 """Interval of flushes of closed segments and of topics with flush settings."""
 REOPEN_INTERVAL_MS = 2_000
@@ -168,12 +167,13 @@ class BrokerServer:
             self.remote_logs.reads if self.remote_logs.enabled else None,
         )
         self._outbox_contents = OutboxContents(
-            isr_proposals=lambda: list(self.replica_manager.controller_proposals.isrs.values()),
-            replica_resets=self.replica_manager.controller_proposals.resets,
+            isr_proposals=lambda: list(replica_manager.controller_proposals.isrs.values()),
+            replica_resets=replica_manager.controller_proposals.resets,
             bootstrap_offsets=self.replica_manager.bootstrap.proposals,
             history_starts=self.history_reads.proposals,
             damage_reports=self.replica_manager.damage_reports.reports,
             offline_replicas=self.replica_manager.offline,
+            log_ends=replica_manager.voting.log_ends,
         )
         coordinator_lookup = CoordinatorLookup(self.replica_manager, self.coordinator_client)
         self.transaction_verification = verification = TransactionVerification(

@@ -92,7 +92,7 @@ class MetadataPublisher:
         self._replica_manager.registered(broker_epoch, now)
 
     def caught_up(self, now: Now) -> None:
-        self._replica_manager.resume_produce()
+        self._replica_manager.suspend_produce(suspended=False)
 
     def halted(self, reason: str) -> None:
         self.failed = reason

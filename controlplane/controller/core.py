@@ -38,6 +38,7 @@ from controlplane.controller.events import (
 )
 from controlplane.controller.pending_requests import PendingRequests
 from controlplane.controller.reconcile_pass import ReconcilePass
+from controlplane.controller.votes import Votes, reports
 
 PREFERRED_EVERY_MS = 5_000
 """Interval of the preferred leader election."""
@@ -57,6 +58,7 @@ class Core:
     """Broker epoch and reported offline replicas of each broker."""
     requests: PendingRequests = field(default_factory=PendingRequests)
     desired: DesiredState = field(default_factory=DesiredState)
+    votes: Votes = field(default_factory=Votes)
     leaving: set[ReplicaIncarnation] = field(default_factory=set)
     in_flight: bool = False
     preferred_at_ms: int = 0
@@ -100,7 +102,7 @@ class Core:
         """Drop the input of earlier terms. It will be read again."""
         self.acting, self.controller_epoch, self.in_flight = True, controller_epoch, False
         self.registrations = None
-        self.requests, self.desired = PendingRequests(), DesiredState()
+        self.requests, self.desired, self.votes = PendingRequests(), DesiredState(), Votes()
         self.proposed.clear()
         self.offline.clear()
         self.leaving.clear()
@@ -108,7 +110,8 @@ class Core:
         self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
 
     def _needs_pass(self, now: Now) -> bool:
-        return self._dirty or now.mono_ms >= self.preferred_at_ms or self.requests.overdue(now)
+        timer_due = now.mono_ms >= self.preferred_at_ms or self.requests.overdue(now) or self.votes.overdue(now)
+        return self._dirty or timer_due
 
     def validate(self) -> None:
         """Check every invariant of the core. Raises AssertionError. The image validates itself."""
@@ -146,6 +149,7 @@ class Core:
                 plan.add(MetadataLevelRaised(level))
         brokers.apply_registrations(plan)
         self.registrations = plan.registrations
+        plan.log_ends = reports(plan, self.proposed)
         brokers.handle_offline_replicas(plan)
         proposals.decide(plan, self.proposed)
         self.desired.restore_features(
@@ -159,7 +163,8 @@ class Core:
         preferred = now.mono_ms >= self.preferred_at_ms
         if preferred:
             self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
-        leaders.elect_leaders(plan, preferred=preferred)
+        leaders.elect_leaders(plan, self.votes, now, preferred=preferred)
+        self.votes.count(plan, now)
         self.desired.write_resets(plan)
         self.requests.answer_due(plan, now)
         self._made += plan.made

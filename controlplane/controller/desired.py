@@ -15,7 +15,8 @@ from brokerd.cluster import election, features
 from brokerd.cluster.access_values import configs_of
 from brokerd.cluster.configs import ALL_BROKERS
 from brokerd.cluster.features import FEATURES_LEVEL
-from brokerd.cluster.levels import HANDOVER_LEVEL, ROUTE_LEVEL, ROUTE_PRINCIPAL_LEVEL
+from brokerd.cluster.levels import HANDOVER_LEVEL, MAJORITY_LEVEL, ROUTE_LEVEL, ROUTE_PRINCIPAL_LEVEL
+from brokerd.cluster.majority_config import has_majority_acks
 from brokerd.cluster.metadata import (
     BROKER,
     AccessChanged,
@@ -278,6 +279,11 @@ class _Places:
 
     def find(self, desired: DesiredTopic, first: int) -> dict[int, PartitionState]:
         """Replicas of the partitions from `first` on. Raises PlacementError."""
+        with_majority = has_majority_acks(desired.configs)
+        if with_majority and self._plan.level() < MAJORITY_LEVEL:
+            raise PlacementError(
+                f"the metadata log is at level {self._plan.level()}; majority acknowledgements need {MAJORITY_LEVEL} (manage.py upgrade_metadata)"
+            )
         live = self._plan.open()
         given = desired.assignment or {}
         missing = [i for i in range(first, desired.partitions) if i not in given]
@@ -297,7 +303,8 @@ class _Places:
             isr = tuple(ReplicaIncarnation(r, inc) for r in replicas if (inc := self._plan.broker_epoch(r)) is not None)
             if not isr:
                 raise PlacementError(f"none of the brokers {list(replicas)} of partition {i} is alive")
-            out[i] = PartitionState(replicas, isr, isr[0].broker_id, isr[0].broker_epoch, 0, 0)
+            voters = replicas if with_majority else ()
+            out[i] = PartitionState(replicas, isr, isr[0].broker_id, isr[0].broker_epoch, 0, 0, voters=voters)
         return out
 
 
@@ -313,6 +320,8 @@ def _apply_desired(
 def _desired_state(
     plan: ReconcilePass, topic: TopicState, state: PartitionState, desired: DesiredAssignment
 ) -> PartitionState | str:
+    if state.voters and (desired.observers or desired.delete_below is not None or desired.hand_over_at is not None):
+        return "it has majority acknowledgements: it can be moved only with all of its records"
     if plan.config(topic).remote_storage and (desired.delete_below is not None or desired.hand_over_at is not None):
         # The floor and history replicas apply to the local log only. The remote records would stay readable, or not be readable any more.
         return "it has tiered storage: its old records are in the remote store and need neither a deletion nor old replicas"

@@ -7,7 +7,10 @@ Does not contain: rows, clocks.
 
 from __future__ import annotations
 
-from brokerd.cluster import election
+from collections.abc import Mapping
+
+from brokerd.cluster import election, majority
+from brokerd.cluster.majority import LogEnd
 from brokerd.cluster.model import NO_LEADER, PartitionState
 from brokerd.wire.errors import ErrorCode
 
@@ -19,11 +22,15 @@ def elect(
     *,
     min_insync: int,
     unclean: bool,
+    log_ends: Mapping[int, LogEnd] | None = None,
 ) -> tuple[PartitionState | None, ErrorCode]:
-    """(the state after the election, NONE), or (None, the error). `leadership_disabled`: demoted brokers."""
+    """(the state after the election, NONE), or (None, the error). `leadership_disabled`: demoted brokers. `log_ends`: the reports of a vote."""
     if unclean:
         if state.leader != NO_LEADER:
             return None, ErrorCode.ELECTION_NOT_NEEDED
+        if state.voters:
+            after = majority.elect_uncleanly(state, log_ends or {}, broker_epoch)
+            return (after, ErrorCode.NONE) if after is not None else (None, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
         after = election.elect_leader(state, broker_epoch, min_insync=min_insync, unclean=True)
         return (after, ErrorCode.NONE) if after is not None else (None, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     preferred = state.replicas[0]
@@ -32,6 +39,10 @@ def elect(
     in_sync = any(s.broker_id == preferred and broker_epoch(preferred) == s.broker_epoch for s in state.isr)
     if not in_sync or preferred in leadership_disabled:
         return None, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    if state.voters:
+        # The vote elects the preferred leader if it has all committed records.
+        can = majority.can_elect(state, broker_epoch)
+        return (majority.start_vote(state), ErrorCode.NONE) if can else (None, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     after = election.elect_leader(state, broker_epoch, min_insync=min_insync)
     if after is None or after.leader != preferred:
         # An early hand-over prefers a leader with the full history (`election.elect_leader`).

@@ -14,6 +14,7 @@ from brokerd.cluster.requests import ForwardedRequest
 from brokerd.cluster.znodes import (
     BootstrapProposal,
     IsrProposal,
+    LogEndReport,
     Registration,
     ResetProposal,
     StartProposal,
@@ -120,6 +121,7 @@ class IsrProposed:
     bootstrap_offsets: Sequence[BootstrapProposal] = ()
     starts: Sequence[StartProposal] = ()
     resets: Sequence[ResetProposal] = ()
+    log_ends: Sequence[LogEndReport] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,17 @@ Does not contain: elections that a client requests (`elections`).
 
 from __future__ import annotations
 
-from brokerd.cluster import election
-from brokerd.cluster.model import NO_LEADER, PartitionState, ReplicaIncarnation, TopicPartition, TopicState
+from brokerd.cluster import election, majority
+from brokerd.cluster.model import NO_LEADER, Now, PartitionState, ReplicaIncarnation, TopicPartition, TopicState
 from controlplane.controller import partition_changes
 from controlplane.controller.reconcile_pass import ReconcilePass
+from controlplane.controller.votes import Votes
 
 
-def elect_leaders(plan: ReconcilePass, *, preferred: bool) -> None:
+def elect_leaders(plan: ReconcilePass, votes: Votes, now: Now, *, preferred: bool) -> None:
     """Elect missing leaders, end completed reassignments, and move leaders off demoted brokers where another replica can lead.
 
-    `preferred`: also elect preferred leaders.
+    `preferred`: also elect preferred leaders. With majority acknowledgements these changes start a vote.
     """
     aside = plan.leadership_disabled()
     for topic, index, first in plan.image.each_partition():
@@ -24,6 +25,8 @@ def elect_leaders(plan: ReconcilePass, *, preferred: bool) -> None:
             continue
         state = plan.decided.get(tp, first)
         if state.leader == NO_LEADER:
+            if state.voters:
+                continue  # the vote elects
             config = plan.config(topic)
             least, unclean = config.min_insync_replicas, config.unclean_leader_election
             elsewhere = partition_changes.moved_off(state, plan.serving(tp), aside, least) if aside else None
@@ -38,6 +41,9 @@ def elect_leaders(plan: ReconcilePass, *, preferred: bool) -> None:
         ):
             isr_member = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
             if isr_member is not None and plan.serving(tp)(isr_member.broker_id) == isr_member.broker_epoch:
+                if state.voters:
+                    votes.start_preferred(plan, tp, state, now)
+                    continue
                 least = plan.config(topic).min_insync_replicas
                 plan.put(tp, election.elect_leader(state, plan.serving(tp), min_insync=least))
 
@@ -63,6 +69,8 @@ def start_controlled_shutdown(plan: ReconcilePass, leaver: ReplicaIncarnation) -
         rest = tuple(s for s in state.isr if s.broker_id != broker_id)
         if not any(plan.serving(tp)(s.broker_id) == s.broker_epoch for s in rest):
             continue
+        if state.voters and state.leader == broker_id and not majority.can_elect(state, plan.serving(tp)):
+            continue  # the other replicas cannot elect a leader without this one
         least = plan.config(topic).min_insync_replicas
         shrunk = election.with_isr(state, rest, min_insync=least)
         led = state.leader == broker_id

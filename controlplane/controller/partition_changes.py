@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from brokerd.cluster import election
+from brokerd.cluster import election, majority
 from brokerd.cluster.model import NO_BROKER_EPOCH, NO_LEADER, PartitionState
 from controlplane.controller.events import DesiredAssignment
 
@@ -34,6 +34,11 @@ def start_reassignment(
         return f"the assignment has changed since it was read (generation {read_generation}, now {state.assignment_generation})"
     if state.target == desired:
         return replace(_without_observers(state), assignment_generation=state.assignment_generation + 1)
+    if len(desired) < len(state.voters):
+        return (
+            f"it has majority acknowledgements and {len(state.voters)} replicas, which cannot become {len(desired)}: "
+            "the replicas that stay may lack committed records"
+        )
     away = [r for r in desired if r not in state.replicas and broker_epoch(r) is None]
     if away or not desired:
         return f"brokers {away} are not alive" if desired else "no replica is named"
@@ -137,6 +142,7 @@ def complete_reassignment(
     after = replace(
         _without_history_replicas(state) if set(target) <= set(state.history_replicas) else state,
         replicas=target,
+        voters=target if state.voters else (),
         isr=isr,
         elr=tuple(e for e in state.elr if e in target),
         adding=(),
@@ -159,6 +165,8 @@ def with_replica_reset(
     rest = tuple(s for s in state.isr if s.broker_id != broker_id)
     if not any(serving(s.broker_id) == s.broker_epoch for s in rest):
         return "no other replica is in sync: its data would be lost"
+    if state.voters and state.leader in (broker_id, NO_LEADER) and not majority.can_elect(state, serving, (broker_id,)):
+        return "the other replicas cannot elect a leader without this replica"
     shrunk = election.with_isr(state, rest, min_insync=min_insync)
     # The replica is deleted, so the broker can no longer prove that it has the data. The new leader epoch invalidates its earlier fetches and fetches in
     # flight.
@@ -177,6 +185,8 @@ def moved_off(
     """Elect the first in-sync replica whose broker is not demoted. None: there is none, so the leader stays or any eligible one is elected."""
     if not any(serving(s.broker_id) == s.broker_epoch and s.broker_id not in leadership_disabled for s in state.isr):
         return None
+    if state.voters:
+        return majority.start_vote(state) if majority.can_elect(state, serving, leadership_disabled) else None
     # The first replica wins, so demoted brokers are last for this election.
     last = replace(state, replicas=tuple(sorted(state.replicas, key=lambda b: b in leadership_disabled)))
     after = election.elect_leader(last, serving, min_insync=min_insync)

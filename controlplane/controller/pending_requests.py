@@ -244,7 +244,12 @@ def _elect_in_topic(
             continue
         least = plan.config(topic).min_insync_replicas
         elected, error = elections.elect(
-            state, plan.serving(tp), plan.leadership_disabled(), min_insync=least, unclean=unclean
+            state,
+            plan.serving(tp),
+            plan.leadership_disabled(),
+            min_insync=least,
+            unclean=unclean,
+            log_ends=plan.log_ends.get((tp, state.leader_epoch)),
         )
         verdicts.append((index, error))
         if elected is not None:

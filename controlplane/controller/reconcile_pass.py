@@ -15,6 +15,7 @@ from brokerd.cluster.configs import ALL_BROKERS, TopicConfig, controller_default
 from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.election import BrokerEpochs
 from brokerd.cluster.image import Image
+from brokerd.cluster.majority import LogEnd
 from brokerd.cluster.metadata import (
     MetadataLevelRaised,
     MetadataRecord,
@@ -36,6 +37,8 @@ from controlplane.controller.events import AppendMetadata, ChangeMade, Effect, R
 
 Offline = Mapping[int, tuple[int, frozenset[TopicPartition]]]
 """Broker epoch and reported offline replicas of each broker."""
+Vote = tuple[TopicPartition, int]
+"""A partition without a leader that has majority acknowledgements, and the leader epoch of its vote."""
 
 
 @dataclass(slots=True)
@@ -44,6 +47,8 @@ class ReconcilePass:
     registrations: Mapping[int, Registration]
     leaving: set[ReplicaIncarnation]
     offline: Offline
+    log_ends: Mapping[Vote, Mapping[int, LogEnd]] = field(default_factory=dict)
+    """The valid reports of each vote, by broker."""
     decided: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     """State of changed partitions after this pass's records. The image has the others."""
     deleted: set[UUID] = field(default_factory=set)
@@ -121,14 +126,15 @@ class ReconcilePass:
     def add(self, *records: MetadataRecord) -> None:
         self._records += records
 
-    def put(self, tp: TopicPartition, state: PartitionState | None) -> None:
+    def put(self, tp: TopicPartition, state: PartitionState | None, *, by_vote: bool = False) -> None:
         """Set a partition's state. No effect for None. No effect if this pass deletes the topic, because no reader of the log could apply the
-        record."""
+        record. `by_vote`: the result of a vote, which is never an unclean election."""
         if state is None or tp.topic_id in self.deleted:
             return
         before = self.image.partition(tp)
         if before is not None:
-            self._report_unclean(tp, before, self.decided.get(tp, before), state)
+            if not by_vote:
+                self._report_unclean(tp, before, self.decided.get(tp, before), state)
             state = replace(state, partition_epoch=before.partition_epoch + 1)
         self.decided[tp] = state
         at = self._places.setdefault(tp, len(self._records))

@@ -13,7 +13,8 @@ from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_p
 from brokerd.cluster.features import UPGRADE
 from brokerd.cluster.features import problem as feature_problem
 from brokerd.cluster.image import Image
-from brokerd.cluster.levels import FEATURE, LEVEL_MAX, level_problem
+from brokerd.cluster.levels import FEATURE, LEVEL_MAX, MAJORITY_LEVEL, level_problem
+from brokerd.cluster.majority_config import MAJORITY_ACKS, has_majority_acks, replication_problem
 from brokerd.cluster.model import BrokerState, TopicState, topic_name_problem, topic_names_collide
 from brokerd.cluster.placement import PlacementError, place
 from brokerd.cluster.requests import (
@@ -171,6 +172,9 @@ def _create(topic: NewTopic, image: Image, live: list[BrokerState]) -> ItemResul
     if problem:
         return _invalid(topic, ErrorCode.INVALID_CONFIG, problem)
     assignment = topic.assignment
+    factor = len(next(iter(assignment.values()), ())) if assignment else topic.replication_factor
+    if (few := _majority_problem(topic, factor, image)) is not None:
+        return few
     if assignment:
         if len(assignment) != topic.partitions:
             return _invalid(
@@ -190,6 +194,16 @@ def _create(topic: NewTopic, image: Image, live: list[BrokerState]) -> ItemResul
     except PlacementError as e:
         return _invalid(topic, ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate: {e}.")
     return _valid(topic)
+
+
+def _majority_problem(topic: NewTopic, factor: int, image: Image) -> ItemResult | None:
+    configs = {k: v for k, v in topic.configs.items() if v is not None}
+    if (problem := replication_problem(configs, factor)) is not None:
+        return _invalid(topic, ErrorCode.INVALID_REPLICATION_FACTOR, problem)
+    if has_majority_acks(configs) and image.metadata_version < MAJORITY_LEVEL:
+        needed = f"{MAJORITY_ACKS}=true needs metadata level {MAJORITY_LEVEL}: upgrade every broker, then run manage.py upgrade_metadata"
+        return _invalid(topic, ErrorCode.UNSUPPORTED_VERSION, needed)
+    return None
 
 
 def _assignment(

@@ -243,7 +243,13 @@ class Controller:
     def on_proposals(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None:
         self._handle(
             IsrProposed(
-                broker_id, broker_epoch, proposals.isrs, proposals.bootstrap_offsets, proposals.starts, proposals.resets
+                broker_id,
+                broker_epoch,
+                proposals.isrs,
+                proposals.bootstrap_offsets,
+                proposals.starts,
+                proposals.resets,
+                proposals.log_ends,
             )
         )
 

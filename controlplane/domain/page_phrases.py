@@ -53,6 +53,10 @@ INTERNAL_TOPIC = "{topic} is an internal topic and needs its old records. Use th
 COMPACTED_TOPIC = (
     "{topic} is compacted (cleanup.policy {policy}) and needs its oldest records. Use the mode that copies all data."
 )
+MAJORITY_TOPIC = (
+    "{topic} has majority acknowledgements (weir.majority.acks.enable), so no single replica is known to have all records. Use the mode that copies all "
+    "data."
+)
 NO_REMOTE_COPY = (
     "{topic} copies no segments to the remote store (remote.log.copy.disable), so its old records stay on the old replicas. Use the mode "
     "that copies all data."

@@ -108,6 +108,9 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
                 problems.append(sentence(texts.TO_CORDONED_BROKER, partition=partition_name, broker=b))
         if not view.isr or view.leader is None:
             problems.append(sentence(texts.OFFLINE, partition=partition_name))
+        if view.majority_acks and 0 < len(replicas_to) < len(view.replicas):
+            before, after = len(view.replicas), len(replicas_to)
+            problems.append(sentence(texts.FEWER_VOTERS, partition=partition_name, before=before, after=after))
         min_insync = effective_min_insync(view.min_insync, view.replicas)
         if replicas_to and len(replicas_to) < min_insync:
             overridable.append(

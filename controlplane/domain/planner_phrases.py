@@ -33,6 +33,10 @@ FACTOR_TOO_SMALL = "Replication factor {factor} is too small; the minimum is 1."
 TOO_FEW_BROKERS = "{partition} cannot have {replicas} replicas: only {brokers} brokers are alive and not cordoned."
 UNKNOWN_RACK = "Rack {rack} does not exist; known racks: {racks}."
 NO_RACKS = "Rack {rack} does not exist; no broker has a rack."
+FEWER_VOTERS = (
+    "{partition} has majority acknowledgements (weir.majority.acks.enable) and {before} replicas, which cannot become {after}: the replicas that stay may "
+    "lack committed records."
+)
 BELOW_MIN_INSYNC = (
     "{partition} would have {count} replica, fewer than its min.insync.replicas {least}; acks=all would be acknowledged by {count} replica.",
     "{partition} would have {count} replicas, fewer than its min.insync.replicas {least}; acks=all would be acknowledged by {count} replicas.",

@@ -38,3 +38,5 @@ class PlannerPartition:
     min_insync: int
     reassigning: bool
     records_per_s: float = 0.0
+    majority_acks: bool = False
+    """The topic has majority acknowledgements."""

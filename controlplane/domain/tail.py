@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from brokerd.cluster.majority_config import has_majority_acks
 from controlplane.domain import move_phrases, page_phrases
 from controlplane.domain import progress as pace
 from controlplane.domain.move_types import (
@@ -67,6 +68,8 @@ def tail_move_problem(topic: str, configs: Mapping[str, str], *, internal: bool,
         return sentence(page_phrases.INTERNAL_TOPIC, topic=topic)
     if "compact" in policy:
         return sentence(page_phrases.COMPACTED_TOPIC, topic=topic, policy=policy)
+    if has_majority_acks(configs):
+        return sentence(page_phrases.MAJORITY_TOPIC, topic=topic)
     if is_tiered(configs):
         if configs.get("remote.log.copy.disable", "false").lower() == "true":
             return sentence(page_phrases.NO_REMOTE_COPY, topic=topic)

@@ -3,12 +3,14 @@ cause, if it is known."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import F, Q, QuerySet, prefetch_related_objects
 from django_filters import rest_framework as filters
 
+from brokerd.cluster import majority
+from brokerd.cluster.majority_config import has_majority_acks
 from brokerd.cluster.model import effective_min_insync, replicas_owed
 from controlplane.models import ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.selectors import out_of_sync
@@ -38,10 +40,22 @@ class ReplicaOf:
 
 
 @dataclass(frozen=True, slots=True)
+class MajorityVote:
+    """The rules of a partition with majority acknowledgements: `quorum` of `voters` replicas must have a record before it is acknowledged. Without
+    a leader, `electors_needed` of the brokers `electors` must report the end of their logs. `electors_down`: those of them that are down."""
+
+    voters: int
+    quorum: int
+    electors_needed: int
+    electors: list[int]
+    electors_down: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionRow:
     """`archive_start`, `holders`: records below that offset are read from those brokers (an early hand-over); None and [] where the replicas have all
     records. `holders_down`: those of them that are down. `down`: replicas whose broker is down. `min_isr`: the effective minimum of in-sync replicas.
-    `state`: offline, under_min_isr, under_replicated, moving or in_sync."""
+    `state`: offline, under_min_isr, under_replicated, moving or in_sync. `majority`: None for a partition without majority acknowledgements."""
 
     topic: str
     index: int
@@ -67,6 +81,7 @@ class PartitionRow:
     min_isr: int
     state: str
     sample_age_s: float | None
+    majority: MajorityVote | None
 
 
 PARTITION_COLUMNS = {
@@ -230,7 +245,16 @@ def _partition_row(
         min_isr=_min_isr(p, defaults),
         state=_state(p, defaults),
         sample_age_s=age_s(p.sampled_at),
+        majority=_majority(p, reports.down) if has_majority_acks(p.topic.configs) else None,
     )
+
+
+def _majority(p: ObservedPartition, down: Container[int]) -> MajorityVote:
+    voters = [b for b in p.replicas if b not in p.adding]
+    needed = majority.quorum(voters)
+    electors = [b for b in voters if b in p.isr or b in p.elr]
+    electors_down = [b for b in electors if b in down]
+    return MajorityVote(len(voters), needed, len(voters) - needed + 1, electors, electors_down)
 
 
 def _replica(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from brokerd.cluster.configs import contradiction
+from brokerd.cluster.configs import contradiction, transition_problem
 from brokerd.cluster.model import INTERNAL_TOPICS
 from controlplane.models import MovePartition, ObservedTopic, Topic
 from controlplane.services.common import Rejected, needs_reason
@@ -129,7 +129,7 @@ def _problem(row: Topic, change: BulkChange, move: int | None, *, drifted: bool)
     configs = {**row.configs, **change.set_configs}
     for key in change.delete_configs:
         configs.pop(key, None)
-    return contradiction(configs) or ""
+    return contradiction(configs) or transition_problem(row.configs, configs) or ""
 
 
 def execute(generations: Mapping[str, int], change: BulkChange, *, actor: str, comment: str) -> list[BulkResult]:

@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 from django.db import IntegrityError, transaction
 
 from brokerd.cluster.cordons import is_cordoned
+from brokerd.cluster.majority_config import has_majority_acks
 from controlplane.db.bulk import insert_many, read_many
 from controlplane.domain import planner as planning
 from controlplane.domain import progress
@@ -361,7 +362,12 @@ def partition_views() -> list[planning.PlannerPartition]:
     defaults = cluster_defaults()
     observed_topics = ObservedTopic.objects.only("id", "name", "configs", "records_per_s", "partition_count")
     topics = {
-        t.id: (t.name, min_insync(t.configs, defaults), (t.records_per_s or 0.0) / max(1, t.partition_count))
+        t.id: (
+            t.name,
+            min_insync(t.configs, defaults),
+            (t.records_per_s or 0.0) / max(1, t.partition_count),
+            has_majority_acks(t.configs),
+        )
         for t in observed_topics
     }
     columns = (
@@ -388,6 +394,7 @@ def partition_views() -> list[planning.PlannerPartition]:
             min_insync=topics[topic_id][1],
             reassigning=bool(adding or removing),
             records_per_s=topics[topic_id][2],
+            majority_acks=topics[topic_id][3],
         )
         for topic_id, index, replicas, isr, leader, generation, size, adding, removing in read_many(
             ObservedPartition.objects.order_by(), columns

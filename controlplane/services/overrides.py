@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from brokerd.cluster.majority_config import has_majority_acks
 from brokerd.cluster.model import REPLACED
 from brokerd.delivery.half_messages import HalfDecision
 from controlplane.domain.audit_operation import AuditOperation
@@ -195,10 +196,18 @@ def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
     row, living = _offline(target)
     ends = {r.broker_id: r.end_offset for r in row.replica_rows.all()}
     proven = sorted({*row.isr, *row.elr, *row.last_isr} - {REPLACED})
+    if has_majority_acks(row.topic.configs):
+        cause = sentence(
+            "A leader needs the logs of a majority of replicas {replicas}; only brokers {brokers} are alive.",
+            replicas=row.replicas,
+            brokers=living,
+        )
+    elif proven:
+        cause = sentence("No broker of the last in-sync replicas {brokers} is alive.", brokers=proven)
+    else:
+        cause = sentence("No replica is known to have all records.")
     lines = [
-        sentence("No broker of the last in-sync replicas {brokers} is alive.", brokers=proven)
-        if proven
-        else sentence("No replica is known to have all records."),
+        cause,
         sentence(
             "One of brokers {brokers} becomes the leader, and every other replica is truncated to its log end offset.",
             brokers=living,

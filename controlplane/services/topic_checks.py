@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from brokerd.cluster.configs import contradiction, topic_config_problem
 from brokerd.cluster.cordons import is_cordoned
+from brokerd.cluster.majority_config import replication_problem
 from brokerd.cluster.model import topic_name_problem, topic_names_collide
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
 from controlplane.models import Broker, ObservedTopic, Topic
@@ -58,6 +59,8 @@ def check_topic(
     check_counts(partitions, replication_factor, against_brokers=not checked)
     check_configs(configs)
     check_together({k: str(v) for k, v in configs.items()})
+    if (problem := replication_problem({k: str(v) for k, v in configs.items()}, replication_factor)) is not None:
+        raise Rejected(problem, "replication_factor")
     if assignment is not None:
         check_assignment(assignment, range(partitions), against_brokers=not checked)
 

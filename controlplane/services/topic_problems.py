@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from brokerd.cluster.configs import contradiction, topic_config_problem
+from brokerd.cluster.majority_config import replication_problem
 from brokerd.cluster.model import topic_name_problem
 from controlplane.services.common import Rejected
 from controlplane.services.topic_checks import check_counts
@@ -33,4 +34,6 @@ def creation_problems(
         found += [("configs", problem) for problem in wrong.values()]
         if not wrong and (together := contradiction(configs)) is not None:
             found.append(("configs", together))
+        if replication_factor is not None and (few := replication_problem(configs, replication_factor)) is not None:
+            found.append(("replication_factor", few))
     return found

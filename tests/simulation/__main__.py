@@ -142,6 +142,7 @@ def main() -> int:
     worlds.add_argument(
         "--share-order", action="store_true", help="worlds of a share group that keeps the order of each key"
     )
+    worlds.add_argument("--majority", action="store_true", help="worlds of topics with majority acknowledgements")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     worlds.add_argument("--keys-remote", action="store_true", help="the same, with tiered storage")
     arguments = parser.parse_args()
@@ -162,6 +163,7 @@ def main() -> int:
         halves,
         keys,
         keys_remote,
+        majority,
         rolling,
         route_changes,
         route_keys,
@@ -182,6 +184,7 @@ def main() -> int:
         "--handover-transactions": tails.early_with_transactions,
         "--tiered-tails": tails.tiered,
         "--tiered-tail-transactions": tails.tiered_with_transactions,
+        "--majority": majority.live,
         "--keys": keys.live,
         "--keys-remote": keys_remote.live,
         "--delays": delays.live,

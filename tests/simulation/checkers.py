@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 
 from brokerd.cluster.metadata import BrokerDown, BrokerUp, Entry, MetadataRecord, PartitionChanged
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, PartitionState, TopicPartition
@@ -11,6 +12,7 @@ from brokerd.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, LOG, broker
 from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from brokerd.wire import records
+from brokerd.wire.records import Buffer, Record
 from controlplane.controller.liveness import REFUSALS
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS
@@ -206,6 +208,13 @@ class InvariantChecker:
         return node.broker.replica_manager.hosted.get(tp)
 
 
+def data_records(piece: Buffer) -> Iterator[Record]:
+    """The records that consumers see: no control records."""
+    for at, header in records.batches(piece):
+        if not header.is_control:
+            yield from records.records_of(piece, at, header)
+
+
 def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[int, bytes]]:
     """(offset, value) of every record below the high watermark."""
     replica = cluster.brokers[broker_id].broker.replica_manager.hosted[tp]
@@ -213,7 +222,7 @@ def values(cluster: Cluster, broker_id: int, tp: TopicPartition) -> list[tuple[i
     at, end = replica.log.start_offset, replica.core.high_watermark
     while at < end:
         piece = memoryview(replica.log.read(at, 1 << 20, end).bytes())
-        out += [(r.offset, r.value or b"") for r in records.iterate(piece) if r.offset >= at]
+        out += [(r.offset, r.value or b"") for r in data_records(piece) if r.offset >= at]
         upto = max((h.next_offset for _, h in records.batches(piece)), default=at)
         if upto <= at:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from brokerd.apis.history_reads import has_history
@@ -320,7 +321,7 @@ class Reader(Client):
             self.leaders.pop((self.topic, self.partition), None)
             self.later(self._fetch)
             return
-        for record in records.iterate(memoryview(bytes(part.records or b""))):
+        for record in self._data_records(memoryview(bytes(part.records or b""))):
             if record.offset >= self.offset:
                 gaps = self.topic in self.history.unpromised or self.topic in self.history.compacted
                 if record.offset > self.offset and not gaps:
@@ -330,3 +331,11 @@ class Reader(Client):
                 self.history.saw(self.topic, self.partition, record.offset, record.value or b"")
                 self.offset = record.offset + 1
         self.later(self._fetch, self.world.between(1, 40))
+
+    def _data_records(self, fetched: memoryview) -> Iterator[Record]:
+        """The records of the response. A control batch has no record for the application, and the next fetch begins after it."""
+        for at, header in records.batches(fetched):
+            if not header.is_control:
+                yield from records.records_of(fetched, at, header)
+            elif header.base_offset <= self.offset:
+                self.offset = max(self.offset, header.next_offset)

@@ -30,6 +30,7 @@ class Scene:
         replicas: int | None = None,
         racks: int = 0,
         controllers: int = 1,
+        checker: type[InvariantChecker] = InvariantChecker,
         **configs: str,
     ) -> None:
         self.world = World(seed)
@@ -41,7 +42,7 @@ class Scene:
             probes=probes,
             racks=racks,
         )
-        InvariantChecker(self.cluster)
+        checker(self.cluster)
         if min_insync:
             configs["min_insync_replicas"] = str(min_insync)
         self.topic_id = self.cluster.want_topic("t", 1, replicas or brokers, **configs)
@@ -131,6 +132,14 @@ class Scene:
         )
         logs_agree(self.cluster)
         return [v.decode() for _, v in values(self.cluster, self.state.leader, self.tp)]
+
+    def cut(self, one: int, other: int) -> None:
+        """Cut the connections between two brokers."""
+        names = self.cluster.brokers[one].name, self.cluster.brokers[other].name
+        self.cluster.network.cut |= {names, names[::-1]}
+
+    def heal(self) -> None:
+        self.cluster.network.cut.clear()
 
     def pair(self) -> tuple[Any, Any]:
         """(leader's node, follower's node)."""

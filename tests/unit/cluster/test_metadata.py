@@ -36,6 +36,7 @@ STATE = PartitionState(
     handover_offset=50,
     handover_epoch=3,
     history_replicas=(1, 2),
+    voters=(1, 2, 3),
 )
 STORED = {
     "replicas": (1, 2, 3),
@@ -55,6 +56,7 @@ STORED = {
     "archive_start": 50,
     "archive_epoch": 3,
     "holders": (1, 2),
+    "voters": (1, 2, 3),
 }
 
 

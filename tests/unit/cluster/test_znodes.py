@@ -16,6 +16,7 @@ from brokerd.cluster.znodes import (
     BootstrapProposal,
     DamageReport,
     IsrProposal,
+    LogEndReport,
     Proposals,
     Registration,
     ResetProposal,
@@ -66,6 +67,7 @@ def test_proposals_of_every_kind_are_read_back() -> None:
         (BootstrapProposal(TOPIC, 1, 3, 500),),
         (StartProposal(TOPIC, 2, 3, 600),),
         (ResetProposal(TOPIC, 3, 3, ISR[1]),),
+        (LogEndReport(TOPIC, 4, 3, 2, 900), LogEndReport(TOPIC, 5, 3, -1, 0)),
     )
     assert znodes.decode_proposals(znodes.encode_proposals(9, proposals)) == (9, proposals)
 

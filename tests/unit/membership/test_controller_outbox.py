@@ -13,6 +13,7 @@ from brokerd.cluster.znodes import (
     BootstrapProposal,
     DamageReport,
     IsrProposal,
+    LogEndReport,
     Proposals,
     ResetProposal,
     StartProposal,
@@ -25,7 +26,8 @@ ISR = IsrProposal(*TP, 3, 4, (ReplicaIncarnation(1, 11),))
 RESET = ResetProposal(*TP, 3, ReplicaIncarnation(2, 12))
 BOOTSTRAP, START = BootstrapProposal(*TP, 3, 5), StartProposal(*TP, 3, 6)
 DAMAGE = DamageReport(TP, CORRUPT, "damaged")
-ALL = Proposals([ISR], [BOOTSTRAP], [START], [RESET])
+LOG_END = LogEndReport(*TP, 3, 2, 7)
+ALL = Proposals([ISR], [BOOTSTRAP], [START], [RESET], [LOG_END])
 
 
 class Channel:
@@ -52,6 +54,7 @@ def contents() -> OutboxContents:
         history_starts=lambda: [START],
         damage_reports=lambda: (DAMAGE,),
         offline_replicas=lambda: frozenset({TP}),
+        log_ends=lambda: [LOG_END],
     )
 
 
@@ -93,6 +96,7 @@ def test_a_change_during_sending_is_sent_next_time() -> None:
         found.history_starts,
         found.damage_reports,
         offline,
+        found.log_ends,
     )
     outbox.send(changing, channel)
     assert channel.sent == [frozenset()] and outbox.changed == {OutboxEntry.DAMAGE_REPORTS}

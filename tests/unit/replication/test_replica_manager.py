@@ -63,5 +63,5 @@ def test_produce_is_suspended_until_the_metadata_log_is_read() -> None:
     harness = SingleLeader(SimDisk())
     harness.replica_manager.suspend_produce()
     assert harness.replica_manager.produce_suspended
-    harness.replica_manager.resume_produce()
+    harness.replica_manager.suspend_produce(suspended=False)
     assert not harness.replica_manager.produce_suspended

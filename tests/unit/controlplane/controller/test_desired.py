@@ -157,7 +157,7 @@ def test_records_of_older_programs_are_unchanged() -> None:
         again = record_from_json(said)
         assert isinstance(again, PartitionChanged) and record_to_json(again) == said
     with pytest.raises(MetadataError):
-        record_from_json({**tail, "version": 4})
+        record_from_json({**tail, "version": 5})
 
 
 def test_log_start_proposals_are_absent_if_there_are_none() -> None:

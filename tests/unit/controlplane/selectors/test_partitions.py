@@ -9,7 +9,7 @@ import pytest
 from brokerd.cluster.model import NO_LEADER
 from console import cells
 from console.fragments import chips
-from controlplane.models import ObservedTopic
+from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import Difference
 from controlplane.monitoring.publisher import LivePublisher
@@ -83,3 +83,15 @@ def test_a_replica_of_a_broker_that_is_down_is_offline_on_every_page(world: Worl
     cell = cells.page_update(heard[0], {"partition:flights:0", "partition:flights:1"}).cells
     assert "down" in cell["partition:flights:0", "replicas"] and "offline" in cell["partition:flights:0", "state"]
     assert cell["partition:flights:1", "replicas"].count("down") == 2, "its class and its title"
+
+
+def test_a_partition_with_majority_acknowledgements_names_the_brokers_that_a_vote_needs(world: World) -> None:
+    world.topic("payments", (1, 2, 3), configs={"weir.majority.acks.enable": "true"})
+    world.topic("plain", (1, 2, 3))
+    row = ObservedPartition.objects.get(topic__name="payments")
+    row.leader, row.isr, row.elr = None, [2], [3]
+    row.save()
+    Broker.objects.filter(broker_id=3).update(alive=False)
+    (payments,), (plain,) = (partitions.partition_list(name).rows for name in ("payments", "plain"))
+    assert plain.majority is None
+    assert payments.majority == partitions.MajorityVote(3, 2, 2, [2, 3], [3])

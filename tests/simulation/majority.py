@@ -1,0 +1,123 @@
+"""Worlds of topics with majority acknowledgements: `--majority`.
+
+No committed record is lost, although members of the ISR may lack it: each elected leader has every record that any leader has exposed, with the same
+leader epoch. The faults are those of the ordinary worlds, with moves to other brokers. In some worlds the topic with five replicas makes two
+failures harmless.
+"""
+
+from __future__ import annotations
+
+from brokerd.cluster.metadata import PartitionChanged
+from brokerd.cluster.model import PartitionState, TopicPartition
+from brokerd.replication.partition import Role
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
+from tests.simulation.clients import Producer, Reader
+from tests.simulation.cluster import COLD, Cluster
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.pipelined import PipelinedProducer
+from tests.simulation.run import AFTERMATH_S, LAG_MS, LOGS, PAUSES_MS, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.world import S, World
+
+MAJORITY = {"weir_majority_acks_enable": "true"}
+
+
+class MajorityChecker(InvariantChecker):
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._committed: dict[TopicPartition, tuple[int, int]] = {}
+        """The highest high watermark of any leader, and the leader epoch of the record below it."""
+
+    def look(self) -> None:
+        super().look()
+        touched = self.cluster.world.touched
+        for node in self.cluster.brokers.values():
+            if node.name not in touched or not node.alive:
+                continue
+            for tp, replica in node.broker.replica_manager.hosted.items():
+                core = replica.core
+                if core.role is Role.LEADER and core.high_watermark > self._committed.get(tp, (0, 0))[0]:
+                    self._committed[tp] = core.high_watermark, replica.log.epochs.epoch_at(core.high_watermark - 1)
+
+    def _changed(self, record: PartitionChanged) -> None:
+        tp, new = TopicPartition(record.topic_id, record.partition), record.state
+        old = self._states.get(tp)
+        if old is not None and new.partition_epoch <= old.partition_epoch:
+            return
+        self._states[tp] = new
+        if old is None or old.leader_epoch == new.leader_epoch:
+            return
+        self._led_since[tp] = self.cluster.world.now_us
+        reached = self.cluster.world.reached
+        if new.leader < 0:
+            reached["vote started"] += 1
+        elif old.leader == new.leader:
+            reached["same leader in a new epoch"] += 1
+        else:
+            self._check_leader(tp, old, new)
+
+    def _check_leader(self, tp: TopicPartition, old: PartitionState, new: PartitionState) -> None:
+        reached = self.cluster.world.reached
+        if old.leader >= 0:
+            raise Violation(f"{tp}: {new.leader} succeeds {old.leader} without a vote")
+        if new.leader in old.isr_ids:
+            reached["vote for a member of the ISR"] += 1
+        elif new.leader in old.elr:
+            reached["vote for a member of the ELR"] += 1
+        else:
+            reached["vote with the reports of all voters"] += 1
+            # All voters may have lost their tails: then the latest log is the best that is left.
+            self._committed.pop(tp, None)
+        if new.leader != old.replicas[0]:
+            reached["vote for another replica than the preferred leader"] += 1
+        replica = self._hosted(new.leader, new.leader_broker_epoch, tp)
+        if replica is None or tp not in self._committed:
+            return
+        end, epoch = self._committed[tp]
+        log = replica.log
+        if log.end_offset < end or (log.start_offset < end and log.epochs.epoch_at(end - 1) != epoch):
+            raise Violation(
+                f"{tp}: {new.leader} was elected with the log end {log.end_offset} and epochs {log.epochs.entries}; "
+                f"committed: {end}, the last record in epoch {epoch}; state {old}"
+            )
+
+
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds, pause_ms = FaultKinds.draw(world), world.rng.choice(PAUSES_MS)
+    brokers = world.rng.choice((4, 5))
+    world.deliver(f"fault kinds: {fault_kinds}; {brokers} brokers; producers pause for up to {pause_ms} ms")
+    cluster = Cluster(
+        world,
+        brokers=brokers,
+        store_lag_ms=LAG_MS if fault_kinds.stale else 0,
+        probes=PROBES[world.seed % 2],
+        cold=COLD[world.seed % 3],
+    )
+    MajorityChecker(cluster)
+    cluster.want_topic("strict", 2, 3, **MAJORITY, **world.rng.choice(LOGS))
+    places = [("strict", 0), ("strict", 1)]
+    if brokers == 5:
+        cluster.want_topic("wide", 1, 5, **MAJORITY, **world.rng.choice(LOGS))
+        places.append(("wide", 0))
+    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    producers: list[Producer | PipelinedProducer] = [
+        Producer(cluster, history, f"p{i}", t, p, pause_ms) for i, (t, p) in enumerate(places)
+    ]
+    producers += [PipelinedProducer(cluster, history, f"q{n}", places, pause_ms) for n in "ab"]
+    readers = [Reader(cluster, history, f"r{i}", t, p, careful=i != 1) for i, (t, p) in enumerate(places)]
+    world.run(world.now_us + 1 * S)
+    injector = FaultInjector(cluster, history, fault_kinds, faults_max)
+    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+    if injector.exhausted:
+        world.run(world.now_us + AFTERMATH_S * S)
+    injector.stop_faults()
+    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+    for producer in producers:
+        producer.stopped = True
+    cluster.until(lambda: all(p.idle for p in producers), 20, "the last acknowledgements")
+    cluster.until(lambda: cluster.settled() and cluster.level(), 20, "equal high watermarks")
+    for reader in readers:
+        log = led(cluster, reader.topic, reader.partition)
+        cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
+        reader.stopped = True
+    logs_agree(cluster)
+    history.judge(cluster)
