@@ -92,6 +92,8 @@ FEATURES: tuple[Feature, ...] = (
     Feature("fencing", "a zombie is fenced", "a second producer with the same transactional id aborts the transaction of the first one and fences it"),
     Feature("leader-killed", "the leader is killed (kill -9) during produce", "acks=all over an election: all acknowledged records are in the log (once and in order where the producer is idempotent)",
             configs={"min.insync.replicas": "2"}, kill=True),
+    Feature("majority-acks", "majority acknowledgements", "the same with `weir.majority.acks.enable`; then 600 records are read back in order, without the control records that the leaders have written",
+            configs={"weir.majority.acks.enable": "true"}, kill=True),
     Feature("from-start", "read from the start", "3,000 records of 1,000 bytes over ten segments or more are read in order", filled=3000, value_bytes=1000,
             configs={"segment.bytes": "131072"}, segments_min=10),
     Feature("group", "group with rebalances", MEMBERS, 4, 400),

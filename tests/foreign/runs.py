@@ -173,7 +173,13 @@ def shown(devcluster: DevCluster, feature: Feature, topic: str, acked: Sequence[
         return f"the log has {len(segments)} segments only"
     if not (feature.once or feature.kill):
         return ""
-    values = [(r.value or b"").decode() for segment in segments for r in records.iterate(memoryview(segment))]
+    values = [
+        (r.value or b"").decode()
+        for segment in segments
+        for at, header in records.batches(memoryview(segment))
+        if not header.is_control
+        for r in records.records_of(memoryview(segment), at, header)
+    ]
     idempotent = all(h.producer_id >= 0 for h in batches)
     if feature.once and not idempotent:
         return "batches without a producer id"

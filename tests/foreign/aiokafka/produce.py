@@ -107,8 +107,7 @@ async def idempotent(name: str) -> None:
         await send(made, name, numbers(500))
 
 
-@feature
-async def leader_killed(name: str) -> None:
+async def write_while_the_leader_dies(name: str) -> None:
     async with producing(acks="all", enable_idempotence=True) as made:
         sent = []
         for value in numbers(600):
@@ -117,6 +116,17 @@ async def leader_killed(name: str) -> None:
             sent.append(one)
             await asyncio.sleep(0.005)
         await asyncio.wait_for(asyncio.gather(*sent), 90)
+
+
+@feature
+async def leader_killed(name: str) -> None:
+    await write_while_the_leader_dies(name)
+
+
+@feature
+async def majority_acks(name: str) -> None:
+    await write_while_the_leader_dies(name)
+    equal(values(await read(name, 600)), numbers(600))
 
 
 @feature

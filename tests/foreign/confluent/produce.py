@@ -194,6 +194,11 @@ def leader_killed(name: str) -> None:
     send(Producer({**PLAIN, "enable.idempotence": True, "linger.ms": 0}), name, slowly(), acked)
 
 
+def majority_acks(name: str) -> None:
+    leader_killed(name)
+    equal(values(read(name, 600)), numbers(600))
+
+
 # -- transactions ----------------------------------------------------------------------------------------------------------
 def transactional(transactional_id: str) -> Producer:
     producer = Producer({**PLAIN, "transactional.id": transactional_id})

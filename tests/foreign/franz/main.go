@@ -291,11 +291,16 @@ func leaderKilled(topic string) {
 	must(producer.Flush(within()))
 }
 
+func majorityAcks(topic string) {
+	leaderKilled(topic)
+	equal(values(read(topic, 600, 0)), numbers(600))
+}
+
 var features = map[string]func(string){
 	"acks-0": acks(kgo.NoAck()), "acks-1": acks(kgo.LeaderAck()), "acks-all": acks(kgo.AllISRAcks()),
 	"gzip": codec(kgo.GzipCompression()), "snappy": codec(kgo.SnappyCompression()), "lz4": codec(kgo.Lz4Compression()), "zstd": codec(kgo.ZstdCompression()),
 	"headers": headers, "delayed": delayed, "half": half, "routes": routes, "share-letters": shareLetters, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
-	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "from-start": fromStart,
+	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "majority-acks": majorityAcks, "from-start": fromStart,
 	"group": members(false), "assignor-range": members(false, kgo.Balancers(kgo.RangeBalancer())),
 	"assignor-roundrobin": members(false, kgo.Balancers(kgo.RoundRobinBalancer())), "assignor-sticky": members(false, kgo.Balancers(kgo.StickyBalancer())),
 	"assignor-cooperative": members(true, kgo.Balancers(kgo.CooperativeStickyBalancer())), "static": static,

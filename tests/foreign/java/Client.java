@@ -25,6 +25,7 @@ public final class Client {
         out.put("transaction-offsets", Produce::transactionOffsets);
         out.put("fencing", Produce::fencing);
         out.put("leader-killed", Produce::leaderKilled);
+        out.put("majority-acks", Produce::majorityAcks);
         out.put("from-start", Consume::fromStart);
         out.put("group", Consume.members(false));
         out.put("assignor-range", Consume.assignor("RangeAssignor", false));

@@ -150,6 +150,11 @@ final class Produce {
         }
     }
 
+    static void majorityAcks(String topic) throws Exception {
+        leaderKilled(topic);
+        Kit.equal(Kit.values(Kit.read(topic, 600)).equals(Kit.numbers(600)), true);
+    }
+
     private static KafkaProducer<byte[], byte[]> transactional(String id) {
         var producer = Kit.producer(Kit.plain("transactional.id", id));
         producer.initTransactions();

@@ -111,6 +111,11 @@ def leader_killed(name: str) -> None:
         one.get(90)
 
 
+def majority_acks(name: str) -> None:
+    leader_killed(name)
+    equal(values(read(name, 600)), numbers(600))
+
+
 def transactions(name: str) -> None:
     made = producer(transactional_id=name)
     made.init_transactions()

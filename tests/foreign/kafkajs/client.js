@@ -285,6 +285,11 @@ const features = {
     });
   },
 
+  async "majority-acks"(topic) {
+    await features["leader-killed"](topic);
+    equal(texts(await read(topic, 600)), numbers(600));
+  },
+
   async "from-start"(topic) {
     equal(texts(await read(topic, 3000)).map((v) => v.replace(/\.+$/, "")), numbers(3000));
   },

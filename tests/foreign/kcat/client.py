@@ -222,6 +222,11 @@ def leader_killed(name: str) -> None:
         acked(n)
 
 
+def majority_acks(name: str) -> None:
+    leader_killed(name)
+    equal(read(name), numbers(600))
+
+
 def from_start(name: str) -> None:
     equal([v.rstrip(".") for v in read(name)], numbers(3000))
 

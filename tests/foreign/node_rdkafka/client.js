@@ -324,6 +324,11 @@ const features = {
     await call(made, "disconnect");
   },
 
+  async "majority-acks"(topic) {
+    await features["leader-killed"](topic);
+    equal(texts(await read(topic, 600)), numbers(600));
+  },
+
   async "from-start"(topic) {
     equal(texts(await read(topic, 3000)).map((v) => v.replace(/\.+$/, "")), numbers(3000));
   },

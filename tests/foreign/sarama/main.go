@@ -193,7 +193,7 @@ var features = map[string]func(string){
 	"acks-0": acks(sarama.NoResponse), "acks-1": acks(sarama.WaitForLocal), "acks-all": acks(sarama.WaitForAll),
 	"gzip": codec(sarama.CompressionGZIP), "snappy": codec(sarama.CompressionSnappy), "lz4": codec(sarama.CompressionLZ4), "zstd": codec(sarama.CompressionZSTD),
 	"headers": headers, "delayed": delayed, "half": half, "routes": routes, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
-	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "from-start": fromStart,
+	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "majority-acks": majorityAcks, "from-start": fromStart,
 	"group": members(), "assignor-range": members(strategy(sarama.NewBalanceStrategyRange())),
 	"assignor-roundrobin": members(strategy(sarama.NewBalanceStrategyRoundRobin())), "assignor-sticky": members(strategy(sarama.NewBalanceStrategySticky())),
 	"static": static, "commits": commits, "resets": resets, "timestamps": timestamps, "pause": pause,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -149,27 +150,53 @@ func idempotent(topic string) {
 	must(send(producer(once, func(c *sarama.Config) { c.Producer.Flush.MaxMessages = 10 }), topic, numbers(500)))
 }
 
-func leaderKilled(topic string) {
+// whileLeaderDies writes 600 records and returns the values of the acknowledged ones.
+func whileLeaderDies(topic string) []string {
+	var acknowledged []string
+	var reported atomic.Int32
 	p := got(sarama.NewAsyncProducer(bootstrap(), settings(once)))
 	var listening sync.WaitGroup
 	listening.Add(2)
 	go func() {
 		defer listening.Done()
 		for m := range p.Successes() {
-			say("acked", string(m.Value.(sarama.StringEncoder)))
+			acknowledged = append(acknowledged, string(m.Value.(sarama.StringEncoder)))
+			say("acked", acknowledged[len(acknowledged)-1])
+			reported.Add(1)
 		}
 	}()
 	go func() {
 		defer listening.Done()
 		for range p.Errors() { // not acknowledged: nothing is promised
+			reported.Add(1)
 		}
 	}()
 	for _, m := range messages(topic, numbers(600)) {
 		p.Input() <- m
 		time.Sleep(5 * time.Millisecond)
 	}
+	// Sarama drops records that wait for another attempt when it is closed.
+	until("600 reports", func() bool { return reported.Load() == 600 })
 	p.AsyncClose()
 	listening.Wait()
+	return acknowledged
+}
+
+func leaderKilled(topic string) { whileLeaderDies(topic) }
+
+func majorityAcks(topic string) {
+	acknowledged := whileLeaderDies(topic)
+	// A consumer fails at once if the leader in its metadata is dead, or has not committed a record of its epoch yet (KIP-207).
+	until("a leader with a known end", func() bool {
+		client, err := sarama.NewClient(bootstrap(), settings())
+		if err != nil {
+			return false
+		}
+		defer client.Close()
+		_, err = client.GetOffset(topic, 0, sarama.OffsetNewest)
+		return err == nil
+	})
+	equal(values(read(topic, len(acknowledged), 0)), acknowledged)
 }
 
 func transactional(id string) sarama.SyncProducer {
