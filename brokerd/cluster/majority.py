@@ -89,11 +89,14 @@ def elect(
     *,
     wait: bool = False,
 ) -> PartitionState | None:
-    """The state after the vote, or None if no replica may lead yet. Of the replicas that may lead, the first in the order of `replicas` is elected,
-    brokers of `leadership_disabled` last. `wait`: None also while a live elector that would be preferred has not reported."""
+    """The state after the vote, or None if no replica may lead yet. Of the replicas that may lead, members of the ISR come first, then the order of
+    `replicas` counts. Brokers of `leadership_disabled` are elected last. `wait`: None also while a live elector that would be preferred has not
+    reported."""
 
-    def preference(broker_id: int) -> tuple[bool, int]:
-        return broker_id in leadership_disabled, state.replicas.index(broker_id)
+    def preference(broker_id: int) -> tuple[bool, bool, int]:
+        # A replica outside the ISR may have a lower log start offset, so that deleted records are visible again.
+        out_of_sync = broker_id not in state.isr_ids
+        return broker_id in leadership_disabled, out_of_sync, state.replicas.index(broker_id)
 
     able = [b for b in candidates(state, log_ends) if broker_epoch(b) is not None]
     if not able:

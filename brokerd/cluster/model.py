@@ -168,9 +168,8 @@ class PartitionState:
         return bool(self.adding or self.removing)
 
     def effective_min_insync(self, configured: int) -> int:
-        """`configured` is the topic's min.insync.replicas. See the function `effective_min_insync`. At least a majority of the voters."""
-        least = effective_min_insync(configured, self.replicas, self.adding, self.removing)
-        return max(least, len(self.voters) // 2 + 1) if self.voters else least
+        """`configured` is the topic's min.insync.replicas. See the function `effective_min_insync`."""
+        return effective_min_insync(configured, self.replicas, self.adding, self.removing, majority=bool(self.voters))
 
     @property
     def under_replicated(self) -> bool:
@@ -184,14 +183,21 @@ def replicas_owed(replicas: Sequence[int], adding: Sequence[int] = (), removing:
 
 
 def effective_min_insync(
-    configured: int, replicas: Sequence[int], adding: Sequence[int] = (), removing: Sequence[int] = ()
+    configured: int,
+    replicas: Sequence[int],
+    adding: Sequence[int] = (),
+    removing: Sequence[int] = (),
+    *,
+    majority: bool = False,
 ) -> int:
     """Return the number of replicas that must be in sync for acks=all and for the high watermark: min.insync.replicas, but at most the number of replicas
     (Kafka: Partition.effectiveMinIsr). Leader, controller and console use this function (decision 038).
 
-    During a reassignment the limit is `replicas_owed`. Otherwise a topic with one replica would reject writes during its reassignment.
+    During a reassignment the limit is `replicas_owed`. Otherwise a topic with one replica would reject writes during its reassignment. `majority`: the
+    topic has majority acknowledgements, so fewer in-sync replicas than a majority commit nothing.
     """
-    return max(1, min(configured, replicas_owed(replicas, adding, removing)))
+    owed = replicas_owed(replicas, adding, removing)
+    return max(owed // 2 + 1 if majority else 1, min(configured, owed))
 
 
 @dataclass(slots=True)

@@ -111,7 +111,7 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
         if view.majority_acks and 0 < len(replicas_to) < len(view.replicas):
             before, after = len(view.replicas), len(replicas_to)
             problems.append(sentence(texts.FEWER_VOTERS, partition=partition_name, before=before, after=after))
-        min_insync = effective_min_insync(view.min_insync, view.replicas)
+        min_insync = effective_min_insync(view.min_insync, view.replicas, majority=view.majority_acks)
         if replicas_to and len(replicas_to) < min_insync:
             overridable.append(
                 counted(len(replicas_to), *texts.BELOW_MIN_INSYNC, partition=partition_name, least=min_insync)

@@ -203,7 +203,9 @@ def partition_state(
 
 
 def _min_isr(p: ObservedPartition, defaults: Mapping[str, str]) -> int:
-    return effective_min_insync(min_insync(p.topic.configs, defaults), p.replicas, p.adding, p.removing)
+    configs = p.topic.configs
+    placed = p.replicas, p.adding, p.removing
+    return effective_min_insync(min_insync(configs, defaults), *placed, majority=has_majority_acks(configs))
 
 
 def _state(p: ObservedPartition, defaults: Mapping[str, str]) -> str:

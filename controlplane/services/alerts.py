@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils import timezone
 
+from brokerd.cluster.majority_config import has_majority_acks
 from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
@@ -361,13 +362,13 @@ def _below_min_isr() -> tuple[str, ...]:
     names: list[str] = []
     defaults = cluster_defaults()
     for topic in ObservedTopic.objects.filter(under_min_isr__gt=0).order_by("name")[: types.NAMES_MAX]:
-        least = min_insync(topic.configs, defaults)
+        least, majority = min_insync(topic.configs, defaults), has_majority_acks(topic.configs)
         columns = ("index", "isr", "replicas", "adding", "removing")
         rows = topic.partitions.filter(leader__isnull=False).order_by("index").values_list(*columns)
         names += [
             f"{topic.name}-{index}"
             for index, isr, *placed in rows[:LOOKED_AT_MAX]
-            if len(isr) < effective_min_insync(least, *placed)
+            if len(isr) < effective_min_insync(least, *placed, majority=majority)
         ]
     return tuple(names[: types.NAMES_MAX])
 

@@ -72,6 +72,13 @@ def test_demoted_brokers_are_elected_last() -> None:
     assert [elect(VOTE, ends, alive(1, 2, 3), aside).leader for aside in ((), (1,), (1, 2), (1, 2, 3))] == [1, 2, 3, 1]  # type: ignore[union-attr]
 
 
+def test_members_of_the_isr_are_elected_before_other_electors() -> None:
+    vote = replace(VOTE, isr=members(3), elr=(1, 2))
+    ends = {b: LogEnd(5, 100) for b in (1, 2, 3)}
+    assert [elect(vote, ends, alive(*b)).leader for b in ((1, 2, 3), (1, 2))] == [3, 1]  # type: ignore[union-attr]
+    assert elect(vote, {b: ends[b] for b in (2, 3)}, alive(1, 2, 3), wait=True) is not None, "broker 1 is not preferred"
+
+
 def test_a_vote_waits_for_a_live_broker_that_would_be_preferred() -> None:
     ends = {2: LogEnd(5, 100), 3: LogEnd(5, 100)}
     assert elect(VOTE, ends, alive(1, 2, 3), wait=True) is None
@@ -120,6 +127,14 @@ def test_members_that_leave_the_isr_stay_electors() -> None:
     assert (state.isr_ids, state.elr) == ((1, 3), (2,))
     assert election.with_isr(state, members(1, 2, 3), min_insync=1).elr == ()
     assert election.without_needless_elr(state, min_insync=1) is state
+
+
+def test_the_effective_minimum_is_a_majority() -> None:
+    assert [LED.effective_min_insync(n) for n in (1, 2, 3, 4)] == [2, 2, 3, 3]
+    five = replace(LED, replicas=(1, 2, 3, 4, 5), voters=(1, 2, 3, 4, 5))
+    assert five.effective_min_insync(1) == 3 and replace(five, voters=()).effective_min_insync(1) == 1
+    moving = replace(LED, replicas=(4, 1, 2, 3), adding=(4,), removing=(1,))
+    assert moving.effective_min_insync(1) == 2, "a majority of the voters"
 
 
 def test_live_electors() -> None:
