@@ -164,7 +164,6 @@ class Core:
         if preferred:
             self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
         leaders.elect_leaders(plan, self.votes, now, preferred=preferred)
-        self.votes.count(plan, now)
         self.desired.write_resets(plan)
         self.requests.answer_due(plan, now)
         self._made += plan.made

@@ -26,7 +26,8 @@ def elect_leaders(plan: ReconcilePass, votes: Votes, now: Now, *, preferred: boo
         state = plan.decided.get(tp, first)
         if state.leader == NO_LEADER:
             if state.voters:
-                continue  # the vote elects
+                votes.count(plan, tp, state, aside, now)
+                continue
             config = plan.config(topic)
             least, unclean = config.min_insync_replicas, config.unclean_leader_election
             elsewhere = partition_changes.moved_off(state, plan.serving(tp), aside, least) if aside else None
@@ -46,6 +47,7 @@ def elect_leaders(plan: ReconcilePass, votes: Votes, now: Now, *, preferred: boo
                     continue
                 least = plan.config(topic).min_insync_replicas
                 plan.put(tp, election.elect_leader(state, plan.serving(tp), min_insync=least))
+    votes.end_pass()
 
 
 def _complete_reassignment(

@@ -6,12 +6,12 @@ would be a better leader. Does not contain: the rules of a vote (`brokerd.cluste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from brokerd.cluster import majority
 from brokerd.cluster.majority import LogEnd
-from brokerd.cluster.model import NO_LEADER, Now, PartitionState, TopicPartition
+from brokerd.cluster.model import Now, PartitionState, TopicPartition
 from controlplane.controller.events import IsrProposed
 from controlplane.controller.reconcile_pass import ReconcilePass, Vote
 
@@ -26,27 +26,28 @@ leader is not elected if its log is behind."""
 class Votes:
     _deadlines_ms: dict[Vote, int | None] = field(default_factory=dict)
     """Until when each vote waits for better candidates. None: the time has passed."""
+    _running: dict[Vote, int | None] = field(default_factory=dict)
+    """The deadlines of the votes that the current pass has counted so far."""
     _preferred_not_before_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     def overdue(self, now: Now) -> bool:
         return any(ms is not None and now.mono_ms >= ms for ms in self._deadlines_ms.values())
 
-    def count(self, plan: ReconcilePass, now: Now) -> None:
-        """Elect a leader in each vote that has enough reports."""
-        aside = plan.leadership_disabled()
-        running: dict[Vote, int | None] = {}
-        for topic, index, first in plan.image.each_partition():
-            tp = TopicPartition(topic.topic_id, index)
-            state = plan.state(tp)
-            if not first.voters or state is None or state.leader != NO_LEADER:
-                continue
-            vote = tp, state.leader_epoch
-            deadline = self._deadlines_ms.get(vote, now.mono_ms + WAIT_MS_MAX)
-            running[vote] = deadline if deadline is not None and now.mono_ms < deadline else None
-            if reported := plan.log_ends.get(vote):
-                wait = running[vote] is not None
-                plan.put(tp, majority.elect(state, reported, plan.serving(tp), aside, wait=wait), by_vote=True)
-        self._deadlines_ms = running
+    def count(
+        self, plan: ReconcilePass, tp: TopicPartition, state: PartitionState, aside: Collection[int], now: Now
+    ) -> None:
+        """Elect a leader if enough replicas have reported. `aside`: demoted brokers, which are elected last."""
+        vote = tp, state.leader_epoch
+        deadline = self._deadlines_ms.get(vote, now.mono_ms + WAIT_MS_MAX)
+        wait = deadline is not None and now.mono_ms < deadline
+        self._running[vote] = deadline if wait else None
+        if reported := plan.log_ends.get(vote):
+            elected = majority.elect(state, reported, plan.serving(tp), aside, wait=wait)
+            plan.put(tp, elected, by_vote=True)
+
+    def end_pass(self) -> None:
+        """Forget the votes that this pass has not counted: they have ended."""
+        self._deadlines_ms, self._running = self._running, {}
 
     def start_preferred(self, plan: ReconcilePass, tp: TopicPartition, state: PartitionState, now: Now) -> None:
         """Start a vote for the preferred leader, if enough replicas can take part and the last such vote was long ago."""

@@ -39,7 +39,7 @@ class CoreHarness:
     """An active controller of partitions 0, 1, .. of topic `t`, with `alive` brokers."""
 
     def __init__(self, *states: PartitionState, alive: tuple[int, ...] = (1, 2, 3)) -> None:
-        self.image = Image(cluster_id="c")
+        self.image, self.now = Image(cluster_id="c"), NOW
         for b in alive:
             self.image.apply(BrokerUp(b, 100 + b, f"u{b}", "h", b))
         self.image.apply(TopicCreated(TOPIC, "t", 1, {}, len(states)))
@@ -68,7 +68,7 @@ class CoreHarness:
         for record in append.records:
             self.image.apply(record)
         self.image.validate()
-        return self.core.handle(LogEntryAppended(append.records), NOW)
+        return self.core.handle(LogEntryAppended(append.records), self.now)
 
     def leader(self, index: int = 0) -> int:
         state = self.image.partition(TopicPartition(TOPIC, index))

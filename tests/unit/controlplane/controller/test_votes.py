@@ -24,7 +24,7 @@ from controlplane.controller.events import (
     ReplicasOffline,
 )
 from controlplane.controller.votes import PREFERRED_EVERY_MS, WAIT_MS_MAX
-from tests.unit.controlplane.controller.test_elections import ALL, NOW, TOPIC, CoreHarness, verdicts
+from tests.unit.controlplane.controller.test_elections import ALL, TOPIC, CoreHarness, verdicts
 
 TP = TopicPartition(TOPIC, 0)
 LED = PartitionState((1, 2, 3), ALL, 1, 101, 5, 9, voters=(1, 2, 3))
@@ -36,8 +36,6 @@ class VoteHarness(CoreHarness):
 
     def __init__(self, state: PartitionState, alive: tuple[int, ...] = (1, 2, 3)) -> None:
         super().__init__(state, alive=alive)
-        self.now = NOW
-        self.apply([])
 
     def apply(self, effects: list[object]) -> None:
         while any(isinstance(e, AppendMetadata) for e in effects):
