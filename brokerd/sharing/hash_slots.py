@@ -8,23 +8,44 @@ Does not contain: delivery states (`share_partition`).
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from zlib import crc32
+
+from crc32c import crc32c
 
 from brokerd.sharing.delivery import OffsetRun, RecordState
-from brokerd.wire.records import CorruptBatch, batches, records_of
+from brokerd.storage.key_hashes import batch_records
+from brokerd.wire import key_walk
+from brokerd.wire.compiled import compiled
+from brokerd.wire.records import BatchHeader, CorruptBatch, batches, records_of
 
 SLOTS = 16_384
 """Number of hash slots. Different keys of one slot only wait for each other."""
 UNORDERED = -1
 """The slot of an offset without a record, or whose record has no key."""
+_walk = compiled(key_walk)
 
 
 def slot_of(key: bytes | None) -> int:
-    return UNORDERED if key is None else crc32(key) % SLOTS
+    return UNORDERED if key is None else crc32c(key) % SLOTS
+
+
+def batch_slots(data: bytes, at: int, header: BatchHeader) -> dict[int, int]:
+    """{offset: slot} of the records of the batch at `at`, by the compiled walk where it was built. Empty for a batch that cannot be read."""
+    base = header.base_offset
+    if _walk is None:
+        with suppress(CorruptBatch):
+            return {r.offset: slot_of(r.key) for r in records_of(data, at, header)}
+    else:
+        with suppress(CorruptBatch, _walk.NotCollected):
+            records = batch_records(data, at, header)
+            found = array("Q", bytes(8 * max(0, header.record_count)))
+            _walk.key_slots(records, len(found), SLOTS, found)
+            return {base + (entry >> 32): (entry & 0xFFFFFFFF) - 1 for entry in found}
+    return {}
 
 
 @dataclass(slots=True)
@@ -58,10 +79,12 @@ class HashSlots:
             self.changes += 1
             if header.is_control:
                 continue
-            with suppress(CorruptBatch):  # no consumer can read the keys of such a batch either
-                for record in records_of(data, at, header):
-                    if first <= record.offset <= last:
-                        slots[record.offset] = slot_of(record.key)
+            # No consumer can read the keys of a batch without a result either.
+            found = batch_slots(data, at, header)
+            if first == header.base_offset and last == header.last_offset:
+                slots.update(found)
+            else:
+                slots.update((offset, slot) for offset, slot in found.items() if first <= offset <= last)
 
     def first_acquirable(self, runs: Sequence[OffsetRun], member: str, version: tuple[int, int]) -> int | None:
         """The first available offset that the member may acquire, or whose slot is unknown. `version` changes with the available offsets."""

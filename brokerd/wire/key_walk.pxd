@@ -9,7 +9,7 @@ ctypedef unsigned long long[::1] Numbers
 
 cdef Py_ssize_t LENGTH_AT, MAGIC_AT, CRC_AT, CRC_FROM, ATTRIBUTES_AT, LAST_DELTA_AT, COUNT_AT, RECORDS_AT, RECORD_BYTES_MIN, LENGTH_OVERHEAD, CRC_TABLES
 cdef int MAGIC, COMPRESSION_OR_CONTROL, VARINT_BITS
-cdef long long NULL
+cdef long long NULL, OFFSET_DELTA_MAX
 cdef unsigned long long MIX, MASK
 cdef unsigned int[::1] CRC_TABLE
 
@@ -43,6 +43,12 @@ cdef class KeyWalk:
 
     @cython.locals(entry="unsigned long long", found="unsigned long long", slot=Py_ssize_t, _=Py_ssize_t)
     cdef int _add_once(self, unsigned long long hash_, unsigned long long position, Py_ssize_t mask) except -1
+
+
+@cython.locals(
+    p=Py_ssize_t, limit=Py_ssize_t, end=Py_ssize_t, i=Py_ssize_t, n="long long", delta="long long", slot="unsigned long long",
+)
+cpdef int key_slots(Bytes data, Py_ssize_t count, unsigned long long slots, Numbers entries) except -1
 
 
 @cython.locals(mask=Py_ssize_t, kept=Py_ssize_t, i=Py_ssize_t, entry="unsigned long long", slot=Py_ssize_t)

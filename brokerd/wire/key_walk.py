@@ -1,4 +1,4 @@
-"""Collects the hashes of the record keys of many batches for the key index, without decoding the records.
+"""Collects the hashes of the record keys of many batches for the key index, without decoding the records. `key_slots` reads the keys of one batch.
 
 Invariants: a batch whose entries are collected is complete, has a right CRC, is not compressed, and each of its records can be decoded. Every other batch
 is left to the caller (`storage/key_hashes`), which finds the reason. Nothing is read outside the batch. Pure. The module imports nothing of the project,
@@ -28,6 +28,7 @@ COMPRESSION_OR_CONTROL: Final = 0x27
 VARINT_BITS: Final = 35
 NULL: Final = 1
 """The length -1, zigzag encoded."""
+OFFSET_DELTA_MAX: Final = 0x7FFFFFFF
 MIX: Final = 0x9E3779B1
 MASK: Final = 0xFFFFFFFF
 CRC_POLYNOMIAL: Final = 0x82F63B78
@@ -190,6 +191,34 @@ class KeyWalk:
             slot = (slot + 1) & mask
         else:
             raise NotCollected
+
+
+def key_slots(data: Buffer, count: int, slots: int, entries: array[int]) -> None:
+    """Read the keys of the first `count` records in `data`: the records of a batch, not compressed, without its header. Write one number for each record to
+    `entries`: its offset delta in the high 32 bits; in the low ones 0 without a key, else 1 plus the CRC-32C of the key modulo `slots`. Raises NotCollected
+    for other bytes."""
+    p = 0
+    limit = len(data)
+    for i in range(count):
+        n, p = _varint(data, p, limit)
+        end = p + (n >> 1)
+        if n & 1 or end > limit or end - p < RECORD_BYTES_MIN - 1:
+            raise NotCollected
+        p += 1  # the attributes
+        while p < end and data[p] >= 0x80:  # the timestamp delta
+            p += 1
+        p += 1
+        delta, p = _varint(data, p, end)
+        n, p = _varint(data, p, end)
+        slot = 0
+        if n != NULL:
+            if n & 1 or p + (n >> 1) > end:
+                raise NotCollected
+            slot = _checksum(data, p, p + (n >> 1), 0) % slots + 1
+        if delta & 1 or delta >> 1 > OFFSET_DELTA_MAX:
+            raise NotCollected
+        entries[i] = (delta >> 1) << 32 | slot
+        p = end
 
 
 def distinct(entries: array[int], table: array[int]) -> int:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from types import ModuleType
 
 import pytest
 
+from brokerd.sharing import hash_slots
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired, LogBatch, RecordState
-from brokerd.sharing.hash_slots import SLOTS, UNORDERED, HashSlots, slot_of
+from brokerd.sharing.hash_slots import SLOTS, UNORDERED, HashSlots, batch_slots, slot_of
 from brokerd.sharing.share_partition import SharePartition
+from brokerd.wire import key_walk
 from brokerd.wire.compression import GZIP, NONE
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.records import Record, build
+from brokerd.wire.records import HEADER_BYTES, Record, batches, build
 
 _, ACCEPT, RELEASE, REJECT, _ = AcknowledgeType
 LOCK_MS = 1_000
@@ -193,3 +196,17 @@ def test_no_key_has_two_holders_and_no_earlier_record_of_a_key_is_available(seed
         ended |= {o for o, run in states.items() if run.state.final} | set(range(p.share.start))
         holder = held
     assert len(ended) > 50
+
+
+@pytest.mark.parametrize("compression", [NONE, GZIP])
+@pytest.mark.parametrize("walk", [None, key_walk], ids=["records", "walk"])
+def test_the_slots_of_a_batch_do_not_depend_on_the_walk(
+    walk: ModuleType | None, compression: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hash_slots, "_walk", walk)
+    keys = (b"a", None, b"", b"b" * 300)
+    data = batch(7, keys, compression=compression)
+    ((_, header),) = batches(data)
+    assert batch_slots(data, 0, header) == {7 + i: slot_of(key) for i, key in enumerate(keys)}
+    damaged = data[:HEADER_BYTES] + b"\xff" * 10 + data[HEADER_BYTES + 10 :]
+    assert batch_slots(damaged, 0, header) == {}

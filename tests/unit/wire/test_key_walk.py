@@ -173,3 +173,41 @@ def test_distinct_keeps_the_first_of_equal_entries(compiled_keys: ModuleType, en
 def test_the_checksum_is_the_crc_of_the_library(key: bytes, seed: int) -> None:
     assert key_walk._checksum(b"..." + key, 3, 3 + len(key), 0) == crc32c(key)
     assert key_walk._checksum(key, 0, len(key), seed) == crc32c(key, seed)
+
+
+def payload(data: bytes) -> tuple[bytes, int]:
+    """The records of the only batch without its header, and their number."""
+    (batch,) = records.batches(data)
+    return data[records.HEADER_BYTES :], batch[1].record_count
+
+
+@settings(max_examples=200, deadline=None)
+@given(content=CONTENT, slots=st.sampled_from([1, 7, 16_384]))
+def test_each_record_has_the_slot_of_its_key(compiled_keys: ModuleType, content: list[Record], slots: int) -> None:
+    data, _ = built([content])
+    for module in (key_walk, compiled_keys):
+        found = array("Q", bytes(8 * len(content)))
+        module.key_slots(*payload(data), slots, found)
+        assert found.tolist() == [
+            i << 32 | (0 if r.key is None else crc32c(r.key) % slots + 1) for i, r in enumerate(content)
+        ]
+
+
+@settings(max_examples=500, deadline=None)
+@given(content=CONTENT, at=st.integers(0, 10_000), byte=st.integers(0, 255), cut=st.integers(0, 40))
+def test_changed_records_are_read_equally_or_not_at_all(
+    compiled_keys: ModuleType, content: list[Record], at: int, byte: int, cut: int
+) -> None:
+    whole, count = payload(built([content])[0])
+    changed = bytearray(whole[: len(whole) - cut])
+    if changed:
+        changed[at % len(changed)] = byte
+    outcomes = []
+    for module in (key_walk, compiled_keys):
+        found = array("Q", bytes(8 * count))
+        try:
+            module.key_slots(bytes(changed), count, 16_384, found)
+            outcomes.append(found.tolist())
+        except module.NotCollected:
+            outcomes.append([])
+    assert outcomes[0] == outcomes[1]
