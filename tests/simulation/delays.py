@@ -40,7 +40,7 @@ from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.metrics import check_pending
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
 from tests.simulation.world import S, World
 
 TOPIC, FRONT = "later", "later.delay"
@@ -316,10 +316,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         producers = [DelayProducer(cluster, history, f"p{p}{n}", p, schedule) for p in range(PARTITIONS) for n in "ab"]
         world.run(world.now_us + 1 * S)
         injector = DelayFaultInjector(cluster, history, fault_kinds, faults_max)
-        world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-        if injector.exhausted:
-            world.run(world.now_us + AFTERMATH_S * S)
-        injector.stop_faults()
+        injector.run(faults_s)
         cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
         for producer in producers:
             producer.stopped = True

@@ -13,7 +13,7 @@ from tests.simulation.checkers import History, InvariantChecker, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX
+from tests.simulation.run import PROBES, RECOVERY_S_MAX
 from tests.simulation.transactors import (
     COPY,
     LEDGER,
@@ -56,10 +56,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     readers = [CommittedReader(cluster, ledger, f"r{i}", place) for i, place in enumerate(places)]
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-    if injector.exhausted:
-        world.run(world.now_us + AFTERMATH_S * S)
-    injector.stop_faults()
+    injector.run(faults_s)
     cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     before = ledger.commits
     cluster.until(lambda: ledger.commits > before + 3, 30, "transactions to continue after the last fault")

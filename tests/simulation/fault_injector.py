@@ -43,6 +43,8 @@ CHANGES: dict[str, tuple[dict[str, str], ...]] = {
 }
 """Configs that operators change during the run, by topic."""
 PAUSE_MS = (300, 4_000)
+AFTERMATH_S = 4
+"""Time from the last fault of a shortened world to the end of its faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +367,13 @@ class FaultInjector:
         """The old way to force a controller election; the acting controller and its session stay alive."""
         if self.cluster.ensemble.up:
             self.cluster.ensemble.remove(CONTROLLER)
+
+    def run(self, faults_s: float) -> None:
+        """Run the world for this time, or until a little after the last fault of a shortened world. Then end the faults."""
+        self.world.run(self.world.now_us + int(faults_s * S), lambda: self.exhausted)
+        if self.exhausted:
+            self.world.run(self.world.now_us + AFTERMATH_S * S)
+        self.stop_faults()
 
     # -- the end -------------------------------------------------------------------------------------------------------
     def stop_faults(self) -> None:

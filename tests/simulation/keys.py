@@ -40,7 +40,7 @@ from tests.simulation.checkers import History, InvariantChecker, Violation, logs
 from tests.simulation.clients import Client
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
 from tests.simulation.world import S, World
 
 PLAIN, COMPACTED = "orders", "latest"
@@ -477,10 +477,7 @@ class KeyWorld:
             ]
             world.run(world.now_us + 1 * S)
             injector = self.injector(cluster, history, fault_kinds, faults_max)
-            world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-            if injector.exhausted:
-                world.run(world.now_us + AFTERMATH_S * S)
-            injector.stop_faults()
+            injector.run(faults_s)
             for searcher in searchers:
                 searcher.deletes = 0
             for name in (PLAIN, COMPACTED):

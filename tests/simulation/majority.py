@@ -15,7 +15,7 @@ from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.pipelined import PipelinedProducer
-from tests.simulation.run import AFTERMATH_S, LAG_MS, LOGS, PAUSES_MS, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import LAG_MS, LOGS, PAUSES_MS, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.world import S, World
 
 MAJORITY = {"weir_majority_acks_enable": "true"}
@@ -106,10 +106,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     readers = [Reader(cluster, history, f"r{i}", t, p, careful=i != 1) for i, (t, p) in enumerate(places)]
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-    if injector.exhausted:
-        world.run(world.now_us + AFTERMATH_S * S)
-    injector.stop_faults()
+    injector.run(faults_s)
     cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     for producer in producers:
         producer.stopped = True

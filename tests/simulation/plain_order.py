@@ -20,7 +20,7 @@ from tests.simulation.checkers import History, InvariantChecker, Violation, logs
 from tests.simulation.clients import RETRY_MS, Client
 from tests.simulation.cluster import Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX
+from tests.simulation.run import PROBES, RECOVERY_S_MAX
 from tests.simulation.world import S, World
 
 TOPIC = "plain"
@@ -125,10 +125,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     producers = [PlainProducer(cluster, f"n{n}", acks) for n in "ab"]
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-    if injector.exhausted:
-        world.run(world.now_us + AFTERMATH_S * S)
-    injector.stop_faults()
+    injector.run(faults_s)
     cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     for producer in producers:
         producer.stopped = True

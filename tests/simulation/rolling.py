@@ -30,7 +30,7 @@ from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.consumers import Consumer, OwnedPartitions
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.members import BEAT_MS, GROUP, REBALANCE_MS, SESSION_MS, Auditor, Member, Place, in_step
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX
+from tests.simulation.run import PROBES, RECOVERY_S_MAX
 from tests.simulation.world import MS, S, World
 
 PLACES: list[Place] = [("work", i) for i in range(4)]
@@ -242,10 +242,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     members: list[Member] = [Roller(cluster, groups, f"m{i}", cooperative, i % 2 == 0) for i in range(4)]
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-    if injector.exhausted:
-        world.run(world.now_us + AFTERMATH_S * S)
-    injector.stop_faults()
+    injector.run(faults_s)
     cluster.until(cluster.settled, RECOVERY_S_MAX, "everything in step after the last fault")
     for member in members:
         member.calm = True

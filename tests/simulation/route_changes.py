@@ -24,7 +24,7 @@ from tests.simulation.checkers import History, InvariantChecker, Violation, logs
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.exactly_once import DECIDED_S, SETTINGS, decided
-from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.fault_injector import AFTERMATH_S, FaultInjector, FaultKinds
 from tests.simulation.routes import (
     COPIES,
     LATE,
@@ -36,7 +36,7 @@ from tests.simulation.routes import (
     logged,
     wanted_targets,
 )
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX
+from tests.simulation.run import PROBES, RECOVERY_S_MAX
 from tests.simulation.transactors import Ledger, Place, Transactor, decided_records
 from tests.simulation.world import S, World
 

@@ -22,9 +22,9 @@ from tests.simulation.archive import Archive
 from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
-from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.fault_injector import AFTERMATH_S, FaultInjector, FaultKinds
 from tests.simulation.routes import PARTITIONS, SOURCE, RouteWorld, appends_watched, logged, route_last_records
-from tests.simulation.run import AFTERMATH_S, PROBES, led
+from tests.simulation.run import PROBES, led
 from tests.simulation.world import S, World
 
 CHANGED, DROPPED, KEPT = "changed", "dropped", "kept"

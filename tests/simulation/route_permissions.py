@@ -23,7 +23,7 @@ from controlplane.controller.events import DesiredAccess
 from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
-from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.fault_injector import AFTERMATH_S, FaultInjector, FaultKinds
 from tests.simulation.routes import (
     COPIES,
     LATE,
@@ -35,7 +35,7 @@ from tests.simulation.routes import (
     judge,
     route_last_records,
 )
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX
+from tests.simulation.run import PROBES, RECOVERY_S_MAX
 from tests.simulation.world import MS, S, World
 
 PRINCIPAL = "User:router"

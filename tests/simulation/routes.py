@@ -24,8 +24,8 @@ from controlplane.controller.events import DesiredAccess
 from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, raw
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
-from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.fault_injector import AFTERMATH_S, FaultInjector, FaultKinds
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
 from tests.simulation.world import S, World
 
 SOURCE, COPIES, MATCHING, LATE = "source", "copies", "matching", "late"

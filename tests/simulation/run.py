@@ -38,8 +38,6 @@ RECOVERY_S_MAX = 60
 PAUSES_MS = (200, 500, 1_000)
 LAG_MS = 1_500
 """The most that a ZooKeeper follower lags, in worlds with lagging followers."""
-AFTERMATH_S = 4
-"""Time from the last fault of a shortened world to the end of its faults."""
 LOGS: tuple[dict[str, str], ...] = ({}, {"segment_bytes": "16384"}, {"segment_bytes": "16384", "flush_ms": "1500"})
 """One segment that is never flushed, several (each flushed when it is closed), and a log that is flushed continuously."""
 ENTRIES = (1, 3, RECORDS_PER_ENTRY)
@@ -206,10 +204,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     members = [kind(f"m{n}", places) for n in "abc"] if fault_kinds.groups else []
     world.run(world.now_us + 1 * S)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-    if injector.exhausted:
-        world.run(world.now_us + AFTERMATH_S * S)
-    injector.stop_faults()
+    injector.run(faults_s)
     cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
     if members:
         for member in members:

@@ -20,7 +20,7 @@ from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import Cluster
 from tests.simulation.decided_records import Content, DecidedRecords
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import AFTERMATH_S, RECOVERY_S_MAX, led
+from tests.simulation.run import RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
 from tests.simulation.shares import (
@@ -211,10 +211,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         world.run(world.now_us + 1 * S)
         deleter, operator = Deleter(cluster, checker, "deleter"), Operator(cluster, checker, members)
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-        world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-        if injector.exhausted:
-            world.run(world.now_us + AFTERMATH_S * S)
-        injector.stop_faults()
+        injector.run(faults_s)
         cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
         clients = [*producers, *transactors, deleter, operator]
         for client in clients:

@@ -27,7 +27,7 @@ from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
 from tests.simulation.metrics import check_letters, letters_counted
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_letters import DeadLetters
 from tests.simulation.share_members import ShareMember
@@ -204,10 +204,7 @@ def live(
         members = [ShareMember(cluster, history, checker, f"m{n}", GROUP, TOPIC, topic_id) for n in range(MEMBERS)]
         world.run(world.now_us + 1 * S)
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
-        world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-        if injector.exhausted:
-            world.run(world.now_us + AFTERMATH_S * S)
-        injector.stop_faults()
+        injector.run(faults_s)
         cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
         for p in producers:
             p.stopped = True

@@ -23,7 +23,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.earliest import FromEarliest
 from tests.simulation.earliest import judge as judge_passes
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
 from tests.simulation.tailmoves import TailMove, TailWatch
 from tests.simulation.transactors import COPY, LEDGER, SOURCE, Carrier, CommittedReader, Ledger, Transactor, judge
 from tests.simulation.world import S, World
@@ -134,10 +134,7 @@ def live(
     again = [FromEarliest(cluster, f"e{i}", p, deletes=0.1 * (i == 2)) for i, p in enumerate(places)] if passes else []
     world.run(world.now_us + 1 * S)
     injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (MOVED, "wide"), early=early, tiered=tiered)
-    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-    if injector.exhausted:
-        world.run(world.now_us + AFTERMATH_S * S)
-    injector.stop_faults()
+    injector.run(faults_s)
     for reader in again:
         reader.deletes = 0
     cluster.until(
@@ -209,10 +206,7 @@ def live_with_transactions(
     again = [FromEarliest(cluster, f"e{i}", place) for i, place in enumerate(moved)] if early or tiered else []
     world.run(world.now_us + 1 * S)
     injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (LEDGER, COPY), early=early, tiered=tiered)
-    world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
-    if injector.exhausted:
-        world.run(world.now_us + AFTERMATH_S * S)
-    injector.stop_faults()
+    injector.run(faults_s)
     for reader in again:
         reader.deletes = 0
     cluster.until(
