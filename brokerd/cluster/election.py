@@ -8,14 +8,13 @@ larger than the number of replicas. A partition with majority acknowledgements f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from brokerd.cluster import majority
 from brokerd.cluster.model import NO_BROKER_EPOCH, NO_LEADER, REPLACED, PartitionState, ReplicaIncarnation
 
-BrokerEpochs = Callable[[int], int | None]
-"""The current broker epoch of a broker that may lead. None if the broker is offline or shutting down."""
+BrokerEpochs = majority.BrokerEpochs
 
 
 def elect_leader(

@@ -32,6 +32,7 @@ class LogEnd(NamedTuple):
 
 
 BrokerEpochs = Callable[[int], int | None]
+"""The current broker epoch of a broker that may lead. None if the broker is offline or shutting down."""
 
 
 def quorum(voters: Collection[int]) -> int:

@@ -384,7 +384,9 @@ class Partition:
             low = committed_end(self.state, self.broker_id, counted, self.followers, isr)
             # A record of an earlier epoch is committed only together with one of this epoch. Otherwise a later vote may elect a replica without it.
             return self._set_high_watermark(low) if low > self.epoch_start else []
-        if len(self.state.isr) < self.min_insync or self.state.elr:
+        if len(self.state.isr) < self.min_insync:
+            return []
+        if self.state.elr:
             return []  # a replica of the ELR may be elected and would lack records that are committed without it
         if self.acknowledgeable_end <= self.high_watermark:
             return []

@@ -88,7 +88,7 @@ class ReplicaManager:
         )
         log_dirs.add_listener(self)
 
-    def suspend_produce(self, *, suspended: bool = True) -> None:
+    def set_produce_suspended(self, *, suspended: bool) -> None:
         """Reject produce requests from now on, or accept them again after the metadata log was read past a ZooKeeper sync."""
         self.produce_suspended = suspended
 

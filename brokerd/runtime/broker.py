@@ -341,7 +341,7 @@ class BrokerServer:
     def _on_stall(self, gap_ms: int) -> None:
         """Suspend produce until the metadata log is read again. After a stall of half the session time-out another broker may be the leader."""
         log.warning("event loop stalled: gap_ms=%d produce=suspended", gap_ms)
-        self.replica_manager.suspend_produce()
+        self.replica_manager.set_produce_suspended(suspended=True)
         self.membership.tailer.disconnected()
         if self.store.zk_session:
             self.membership.tailer.connected()

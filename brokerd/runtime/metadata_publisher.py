@@ -92,12 +92,12 @@ class MetadataPublisher:
         self._replica_manager.registered(broker_epoch, now)
 
     def caught_up(self, now: Now) -> None:
-        self._replica_manager.suspend_produce(suspended=False)
+        self._replica_manager.set_produce_suspended(suspended=False)
 
     def halted(self, reason: str) -> None:
         self.failed = reason
         log.error("produce suspended: reason=%s", reason)
-        self._replica_manager.suspend_produce()
+        self._replica_manager.set_produce_suspended(suspended=True)
 
     def _update_config(self, image: Image) -> bool:
         """Apply the dynamic settings of this broker from the metadata log. Returns whether defaults of topics have changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,17 +59,7 @@ def any_log_may_lead(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_minority_commits(patch: pytest.MonkeyPatch) -> None:
-    committed_end = quorum.committed_end
-
-    def early(state: PartitionState, *rest: Any) -> int:
-        patched = rules.quorum
-        try:
-            rules.quorum = lambda voters: patched(voters) - 1  # type: ignore[assignment]
-            return committed_end(state, *rest)
-        finally:
-            rules.quorum = patched  # type: ignore[assignment]
-
-    patch.setattr(partition, "committed_end", early)
+    patch.setattr(quorum, "majority", SimpleNamespace(quorum=lambda voters: len(voters) // 2))
 
 
 def replicas_that_are_added_do_not_count(patch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_a_failed_log_directory_takes_its_replicas_offline() -> None:
 
 def test_produce_is_suspended_until_the_metadata_log_is_read() -> None:
     harness = SingleLeader(SimDisk())
-    harness.replica_manager.suspend_produce()
+    harness.replica_manager.set_produce_suspended(suspended=True)
     assert harness.replica_manager.produce_suspended
-    harness.replica_manager.suspend_produce(suspended=False)
+    harness.replica_manager.set_produce_suspended(suspended=False)
     assert not harness.replica_manager.produce_suspended

@@ -98,7 +98,8 @@ def test_fetchers_retry_after_every_entry_and_learn_of_throttles() -> None:
 def test_produce_requests_wait_for_the_end_of_the_log_and_stop_when_it_is_not_followed() -> None:
     components = Components()
     components.publisher.caught_up(NOW)
-    components.mock.replica_manager.suspend_produce.assert_called_once_with(suspended=False)
+    components.mock.replica_manager.set_produce_suspended.assert_called_once_with(suspended=False)
     assert components.publisher.failed is None
     components.publisher.halted("another cluster")
-    assert components.calls("replica_manager.suspend_produce") and components.publisher.failed == "another cluster"
+    components.mock.replica_manager.set_produce_suspended.assert_called_with(suspended=True)
+    assert components.publisher.failed == "another cluster"

@@ -8,7 +8,6 @@ import pytest
 
 from brokerd.cluster.cordons import LEADERSHIP
 from brokerd.cluster.majority import start_vote
-from brokerd.cluster.metadata import PartitionChanged
 from brokerd.cluster.model import NO_LEADER, Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.requests import NewTopic
 from brokerd.cluster.znodes import LogEndReport, Registration
@@ -205,7 +204,6 @@ def test_the_registration_of_a_broker_that_lost_its_tail_takes_its_vote() -> Non
     seen[3] = Registration(3, "u3", "h", 3, None, None, False, None, 203)
     state = harness.deliver(BrokersSeen(seen))
     assert (state.leader, state.isr_ids, state.elr) == (1, (1, 2), ())
-    assert isinstance(PartitionChanged(TOPIC, 0, state), PartitionChanged)
     assert harness.dies(1).leader == NO_LEADER
     assert harness.reports(2, 100) == NO_LEADER
     assert harness.reports(3, 90, broker_epoch=203) == NO_LEADER
