@@ -6,8 +6,10 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -46,9 +48,36 @@ def test_the_layers_are_kept() -> None:
     assert "0 broken" in done.stdout
 
 
+class Module(NamedTuple):
+    """The documentation of one file."""
+
+    docstring: str | None
+    docstrings: tuple[tuple[int, str], ...]
+    """(line, text) of each docstring: of the module, and of classes, functions and attributes."""
+    described_names: tuple[tuple[str, str], ...]
+    """(name, docstring) of each constant and attribute that has a docstring."""
+
+
+@cache
+def read_module(path: Path) -> Module:
+    """Parsed once, because each rule is one test per file."""
+    tree = ast.parse(path.read_text())
+    docstrings: list[tuple[int, str]] = []
+    described: list[tuple[str, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            docstrings.append((node.lineno, node.value.value))
+        body = getattr(node, "body", None)
+        for statement, after in pairwise(body) if isinstance(body, list) else ():
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+            if isinstance(target, ast.Name) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                described.append((target.id, str(after.value.value)))
+    return Module(ast.get_docstring(tree), tuple(docstrings), tuple(described))
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_every_module_has_a_docstring(path: Path) -> None:
-    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    docstring = read_module(path).docstring
     assert docstring is not None
     assert len(docstring) >= 25
 
@@ -57,7 +86,7 @@ def test_every_module_has_a_docstring(path: Path) -> None:
     "path", [p for p in MODULES if p.name == "__init__.py" and p.parent.name != "commands"], ids=name
 )
 def test_a_package_says_what_it_contains_in_a_sentence(path: Path) -> None:
-    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    docstring = read_module(path).docstring or ""
     assert len(docstring) >= 40 and docstring.rstrip().endswith(".")
 
 
@@ -93,19 +122,12 @@ VAGUE_START = re.compile(r"(?:Of|What|Whether|How|When|Where|Who|Whose|Why|Which
 """Words with which a fragment begins whose subject the reader has to guess."""
 
 
-def docstrings(path: Path) -> list[tuple[int, str]]:
-    """(line, text) of each docstring in the file: of modules, classes, functions and attributes."""
-    return [
-        (node.lineno, node.value.value)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    ]
-
-
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_a_docstring_begins_with_a_noun_or_a_verb(path: Path) -> None:
     """`Return whether the log is empty`, not `Whether the log is empty`; `Time limit of each request`, not `Of each request`."""
-    assert [f"{name(path)}:{line}: {text[:60]}" for line, text in docstrings(path) if VAGUE_START.match(text)] == []
+    assert [
+        f"{name(path)}:{line}: {text[:60]}" for line, text in read_module(path).docstrings if VAGUE_START.match(text)
+    ] == []
 
 
 LIMIT = re.compile(
@@ -120,22 +142,10 @@ LIMITS_WITHOUT_A_WORD = {
 }
 
 
-def described_names(tree: ast.Module) -> list[tuple[str, str]]:
-    """(name, docstring) of each constant and attribute that has a docstring."""
-    found = []
-    for parent in ast.walk(tree):
-        body = getattr(parent, "body", None)
-        for statement, after in pairwise(body) if isinstance(body, list) else ():
-            target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-            if isinstance(target, ast.Name) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                found.append((target.id, str(after.value.value)))
-    return found
-
-
 @pytest.mark.parametrize("path", [p for p in MODULES if name(p) not in LIMITS_WITHOUT_A_WORD], ids=name)
 def test_the_docstring_of_a_limit_says_that_it_is_one(path: Path) -> None:
     """`Maximum number of bytes of one request`, not `Bytes of one request`."""
-    described = described_names(ast.parse(path.read_text()))
+    described = read_module(path).described_names
     assert [(n, text) for n, text in described if n.endswith("_MAX") and not LIMIT.search(text)] == []
 
 
@@ -157,7 +167,7 @@ def test_modules_and_names_in_docstrings_exist() -> None:
     missing = [
         f"{name(path)}: {reference}"
         for path in MODULES
-        for _, text in docstrings(path)
+        for _, text in read_module(path).docstrings
         for reference in MODULE_REFERENCE.findall(text)
         if not reference.startswith("weir.") and not is_defined(reference)  # weir.* are mostly names of configs
     ]
