@@ -28,13 +28,27 @@ from brokerd.compiled.modules import MODULES
 from brokerd.wire.compile import report_build
 
 SETUP = """\
+from concurrent.futures import ThreadPoolExecutor
+
 from mypyc.build import mypycify
 from setuptools import setup
+from distutils.ccompiler import CCompiler  # that of setuptools
 
+
+def compile_in_parallel(self, sources, output_dir=None, macros=None, include_dirs=None, debug=0, extra_preargs=None, extra_postargs=None, depends=None):
+    _, objects, postargs, options, sources_of = self._setup_compile(output_dir, macros, include_dirs, sources, depends, extra_postargs)
+    arguments = self._get_cc_args(options, debug, extra_preargs)
+    with ThreadPoolExecutor({jobs}) as pool:
+        list(pool.map(lambda name: self._compile(name, *sources_of[name], arguments, postargs, options), sources_of))
+    return objects
+
+
+CCompiler.compile = compile_in_parallel
 options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", "--no-incremental"]
 modules = mypycify({paths} + options, opt_level="2", debug_level="0", multi_file=True, group_name={group!r}, target_dir="generated")
 setup(name="compiled", packages=[], py_modules=[], ext_modules=modules)
 """
+"""Nearly all sources belong to one extension, whose sources setuptools compiles one after another."""
 
 
 def build(directory: Path) -> list[Path]:
@@ -46,9 +60,9 @@ def build(directory: Path) -> list[Path]:
             ignored = shutil.ignore_patterns("__pycache__", "*.so", "modules-*")
             shutil.copytree(ROOT / package, folder / package, ignore=ignored)
         paths = [f"{module.replace('.', '/')}.py" for module in MODULES]
-        (folder / "setup.py").write_text(SETUP.format(paths=paths, group=GROUP))
+        (folder / "setup.py").write_text(SETUP.format(paths=paths, group=GROUP, jobs=os.cpu_count() or 1))
         subprocess.run(
-            [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace", f"--parallel={os.cpu_count() or 1}"],
+            [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
             cwd=folder,
             check=True,
             capture_output=True,
