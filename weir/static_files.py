@@ -12,7 +12,7 @@ import mimetypes
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 
@@ -60,14 +60,25 @@ CSS_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 CSS_TEXT = re.compile(rb'("[^"]*")')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which `cached_property` does not permit
 class StaticFile:
-    """The content of one file, as it is and compressed. `encodings`: by the name in Accept-Encoding, the best first."""
+    """The content of one file."""
 
     content: bytes
     hash: str
     media_type: str
-    encodings: dict[str, bytes]
+    compressible: bool
+
+    @cached_property
+    def encodings(self) -> dict[str, bytes]:
+        """The compressed content by the name in Accept-Encoding, the best first. Made at the first request for the file: WhiteNoise asks for the
+        address of every file at the start of a process, also of those of Django's admin, and nobody may ever ask for their content."""
+        if not self.compressible:
+            return {}
+        return {
+            "br": bytes(cramjam.brotli.compress(self.content, level=BROTLI_LEVEL)),
+            "gzip": bytes(cramjam.gzip.compress(self.content, level=GZIP_LEVEL)),
+        }
 
 
 def bundle_sources(sources: Iterable[bytes]) -> bytes:
@@ -102,12 +113,9 @@ def _read_file(paths: tuple[Path, ...], changed_ns: tuple[int, ...], *, bundle: 
     content = bundle_sources(sources) if bundle else sources[0]
     if bundle and path.suffix == ".css":
         content = minify_css(content)
-    encodings: dict[str, bytes] = {}
-    if len(content) >= COMPRESSED_BYTES_MIN and path.suffix in (".css", ".js", ".svg", ".txt"):
-        encodings["br"] = bytes(cramjam.brotli.compress(content, level=BROTLI_LEVEL))
-        encodings["gzip"] = bytes(cramjam.gzip.compress(content, level=GZIP_LEVEL))
+    compressible = len(content) >= COMPRESSED_BYTES_MIN and path.suffix in (".css", ".js", ".svg", ".txt")
     media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return StaticFile(content, hashlib.sha256(content).hexdigest()[:HASH_CHARS], media_type, encodings)
+    return StaticFile(content, hashlib.sha256(content).hexdigest()[:HASH_CHARS], media_type, compressible)
 
 
 def static_file(name: str) -> StaticFile | None:

@@ -121,3 +121,23 @@ def test_a_response_with_an_entity_tag_keeps_it_strong() -> None:
 def test_a_bundle_has_no_comments_and_keeps_texts_that_look_like_comments() -> None:
     source = b'// head\nconst A = 5; // seconds\n  f({ // opens\n    url: "http://x // y",\n  });\n/* block */\n\nconst b = "; // no comment";\n'
     assert bundle_sources([source]) == b'const A = 5;\nf({\nurl: "http://x // y",\n});\nconst b = "; // no comment";\n'
+
+
+def test_a_file_is_compressed_when_it_is_asked_for_and_not_for_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    compressed: list[int] = []
+    compress = cramjam.brotli.compress
+
+    class Counted:
+        @staticmethod
+        def compress(content: bytes, level: int) -> object:
+            compressed.append(len(content))
+            return compress(content, level=level)
+
+    monkeypatch.setattr("weir.static_files.cramjam.brotli", Counted)
+    found = static_file("admin/js/vendor/jquery/jquery.js")
+    assert found is not None and found.compressible
+    address = static("admin/js/vendor/jquery/jquery.js")
+    before = len(compressed)
+    assert Client().get(address, headers={"accept-encoding": "br"}).headers["Content-Encoding"] == "br"
+    assert Client().get(address, headers={"accept-encoding": "br"}).status_code == 200
+    assert (before, compressed) == (0, [len(found.content)])
