@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-majority bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-matrix bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-majority bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -205,6 +205,9 @@ bench-peer: setup compile  ## the same beside Apache Kafka from Maven, in altern
 
 bench-cold: setup  ## produce latency while old records are read from a disk limited to 50 MB/s, beside Apache Kafka; as root (options: make bench-cold ARGS='--rounds 1 --only weir')
 	$(BIN)/python -m bench.cold $(ARGS)
+
+bench-cold-matrix: setup compile  ## the same for two rates, acks=1 and all, one and ten readers and a replica that copies, on a plain disk and with limited reads or writes; as root; some 45 minutes (options: make bench-cold-matrix ARGS='--only weir --rounds 1')
+	$(BIN)/python -m bench.cold_matrix $(ARGS)
 
 bench-cold-cache: setup  ## newest records that stay in memory while a consumer reads old ones, beside Apache Kafka; as root (options: make bench-cold-cache ARGS='--only weir')
 	$(BIN)/python -m bench.cold_cache $(ARGS)

@@ -48,15 +48,18 @@ def device_of(folder: Path) -> str:
 
 
 @contextmanager
-def limited(pid: int, folder: Path, bytes_per_s: int) -> Iterator[None]:
-    """Limit the process to this read rate from the disk of `folder`."""
+def limited(pid: int, folder: Path, read_bytes_per_s: int = 0, write_bytes_per_s: int = 0) -> Iterator[None]:
+    """Limit the process to these rates from and to the disk of `folder`. 0: no limit."""
     device, name = device_of(folder), f"weir-bench-cold-{pid}"
     v1 = (CGROUP_V1 / "blkio.throttle.read_bps_device").exists()
     group = (CGROUP_V1 if v1 else CGROUP_V2) / name
+    rates = {"read": read_bytes_per_s, "write": write_bytes_per_s}
     try:
         group.mkdir()
-        limit, text = ("blkio.throttle.read_bps_device", "") if v1 else ("io.max", "rbps=")
-        (group / limit).write_text(f"{device} {text}{bytes_per_s}\n")
+        for way, rate in rates.items():
+            if rate:
+                limit, text = (f"blkio.throttle.{way}_bps_device", "") if v1 else ("io.max", f"{way[0]}bps=")
+                (group / limit).write_text(f"{device} {text}{rate}\n")
         (group / "cgroup.procs").write_text(f"{pid}\n")
     except OSError as e:
         raise SystemExit(f"the disk cannot be limited ({e}): this needs root, and the blkio or io controller") from e

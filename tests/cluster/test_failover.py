@@ -150,8 +150,11 @@ class Verifier:
             try:
                 begin, end = consumer.get_watermark_offsets(tp, timeout=30)
                 break
-            except KafkaException:  # leadership may be moving to the preferred leaders
-                assert time.monotonic() < deadline, f"partition {partition}: no broker returns its end offset"
+            except KafkaException as e:  # leadership may be moving to the preferred leaders
+                if time.monotonic() > deadline:
+                    topic = self.cluster.image.topic_named(self.topic)
+                    state = topic and topic.partitions.get(partition)
+                    raise AssertionError(f"partition {partition}: no end offset ({e}) from {state}") from e
                 time.sleep(0.2)
         assert begin == self.begins.get(partition, 0), f"partition {partition} begins at {begin}, not {self.begins}"
         consumer.assign([TopicPartition(self.topic, partition, begin)])
