@@ -214,6 +214,9 @@ class ObservedPartition(models.Model):
     adding = models.JSONField(default=list)
     removing = models.JSONField(default=list)
     observers = models.JSONField(default=list)
+    voters = models.JSONField(
+        default=list, help_text="Replicas that vote about the leader. Only with majority acknowledgements."
+    )
     tail_start = models.BigIntegerField(null=True)
     log_start_floor = models.BigIntegerField(null=True)
     archive_start = models.BigIntegerField(null=True, verbose_name="hand-over offset")

@@ -401,6 +401,7 @@ def partition_columns(state: PartitionState) -> dict[str, object]:
         "adding": list(state.adding),
         "removing": list(state.removing),
         "observers": list(state.observers),
+        "voters": list(state.voters),
         "tail_start": state.tail_start if state.tail_start >= 0 else None,
         "log_start_floor": state.log_start_floor if state.log_start_floor >= 0 else None,
         "archive_start": state.handover_offset if state.handover_offset >= 0 else None,

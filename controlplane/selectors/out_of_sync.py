@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from controlplane.domain import page_phrases as texts
 from controlplane.models import Broker, ObservedPartition, ReplicaDamageReport
@@ -19,21 +20,22 @@ UNREPORTED = -1
 
 @dataclass(frozen=True, slots=True)
 class ReportedReplicas:
-    """Data about the partitions of a page. `disks`: reports of replicas in failed log directories, by (topic, partition, broker)."""
+    """Data about the partitions of a page. `disks`: reports of replicas in failed log directories, by (topic, partition, broker). `down`: brokers that
+    are down. `responses`: the time of the last response of each broker."""
 
     brokers: Mapping[int, Broker]
     disks: Mapping[tuple[str, int, int], str]
-    down: frozenset[int] = frozenset()
-    """Brokers that are down."""
+    down: frozenset[int]
+    responses: Mapping[int, datetime]
 
 
 def load_reports(partitions: Sequence[ObservedPartition]) -> ReportedReplicas:
     """Return the data that explain the out-of-sync replicas of these partitions. Needs at most three queries, and only one if all replicas are in sync."""
-    down = (
-        frozenset(Broker.objects.filter(alive=False).values_list("broker_id", flat=True)) if partitions else frozenset()
-    )
+    lives = list(Broker.objects.values_list("broker_id", "alive", "sampled_at")) if partitions else []
+    down = frozenset(b for b, alive, _ in lives if not alive)
+    responses = {b: at for b, _, at in lives if at is not None}
     if all(len(p.isr) >= len(p.replicas) and not p.holders for p in partitions):
-        return ReportedReplicas({}, {}, down)
+        return ReportedReplicas({}, {}, down, responses)
     damage_reports = ReplicaDamageReport.objects.filter(
         ended_at__isnull=True,
         kind="disk",
@@ -43,6 +45,7 @@ def load_reports(partitions: Sequence[ObservedPartition]) -> ReportedReplicas:
         {b.broker_id: b for b in Broker.objects.all()},
         {(f.topic_name, f.partition, f.broker_id): f.detail for f in damage_reports},
         down,
+        responses,
     )
 
 

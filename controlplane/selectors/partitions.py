@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import F, Q, QuerySet, prefetch_related_objects
 from django_filters import rest_framework as filters
 
 from brokerd.cluster import majority
 from brokerd.cluster.majority_config import has_majority_acks
-from brokerd.cluster.model import effective_min_insync, replicas_owed
+from brokerd.cluster.model import REPLACED, effective_min_insync, replicas_owed
 from controlplane.models import ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.selectors import out_of_sync
 from controlplane.selectors.common import NumberFilter, RowFilter, StateFilter, age_s
@@ -55,7 +56,9 @@ class MajorityVote:
 class PartitionRow:
     """`archive_start`, `holders`: records below that offset are read from those brokers (an early hand-over); None and [] where the replicas have all
     records. `holders_down`: those of them that are down. `down`: replicas whose broker is down. `min_isr`: the effective minimum of in-sync replicas.
-    `state`: offline, under_min_isr, under_replicated, moving or in_sync. `majority`: None for a partition without majority acknowledgements."""
+    `state`: offline, under_min_isr, under_replicated, moving or in_sync. `electable`: without a leader, the replicas of which the first live one becomes
+    the leader; empty if no replica is known to have all records, and with majority acknowledgements. `sample_age_s`: time since the last response of the
+    leader, or without a leader of one of the last in-sync replicas. `majority`: None for a partition without majority acknowledgements."""
 
     topic: str
     index: int
@@ -80,6 +83,7 @@ class PartitionRow:
     down: list[int]
     min_isr: int
     state: str
+    electable: list[int]
     sample_age_s: float | None
     majority: MajorityVote | None
 
@@ -246,17 +250,33 @@ def _partition_row(
         down=[b for b in p.replicas if b in reports.down],
         min_isr=_min_isr(p, defaults),
         state=_state(p, defaults),
-        sample_age_s=age_s(p.sampled_at),
-        majority=_majority(p, reports.down) if has_majority_acks(p.topic.configs) else None,
+        electable=electable(p) if p.leader is None and not p.voters else [],
+        sample_age_s=None if p.end_offset is None else age_s(last_response(p, reports.responses)),
+        majority=_majority(p, reports.down) if p.voters else None,
     )
 
 
+def proven(p: ObservedPartition) -> list[int]:
+    """The replicas that are known to have all acknowledged records."""
+    return sorted({*p.isr, *p.elr, *p.last_isr} - {REPLACED})
+
+
+def electable(p: ObservedPartition) -> list[int]:
+    """The replicas that can be elected without a loss of records (`brokerd.cluster.election`), for an ordinary partition."""
+    return sorted({*p.isr, *p.elr}) or [b for b in p.last_isr if REPLACED not in p.last_isr]
+
+
+def last_response(p: ObservedPartition, responses: Mapping[int, datetime]) -> datetime | None:
+    """The last time at which a broker can have reported the current end of the partition: the response of its leader, or of the replicas of which one led."""
+    brokers = proven(p) if p.leader is None else [p.leader]
+    return max((responses[b] for b in brokers if b in responses), default=None)
+
+
 def _majority(p: ObservedPartition, down: Container[int]) -> MajorityVote:
-    voters = [b for b in p.replicas if b not in p.adding]
-    needed = majority.quorum(voters)
-    electors = [b for b in voters if b in p.isr or b in p.elr]
+    needed = majority.quorum(p.voters)
+    electors = [b for b in p.voters if b in p.isr or b in p.elr]
     electors_down = [b for b in electors if b in down]
-    return MajorityVote(len(voters), needed, len(voters) - needed + 1, electors, electors_down)
+    return MajorityVote(len(p.voters), needed, len(p.voters) - needed + 1, electors, electors_down)
 
 
 def _replica(
@@ -268,6 +288,8 @@ def _replica(
     if state is not None:
         end = state[0] if state[0] != out_of_sync.UNREPORTED else None
         lag = None if end is None or p.end_offset is None else max(0, p.end_offset - end)
+    if p.leader is None:
+        lag = None  # the former leader may have had more records
     return ReplicaOf(
         broker_id=broker_id,
         alive=broker_id not in reports.down,

@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from brokerd.cluster.majority_config import has_majority_acks
-from brokerd.cluster.model import REPLACED
 from brokerd.delivery.half_messages import HalfDecision
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Broker, Change, Move, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
 from controlplane.models.proposal import ProposalKind
+from controlplane.selectors import partitions
 from controlplane.services import half_messages, moves, tails, transactions
 from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
@@ -195,7 +195,7 @@ def _offline(target: str) -> tuple[ObservedPartition, list[int]]:
 def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
     row, living = _offline(target)
     ends = {r.broker_id: r.end_offset for r in row.replica_rows.all()}
-    proven = sorted({*row.isr, *row.elr, *row.last_isr} - {REPLACED})
+    proven = partitions.proven(row)
     if has_majority_acks(row.topic.configs):
         cause = sentence(
             "A leader needs the logs of a majority of replicas {replicas}; only brokers {brokers} are alive.",
@@ -225,13 +225,23 @@ def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
         else:
             lines.append(
                 sentence(
-                    "Broker {broker} was last seen at offset {offset}: {lost} of {end} known records, and all records written since, would be lost.",
+                    "Broker {broker} was last seen at offset {offset}: {lost} of {end} known records would be lost.",
                     broker=b,
                     offset=known,
                     lost=max(0, end - known),
                     end=end,
                 )
             )
+    silent = [b for b in row.replicas if b not in living]
+    responses = dict(Broker.objects.filter(broker_id__in=silent).values_list("broker_id", "sampled_at"))
+    if times := [at for at in responses.values() if at is not None]:
+        lines.append(
+            sentence(
+                "Records that brokers {brokers} received after their last response to the console, {time} UTC, are not counted here. They would be lost.",
+                brokers=silent,
+                time=f"{max(times):%Y-%m-%d %H:%M:%S}",
+            )
+        )
     facts = {
         "replicas": row.replicas,
         "isr": row.isr,

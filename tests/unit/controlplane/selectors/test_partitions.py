@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
-from brokerd.cluster.model import NO_LEADER
+from brokerd.cluster.model import NO_LEADER, REPLACED
 from console import cells
 from console.fragments import chips
-from controlplane.models import Broker, ObservedPartition, ObservedTopic
+from controlplane.models import Broker, ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import Difference
 from controlplane.monitoring.publisher import LivePublisher
@@ -88,10 +90,53 @@ def test_a_replica_of_a_broker_that_is_down_is_offline_on_every_page(world: Worl
 def test_a_partition_with_majority_acknowledgements_names_the_brokers_that_a_vote_needs(world: World) -> None:
     world.topic("payments", (1, 2, 3), configs={"weir.majority.acks.enable": "true"})
     world.topic("plain", (1, 2, 3))
-    row = ObservedPartition.objects.get(topic__name="payments")
-    row.leader, row.isr, row.elr = None, [2], [3]
-    row.save()
+    world.put("payments", 0, voters=(1, 2, 3), isr=(2,), elr=(3,), leader=NO_LEADER)
     Broker.objects.filter(broker_id=3).update(alive=False)
     (payments,), (plain,) = (partitions.partition_list(name).rows for name in ("payments", "plain"))
     assert plain.majority is None
     assert payments.majority == partitions.MajorityVote(3, 2, 2, [2, 3], [3])
+    assert payments.electable == [], "one live replica is not enough"
+
+
+def test_the_voters_of_a_cancelled_reassignment_are_those_of_the_metadata_log(world: World) -> None:
+    """A replica that is being removed after it had become a voter was counted as no voter: the page named too few brokers."""
+    world.topic("payments", (1, 2, 3), configs={"weir.majority.acks.enable": "true"})
+    world.put("payments", 0, replicas=(1, 2, 3, 4), adding=(4,), voters=(1, 2, 3, 4), leader=NO_LEADER, elr=(4,))
+    row = partitions.partition_row("payments", 0)
+    assert row is not None and row.majority == partitions.MajorityVote(4, 3, 2, [1, 2, 3, 4], [])
+
+
+def test_a_partition_without_a_leader_names_the_replicas_of_which_one_leads_next(world: World) -> None:
+    world.topic("flights", (1, 2, 3))
+    found = []
+    for changes in (
+        {"isr": (1,), "elr": (2,)},
+        {"isr": (), "elr": (), "last_isr": (3,)},
+        {"isr": (), "elr": (), "last_isr": (3, REPLACED)},
+        {"isr": (1, 2), "last_isr": (), "leader": 1},
+    ):
+        world.put("flights", 0, **{"leader": NO_LEADER, **changes})
+        row = partitions.partition_row("flights", 0)
+        assert row is not None
+        found.append(row.electable)
+    assert found == [[1, 2], [3], [], []]
+
+
+def test_the_values_of_a_partition_are_as_old_as_the_last_response_of_its_leader(world: World) -> None:
+    """An idle partition had "Last sample 6 min ago" although its leader responded each second. Without a leader the lag of each replica was 0, and 500
+    records that only the dead leader had were lost in an unclean election."""
+    world.topic("flights", (1, 2))
+    row = partitions.partition_row("flights", 0)
+    assert row is not None and row.sample_age_s is None, "never sampled"
+    now = timezone.now()
+    ObservedPartition.objects.update(end_offset=9, start_offset=0, sampled_at=now - timedelta(minutes=6))
+    ObservedReplica.objects.update(end_offset=9, lag_records=0)
+    for broker_id, seconds in ((1, 40), (2, 2)):
+        Broker.objects.filter(broker_id=broker_id).update(sampled_at=now - timedelta(seconds=seconds))
+    row = partitions.partition_row("flights", 0)
+    assert row is not None and 40 <= (row.sample_age_s or 0) < 60
+    assert [r.lag_records for r in row.replica_rows] == [0, 0]
+    world.put("flights", 0, isr=(1,), leader=NO_LEADER)
+    row = partitions.partition_row("flights", 0)
+    assert row is not None and 40 <= (row.sample_age_s or 0) < 60, "of broker 1, the last in-sync replica"
+    assert [r.lag_records for r in row.replica_rows] == [None, None]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
-from controlplane.models import Change
+from controlplane.models import Broker, Change
 from controlplane.services import Rejected, overrides, proposals
 from tests.unit.controlplane.world import World
 
@@ -51,6 +52,14 @@ def test_an_unclean_election_requested_by_two_people_reaches_the_controller(
     assert asked == [("orders", 0)]
     assert Change.objects.get(verb="topic.elect").outcome == outcome
     assert Change.objects.get(verb="proposal.propose").outcome == outcome
+
+
+def test_an_unclean_election_says_until_when_the_console_knows_the_records(headless: World) -> None:
+    """500 records that the last leader had acknowledged in its last second were lost, and the request said "0 of 1038 known records"."""
+    Broker.objects.filter(broker_id=1).update(sampled_at=datetime(2026, 11, 29, 7, 30, 38, tzinfo=UTC))
+    row = proposals.propose("election.unclean", "orders-0", actor="alice", comment="broker 1 burnt")
+    assert "last response to the console, 2026-11-29 07:30:38 UTC" in row.shown["lines"][-1]
+    assert "brokers [1]" in row.shown["lines"][-1]
 
 
 def test_an_election_is_not_approved_if_a_clean_leader_is_available(
