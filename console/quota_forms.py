@@ -38,9 +38,10 @@ def limit_field(quota: str) -> forms.FloatField:
 
 
 class QuotaLimitsForm(WeirForm):
-    """The limits of one entity. An empty field removes the limit."""
+    """The limits of one entity. An empty field removes the limit. `seen`: the limits that the form has shown, as JSON."""
 
     comment = comment_field(required=True)
+    seen = forms.JSONField(required=False, widget=forms.HiddenInput)
 
     def __init__(
         self, entity: Entity, limits: Mapping[str, float], data: FormData = None, **options: Unpack[FormOptions]
@@ -52,6 +53,7 @@ class QuotaLimitsForm(WeirForm):
             if quota in limits:
                 in_mb = UNITS[quota] is QuotaUnit.BYTES_PER_S
                 self.initial[quota] = limits[quota] / 1e6 if in_mb else limits[quota]
+        self.initial["seen"] = dict(limits)
         self.order_fields([*own, "comment"])
 
     def limits(self) -> dict[str, float | None]:
@@ -85,6 +87,7 @@ class QuotaForm(QuotaLimitsForm):
 
     def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
         super().__init__({}, {}, data, **options)
+        del self.fields["seen"]
         self.fields[ADDRESS_LIMIT] = limit_field(ADDRESS_LIMIT)
         self.fields["comment"] = comment_field()
         for entity_type, name in NAME_FIELDS.items():

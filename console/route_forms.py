@@ -51,6 +51,8 @@ class RouteChangeForm(WeirForm):
         ),
     )
     comment = comment_field()
+    generation = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    """The generation of the route whose values the form shows; a new route has none."""
 
     def __init__(self, data: FormData = None, *, as_json: bool = False, **options: Unpack[FormOptions]) -> None:
         super().__init__(data, **options)
@@ -92,7 +94,7 @@ class RouteChangeForm(WeirForm):
             raise forms.ValidationError(_("Not valid JSON: {e}.").format(e=e)) from None
 
     def definition(self) -> dict[str, Any]:
-        return {n: v for n, v in self.cleaned_data.items() if n not in ("name", "comment")}
+        return {n: v for n, v in self.cleaned_data.items() if n not in ("name", "comment", "generation")}
 
 
 class RouteForm(RouteChangeForm):

@@ -74,7 +74,11 @@ def edit(request: HttpRequest, quota_id: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             after = services.set_quota(
-                row.entity, form.limits(), actor=actor(request), comment=form.cleaned_data["comment"]
+                row.entity,
+                form.limits(),
+                actor=actor(request),
+                comment=form.cleaned_data["comment"],
+                reviewed=form.cleaned_data["seen"],
             )
         except Rejected as error:
             form.reject(error)

@@ -110,6 +110,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     initial: dict[str, object] = {
         **{n: definition.get(n, "") for n in ("owner", "description", "principal")},
         "enabled": row.enabled,
+        "generation": row.generation,
         "bindings": json.dumps(definition["bindings"], indent=1, ensure_ascii=False) if as_json else rows,
     }
     form = RouteChangeForm(request.POST or None, initial=initial, as_json=as_json)
@@ -117,7 +118,13 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         form.edit_rows(button)
     elif request.method == "POST" and form.is_valid():
         try:
-            services.change_route(name, form.definition(), actor=actor(request), comment=form.cleaned_data["comment"])
+            services.change_route(
+                name,
+                form.definition(),
+                actor=actor(request),
+                comment=form.cleaned_data["comment"],
+                if_generation=form.cleaned_data["generation"],
+            )
         except Rejected as error:
             form.reject(error)
         else:

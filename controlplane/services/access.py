@@ -32,6 +32,11 @@ Entries = Mapping[str, tuple[int, Mapping[str, object] | None]]
 """(generation, value) by key"""
 
 
+def lock(kind: str, key: str) -> None:
+    """Let other changes of this key wait for the end of the caller's transaction. A key without a row is not locked."""
+    AccessEntry.objects.select_for_update().filter(kind=kind, key=key).first()
+
+
 def put(
     kind: str,
     key: str,

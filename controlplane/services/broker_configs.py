@@ -61,7 +61,7 @@ def preview_change(broker_id: int, configs: Mapping[str, str | None]) -> list[Co
 
 
 def check_reviewed(changes: Iterable[ConfigChange], reviewed: Mapping[str, str | None] | None) -> None:
-    """Raises Rejected if a value is not the one that the operator saw. `reviewed` None: nobody reviewed the change."""
+    """Raises Rejected if a value is not the one that the operator saw. `reviewed` None: the change was not reviewed."""
     for change in changes:
         if reviewed is not None and reviewed.get(change.name) != change.now:
             raise Rejected(
@@ -93,6 +93,7 @@ def alter_configs(
 ) -> None:
     """Set and remove dynamic settings. `reviewed`: the dynamic values that the operator saw; Rejected if one has changed since."""
     with transaction.atomic():
+        access.lock(BROKER, str(broker_id))
         changes = preview_change(broker_id, configs)
         check_reviewed(changes, reviewed)
         before, generation = _current_settings(broker_id)

@@ -6,6 +6,7 @@ Invariant: a config that a broker would reject is rejected here, because a broke
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from django.db import transaction
 
@@ -64,9 +65,14 @@ def alter_group_configs(
 ) -> None:
     """Set and remove configs of a group. `reviewed`: the values that the operator saw; Rejected if one has changed since."""
     access.require_imported()
-    check_reviewed(preview_group_change(group_id, configs), reviewed)
+    changes = preview_group_change(group_id, configs)
+    check_reviewed(changes, reviewed)
     with transaction.atomic():
+        access.lock(GROUP, group_id)
         after = desired_group_configs(group_id)
+        # A broker has checked the change to the previous values, outside of the transaction.
+        checked = {c.name: c.now for c in changes}
+        check_reviewed([replace(c, now=after.get(c.name)) for c in changes], checked)
         for name, value in configs.items():
             if value is None:
                 after.pop(name, None)

@@ -22,9 +22,16 @@ from weir_common.phrases import sentence
 @audited(
     AuditOperation.QUOTA_SET, lambda given: entity_text(given["entity"]), after=lambda given: dict(given["limits"])
 )
-def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str, comment: str = "") -> AccessEntry:
+def set_quota(
+    entity: Entity,
+    limits: Mapping[str, float | None],
+    *,
+    actor: str,
+    comment: str = "",
+    reviewed: Mapping[str, float] | None = None,
+) -> AccessEntry:
     """Set these limits of an entity, per broker: bytes/s, per cent of one event loop, partitions/s, connections/s. None removes a limit.
-    Raises Rejected."""
+    `reviewed`: the limits that the operator saw; Rejected if they have changed since."""
     if (problem := entity_problem(entity)) is not None:
         raise Rejected(sentence("Invalid quota entity: {problem}.", problem=problem), "entity")
     for quota, value in limits.items():
@@ -36,6 +43,8 @@ def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str,
         with transaction.atomic():
             row = AccessEntry.objects.select_for_update().filter(kind=AccessRecordKind.QUOTA, key=key).first()
             before = (row.value or {}) if row is not None else {}
+            if reviewed is not None and before != reviewed:
+                raise Rejected("The limits were changed after this form was opened. Open it again.", "limits")
             desired = {q: v for q, v in {**before, **limits}.items() if v is not None}
             if desired == before:
                 raise Rejected(

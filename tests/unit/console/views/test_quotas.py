@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -38,6 +39,19 @@ def test_a_quota_is_created_shown_with_its_use_edited_and_deleted(operator: Clie
     gone = operator.post(f"/quotas/{number}/delete/", {"comment": "done"}, follow=True).content.decode()
     assert "No client quotas." in gone and AccessEntry.objects.get().value is None
     assert [c.verb for c in Change.objects.order_by("id")] == ["quota.set", "quota.set", "quota.set", "quota.delete"]
+
+
+def test_limits_that_another_operator_changed_are_not_overwritten(operator: Client) -> None:
+    """The form sends all limits: it restored those that another operator had changed since it was opened."""
+    operator.post("/new/quota/", FORM)
+    number = AccessEntry.objects.get().pk
+    seen = {"producer_byte_rate": 2_000_000.0}
+    assert "2000000.0" in operator.get(f"/quotas/{number}/edit/").content.decode()
+    operator.post(f"/quotas/{number}/edit/", {"producer_byte_rate": "3", "comment": "x", "seen": json.dumps(seen)})
+    late = {"producer_byte_rate": "2.5", "comment": "x", "seen": json.dumps(seen)}
+    answer = operator.post(f"/quotas/{number}/edit/", late)
+    assert answer.status_code == 400 and "after this form was opened" in answer.content.decode()
+    assert AccessEntry.objects.get().value == {"producer_byte_rate": 3_000_000}
 
 
 def test_a_quota_whose_last_limit_is_removed_leaves_the_list(operator: Client) -> None:

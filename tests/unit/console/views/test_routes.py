@@ -40,6 +40,17 @@ def test_a_route_is_created_shown_tested_edited_and_deleted(operator: Client) ->
     assert [c.verb for c in Change.objects.order_by("id")] == ["route.create", "route.change", "route.delete"]
 
 
+def test_a_route_that_another_operator_changed_is_not_overwritten(operator: Client) -> None:
+    operator.post("/new/route/", FORM)
+    assert 'name="generation" value="1"' in operator.get("/routes/r/edit/").content.decode()
+    change = {"bindings": BINDINGS, "enabled": "on", "comment": "x", "generation": "1"}
+    operator.post("/routes/r/edit/", {**change, "owner": "ann"})
+    late = operator.post("/routes/r/edit/", {**change, "owner": "bob"})
+    row = AccessEntry.objects.get()
+    assert late.status_code == 400 and "it has generation 2, not 1" in late.content.decode()
+    assert row.value is not None and row.value["owner"] == "ann" and "generation" not in row.value
+
+
 def test_a_route_is_stopped_and_started_by_a_button(operator: Client, viewer: Client) -> None:
     """The page of a stopped route said "Healthy" and "running": a live update of its group replaced the word. To stop a route, its form had to be known."""
     operator.post("/new/route/", FORM)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.models import AccessEntry, Change
+from controlplane.services import group_configs
 from controlplane.services.common import Rejected
 from controlplane.services.group_configs import alter_group_configs, preview_group_change
 from tests.unit.controlplane.config_broker import ConfigBroker
@@ -68,4 +69,18 @@ def test_a_change_since_the_review_is_rejected() -> None:
     alter_group_configs("a/b", {LOCK: "40000"}, actor="another")
     with pytest.raises(Rejected, match="Review it again"):
         alter_group_configs("a/b", {LOCK: "20000"}, actor="op", reviewed=reviewed)
+    assert stored() == {LOCK: "40000"}
+
+
+def test_a_change_while_the_broker_checks_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value that another operator wrote between the check and the write was overwritten without a message."""
+    check = group_configs._check
+
+    def checked_late(group_id: str, configs: Any) -> None:
+        monkeypatch.setattr(group_configs, "_check", check)
+        alter_group_configs("a/b", {LOCK: "40000"}, actor="another")
+
+    monkeypatch.setattr(group_configs, "_check", checked_late)
+    with pytest.raises(Rejected, match=r"was changed to '40000'.*Review it again"):
+        alter_group_configs("a/b", {LOCK: "20000"}, actor="op", reviewed={LOCK: None})
     assert stored() == {LOCK: "40000"}
