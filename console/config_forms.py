@@ -13,18 +13,38 @@ from console.texts import gettext_lazy
 BROKER_SCOPE, CLUSTER_SCOPE = "broker", "cluster"
 
 
-class BrokerConfigForm(WeirForm):
-    """One dynamic setting, for one broker or for all. `remove` deletes the dynamic value."""
+class ConfigForm(WeirForm):
+    """One config with its new value. `remove` deletes the value; `REMOVED` is the error if a value is given, too."""
+
+    REMOVED: str
 
     name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}))
-    scope = forms.ChoiceField(help_text=gettext_lazy("A value of one broker overrides the cluster-wide value."))
     value = forms.CharField(
         required=False,
         max_length=8192,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
     )
-    remove = forms.BooleanField(required=False, label=gettext_lazy("Remove the dynamic value"))
+    remove = forms.BooleanField(required=False)
     comment = comment_field(required=True)
+
+    def clean(self) -> dict[str, object]:
+        given = super().clean()
+        if given.get("remove") and given.get("value"):
+            self.add_error("value", self.REMOVED)
+        return given
+
+    def configs(self) -> dict[str, str | None]:
+        return {self.cleaned_data["name"]: None if self.cleaned_data["remove"] else self.cleaned_data["value"]}
+
+
+class BrokerConfigForm(ConfigForm):
+    """One dynamic setting, for one broker or for all."""
+
+    REMOVED = gettext_lazy("Leave the value empty to remove the dynamic value.")
+
+    scope = forms.ChoiceField(help_text=gettext_lazy("A value of one broker overrides the cluster-wide value."))
+    remove = forms.BooleanField(required=False, label=gettext_lazy("Remove the dynamic value"))
+    field_order = ("name", "scope", "value", "remove", "comment")
 
     def __init__(self, broker_id: int, data: FormData = None, **options: Unpack[FormOptions]) -> None:
         super().__init__(data, **options)
@@ -33,33 +53,11 @@ class BrokerConfigForm(WeirForm):
             (CLUSTER_SCOPE, _("All brokers (cluster-wide)")),
         ]
 
-    def clean(self) -> dict[str, object]:
-        given = super().clean()
-        if given.get("remove") and given.get("value"):
-            self.add_error("value", _("Leave the value empty to remove the dynamic value."))
-        return given
 
-    def configs(self) -> dict[str, str | None]:
-        return {self.cleaned_data["name"]: None if self.cleaned_data["remove"] else self.cleaned_data["value"]}
+class GroupConfigForm(ConfigForm):
+    """One config of a group."""
 
+    REMOVED = gettext_lazy("Leave the value empty to remove the value of the group.")
 
-class GroupConfigForm(WeirForm):
-    """One config of a group. `remove` deletes the value of the group."""
-
-    name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}))
-    value = forms.CharField(
-        required=False,
-        max_length=8192,
-        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-    )
     remove = forms.BooleanField(required=False, label=gettext_lazy("Remove the value of the group"))
-    comment = comment_field(required=True)
-
-    def clean(self) -> dict[str, object]:
-        given = super().clean()
-        if given.get("remove") and given.get("value"):
-            self.add_error("value", _("Leave the value empty to remove the value of the group."))
-        return given
-
-    def configs(self) -> dict[str, str | None]:
-        return {self.cleaned_data["name"]: None if self.cleaned_data["remove"] else self.cleaned_data["value"]}
+    field_order = ("name", "value", "remove", "comment")
