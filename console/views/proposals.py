@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from console.forms import DecideForm, ProposeForm
 from console.fragments import state_label
+from console.record_links import record_url
 from console.texts import gettext_lazy
 from console.views.shell import (
     actor,
@@ -82,6 +83,18 @@ def _page_before(kind: str, target: str) -> str:
     return reverse("half-messages", args=[topic]) if kind.startswith("half.") and topic else reverse("proposals")
 
 
+def _target_url(kind: str, target: str) -> str:
+    """The page that shows the target: the partition without a leader, the record of the half message, the transaction. Empty if there is none."""
+    if kind == "transaction.fence":
+        return reverse("transaction", args=[target])
+    place = proposals.place_of(kind, target)
+    if place is None:
+        return ""
+    if place.offset is None:
+        return reverse("partition", args=[place.topic, place.partition])
+    return record_url(place.topic, place.partition, place.offset)
+
+
 @viewer_required
 def proposal(request: HttpRequest, proposal_id: int) -> HttpResponse:
     row = proposals.proposal_row(proposal_id, actor(request))
@@ -123,6 +136,7 @@ def _render_proposal(request: HttpRequest, row: proposals.ProposalRow, form: Dec
     own = row.proposed_by == actor(request)
     context = {
         "p": row,
+        "target_url": _target_url(row.kind, row.target),
         "form": form,
         "own": own,
         "p_text": str(row.id),

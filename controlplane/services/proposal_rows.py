@@ -8,8 +8,9 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
+from brokerd.cluster.configs import half_topic_name
 from controlplane.models import Proposal
-from controlplane.models.proposal import ProposalState
+from controlplane.models.proposal import ProposalKind, ProposalState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.services import Rejected, proposals
@@ -89,6 +90,28 @@ def proposal_page(
         query=query,
         tie="-id",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The subject of a request: a record, or (`offset` None) a partition."""
+
+    topic: str
+    partition: int
+    offset: int | None
+
+
+def place_of(kind: str, target: str) -> Place | None:
+    """The partition of an election, or the half message of a decision. None for the other kinds, and for a target in another form."""
+    partition, _at, offset = target.partition("@")
+    topic, _dash, index = partition.rpartition("-")
+    if not topic or not index.isdecimal():
+        return None
+    if kind == ProposalKind.UNCLEAN_ELECTION:
+        return Place(topic, int(index), None)
+    if kind in (ProposalKind.HALF_COMMIT, ProposalKind.HALF_ROLLBACK) and offset.isdecimal():
+        return Place(half_topic_name(topic), int(index), int(offset))
+    return None
 
 
 def proposal_row(proposal_id: int, actor: str) -> ProposalRow | None:

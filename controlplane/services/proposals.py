@@ -207,7 +207,7 @@ def _require_second_person(row: Proposal, actor: str) -> None:
     if actor == row.proposed_by and settings.WEIR.second_person:
         raise Rejected(
             sentence(
-                "{actor} made this proposal, so another operator must approve it. Set WEIR_SECOND_PERSON=off if there is one operator only.",
+                "{actor} made this request, so another operator must approve it. Set WEIR_SECOND_PERSON=off if there is one operator only.",
                 actor=actor,
             )
         )
@@ -216,12 +216,12 @@ def _require_second_person(row: Proposal, actor: str) -> None:
 def _open(row: Proposal) -> None:
     if row.state != ProposalState.OPEN:
         raise Rejected(
-            sentence("Proposal {id} is {state}; only an open proposal can be decided.", id=row.pk, state=row.state)
+            sentence("Request {id} is {state}; only an open request can be decided.", id=row.pk, state=row.state)
         )
     if row.expires_at < timezone.now():
         raise Rejected(
             sentence(
-                "Proposal {id} has expired at {expires_at} UTC; propose it again.",
+                "Request {id} has expired at {expires_at} UTC; request it again.",
                 id=row.pk,
                 expires_at=f"{row.expires_at:%Y-%m-%d %H:%M}",
             )
@@ -233,7 +233,7 @@ def _decide(row: Proposal, state: ProposalState, actor: str, comment: str) -> No
         state=state, decided_by=actor, decided_comment=comment, decided_at=timezone.now(), version=F("version") + 1
     )
     if not changed:
-        raise Rejected(sentence("Proposal {id} was decided concurrently; reload it.", id=row.pk))
+        raise Rejected(sentence("Request {id} was decided concurrently; reload it.", id=row.pk))
 
 
 def _get(proposal_id: int) -> Proposal:

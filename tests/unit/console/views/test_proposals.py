@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.test import Client
+from django.utils import timezone
+
+from brokerd.cluster.model import REPLACED
+from controlplane.models import Proposal
 
 TO_4 = '{"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [4]}]}'
 
@@ -27,7 +33,7 @@ def test_the_operator_of_a_request_sees_why_he_cannot_approve_it(seeded: dict[st
     assert (silent.status_code, "Give a reason" in silent.content.decode()) == (409, True)
     page = operator.post("/moves/new/", {**form, "comment": "disks"}, follow=True).content.decode()
     assert "Move 3 planned, approval requested" in page
-    assert "alice made this proposal, so another operator must approve it" in page
+    assert "alice made this request, so another operator must approve it" in page
     rejected = operator.post("/proposals/2/", {"act": "approve", "comment": "me"})
     assert (rejected.status_code, operator.get("/api/v1/moves/3").json()["state"]) == (409, "planned")
     silent = operator.post("/proposals/2/", {"act": "reject"})
@@ -36,12 +42,46 @@ def test_the_operator_of_a_request_sees_why_he_cannot_approve_it(seeded: dict[st
     assert operator.get("/api/v1/proposals/2").json()["state"] == "withdrawn"
 
 
+@pytest.mark.parametrize(
+    ("kind", "target", "address"),
+    [
+        ("election.unclean", "orders-a-2", "/topics/orders-a/2/"),
+        (
+            "half.commit",
+            "shop-0@17",
+            "/messages/?topic=shop.half&amp;partitions=0&amp;start=offset&amp;offset=17&amp;limit=1",
+        ),
+        ("transaction.fence", "billing-1", "/transactions/billing-1/"),
+        ("transaction.abort", "orders-0@17", ""),
+        ("half.rollback", "nonsense", ""),
+    ],
+)
+def test_the_second_person_can_open_what_the_request_is_about(
+    operator: Client, kind: str, target: str, address: str
+) -> None:
+    """The page of a request about a half message had no link to the record: it had to be approved unread."""
+    row = Proposal.objects.create(
+        kind=kind,
+        target=target,
+        proposed_by="ann",
+        expires_at=timezone.now() + timedelta(hours=1),
+        shown={"title": "x", "lines": [], "facts": {}},
+    )
+    page = operator.get(f"/proposals/{row.pk}/").content.decode()
+    link = f'<a href="{address}">{target}</a>' if address else f"<dd>{target}</dd>"
+    assert link in page
+
+
 def test_an_unclean_election_is_proposed_from_the_page_of_a_partition_without_a_leader(
     seeded: dict[str, Any], operator: Client
 ) -> None:
     assert "Request unclean leader election" not in operator.get("/topics/orders/2/").content.decode()
     seeded["world"].offline("orders", 2)
     text = operator.get("/topics/orders/2/").content.decode()
+    assert "Start one of these brokers" in text and "– ago" not in text
+    seeded["world"].put("orders", 2, last_isr=(1, REPLACED))
+    assert "No replica is known to have all records" in operator.get("/topics/orders/2/").content.decode()
+    seeded["world"].offline("orders", 2)
     address = "/proposals/new/?kind=election.unclean&amp;target=orders-2"
     assert address in text.replace("&target", "&amp;target")
     shown = operator.get(address.replace("&amp;", "&")).content.decode()

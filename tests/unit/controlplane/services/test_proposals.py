@@ -61,7 +61,7 @@ def test_an_override_needs_the_approval_of_another_operator(risky: Move) -> None
             act(risky.pk, actor="bea", comment="x")
     row = proposals.propose("move.approve", str(risky.pk), {"start": True}, actor="alice", comment="both disks go")
     assert Move.objects.get().state == "planned"
-    with pytest.raises(Rejected, match="alice made this proposal, so another operator must approve it"):
+    with pytest.raises(Rejected, match="alice made this request, so another operator must approve it"):
         proposals.approve(row.pk, actor="alice")
     assert Move.objects.get().state == "planned"
     assert proposals.approve(row.pk, actor="bea", comment="seen").state == "done"
