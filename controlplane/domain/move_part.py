@@ -152,6 +152,8 @@ def _bytes(part: PartView, observed: ObservedPart) -> tuple[int | None, int | No
         return 0, 0
     if part.hand_over_at is not None and not part.going_back:
         return part.bytes_total, part.bytes_done  # records below the hand-over offset are not copied
+    if part.going_back and part.bytes_total == 0 and set(new) <= set(observed.isr):
+        return 0, 0  # the old replicas were in sync when the revert was ordered, and have stayed in sync
     whole = observed.sizes.get(observed.leader) if observed.leader is not None else None
     if whole is None:
         return part.bytes_total, part.bytes_done

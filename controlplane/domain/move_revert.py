@@ -81,5 +81,11 @@ def _revert(part: PartView, state: PartState) -> PartStep:
         note="",
         cause="",
         samples=(),
-        bytes_done=0 if state == PartState.WAITING else None,
+        bytes_done=0,
+        bytes_total=0 if _old_replicas_in_sync(part) else None,
     )
+
+
+def _old_replicas_in_sync(part: PartView) -> bool:
+    """Return whether the old replicas still have all data, so that the revert copies nothing."""
+    return part.observed is not None and set(part.replicas_from) <= set(part.observed.isr)

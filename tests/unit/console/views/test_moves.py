@@ -38,6 +38,15 @@ def test_an_adaptive_throttle_is_set_by_its_form(seeded: dict[str, Any], operato
     assert (none.status_code, "needs a maximum" in none.content.decode()) == (409, True)
 
 
+def test_the_page_of_a_paused_move_says_that_active_reassignments_continue(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    """Only the message after the click said so: a paused move continued to copy."""
+    for state, shown in (("running", False), ("paused", True)):
+        Move.objects.filter(pk=1).update(state=state)
+        assert ("Paused: active reassignments finish" in operator.get("/moves/1/").content.decode()) is shown
+
+
 def test_a_move_without_an_eta_shows_the_reason(seeded: dict[str, Any], operator: Client) -> None:
     Move.objects.filter(pk=seeded["move"]).update(waits_for="retention (1)")
     text = operator.get("/moves/").content.decode()

@@ -57,3 +57,24 @@ def test_rolling_back_reverts_every_submitted_partition() -> None:
     assert steps[2].read_generation == 9
     back = apply_step(part(3, "done", seen((2, 3), generation=9)), steps[2], 0)
     assert next_steps(move(back, state="rolling_back"), now=0).parts[0].state == "submitted"
+
+
+def test_a_revert_of_replicas_that_stayed_in_sync_copies_nothing() -> None:
+    """After a cancel the page said that the old broker had received the whole partition: "Copied 102 MB of 102 MB"."""
+    sizes = {1: 1000, 2: 1000, 3: 400}
+    active = part(state="copying", bytes_total=1000, bytes_done=400, observed=replace(copying(), sizes=sizes))
+    back = apply_step(active, cancel_steps([active])[0], 0)
+    assert (back.bytes_total, back.bytes_done) == (0, 0)
+    back = replace(back, state="copying", observed=replace(seen((1, 2), generation=9), sizes=sizes))
+    step = next_steps(move(back, state="cancelling"), now=10).parts[0]
+    assert (step.state, step.bytes_total, step.bytes_done) == ("reverted", 0, 0)
+
+
+def test_a_roll_back_of_a_finished_partition_counts_the_copy_to_the_old_replica() -> None:
+    sizes = {1: 1000, 2: 1000, 3: 1000}
+    done = part(state="done", bytes_total=1000, bytes_done=1000, observed=seen((2, 3), generation=9))
+    back = apply_step(done, roll_back_steps([done])[0], 0)
+    assert (back.bytes_total, back.bytes_done) == (1000, 0)
+    back = replace(back, state="copying", observed=replace(seen((1, 2), generation=10), sizes=sizes))
+    step = next_steps(move(back, state="rolling_back"), now=10).parts[0]
+    assert (step.state, step.bytes_total, step.bytes_done) == ("reverted", 1000, 1000)
