@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from console import vocabulary
@@ -22,6 +26,8 @@ from controlplane.domain.alert_thresholds import ThresholdScope
 from controlplane.selectors import alert_thresholds
 from controlplane.services import Rejected
 from controlplane.services import alert_thresholds as services
+
+ALERT_ID = re.compile(r"[0-9]{1,18}")
 
 
 @viewer_required
@@ -63,11 +69,13 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
 
 @operator_required
 def override(request: HttpRequest, name: str) -> HttpResponse:
-    """The value of a threshold for one object, that of the query at first."""
+    """The value of a threshold for one object, that of the query at first. The form leads back to the alert of the query."""
     row = alert_thresholds.threshold_row(name)
     if row is None or row.objects == ThresholdScope.CLUSTER:
         return not_found(request, _("alert threshold “{name}”").format(name=name), "alert-thresholds", nav="alerts")
     subject = request.GET.get("subject", "")
+    alert_id = request.GET.get("alert", "")
+    back = reverse("alert", args=[int(alert_id)]) if ALERT_ID.fullmatch(alert_id) else reverse("alert-thresholds")
     own = next((o.value for o in row.overrides if o.subject == subject), None)
     initial = {"subject": subject, "value": None if own is None else f"{own:g}"}
     form = ThresholdOverrideForm(row, request.POST or None, initial=initial)
@@ -80,8 +88,9 @@ def override(request: HttpRequest, name: str) -> HttpResponse:
         else:
             text = _("Threshold {value} changed for {subject}. It applies within seconds.")
             flash(request, text.format(value=vocabulary.threshold_title(name), subject=v["subject"]))
-            return redirect_to("alert-thresholds")
+            return redirect(back)
     body = {"value": row.default, "comment": "COMMENT"}
-    context = {"t": row, "form": form, "path": f"alert-thresholds/{name}/overrides/{subject or 'NAME'}", "body": body}
+    path = f"alert-thresholds/{name}/overrides/{subject or 'NAME'}"
+    context = {"t": row, "form": form, "path": path, "body": body, "back": back}
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/alert_threshold_override.html", context, nav="alerts", status=status)

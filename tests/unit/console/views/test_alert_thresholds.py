@@ -74,6 +74,18 @@ def test_an_operator_sets_and_removes_the_value_of_a_broker(operator: Client, vi
     assert operator.get("/alerts/thresholds/group_alerts_max/override/").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("alert", "address"), [("7", "/alerts/7/"), ("x", "/alerts/thresholds/"), ("", "/alerts/thresholds/")]
+)
+def test_the_form_leads_back_to_the_alert_whose_threshold_it_changes(
+    operator: Client, alert: str, address: str
+) -> None:
+    """The end of the alert could not be watched: the list of all thresholds was shown."""
+    form = f"{OVERRIDE}?subject=2&alert={alert}"
+    assert f'href="{address}">Go back' in operator.get(form).content.decode()
+    assert operator.post(form, {"subject": "2", "value": "25", "comment": "x"}).headers["Location"] == address
+
+
 def test_the_page_of_an_alert_shows_the_threshold_that_decided(operator: Client, world: World) -> None:
     Broker.objects.filter(broker_id=2).update(total_bytes=1000, free_bytes=150)
     override_threshold("disk_free_low", "2", 20, actor="alice", comment="x")
