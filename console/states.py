@@ -80,7 +80,11 @@ OUTCOME_LABELS = {
 """Label of a change's outcome where it differs from the stored value."""
 
 LAG_STATUSES: dict[str, tuple[str, str, str]] = {
-    "healthy": (gettext_lazy("Healthy"), "", gettext_lazy("The group reads as fast as records arrive.")),
+    "healthy": (
+        gettext_lazy("Healthy"),
+        "",
+        gettext_lazy("The group reads as fast as records arrive, or it was observed too briefly for another status."),
+    ),
     "idle": (gettext_lazy("Idle"), "grey", gettext_lazy("No members and no lag.")),
     "not_subscribed": (
         gettext_lazy("Not subscribed"),

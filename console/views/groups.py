@@ -22,7 +22,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.selectors import alerts, forecasts, groups, share_groups
+from controlplane.selectors import alerts, forecasts, groups, routes, share_groups
 from controlplane.services import Rejected
 from controlplane.services import groups as services
 from controlplane.services.common import Outcome
@@ -50,7 +50,13 @@ def group(request: HttpRequest, group_id: str) -> HttpResponse:
         return not_found(request, _("group {group_id}").format(group_id=group_id), "groups", nav="groups")
     charts = lazy(page_charts, request, f"group:{group_id}", "lag_records", "lag_s", "consumed_per_s")
     forecast = lazy(forecasts.forecast_of, f"group:{group_id}", "lag_records")
-    context = {"g": detail, "h": charts, "forecast": forecast, "alerts": lazy(alerts.open_alerts_of_group, group_id)}
+    context = {
+        "g": detail,
+        "h": charts,
+        "forecast": forecast,
+        "alerts": lazy(alerts.open_alerts_of_group, group_id),
+        "route": routes.route_of_group(group_id),
+    }
     return render_page(request, "console/group.html", context, nav="groups")
 
 

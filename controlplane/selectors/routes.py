@@ -15,7 +15,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
-from brokerd.cluster.routes import TEXT_LENGTH_MAX, InvalidRoute, RouteStart, route_group, route_of
+from brokerd.cluster.routes import ROUTE_GROUP_PREFIX, TEXT_LENGTH_MAX, InvalidRoute, RouteStart, route_group, route_of
 from brokerd.delivery.route_matcher import RouteMatcher
 from brokerd.wire.records import Record
 from controlplane.clients.connection import Declined, NoAnswer
@@ -142,6 +142,12 @@ def route_page(
 def route_row(name: str) -> RouteRow | None:
     row = visible(route_rows().filter(key=name)).first()
     return None if row is None else _shapes([row])[0]
+
+
+def route_of_group(group_id: str) -> RouteRow | None:
+    """The route whose positions the group stores."""
+    name = group_id.removeprefix(ROUTE_GROUP_PREFIX)
+    return None if name == group_id else route_row(name)
 
 
 def route_definition(name: str) -> dict[str, Any] | None:

@@ -202,7 +202,7 @@ READS: dict[TopMetric, Read] = {
         TopMetric(TopOf.PARTITIONS, by, label, TopUnit.BYTES_PER_S): _column(_PARTITIONS, "partition", "pk", by)
         for by, label in _TRAFFIC
     },
-    TopMetric(TopOf.PARTITIONS, "skew_pct", "Size, of the mean of the topic", TopUnit.PERCENT): _skew,
+    TopMetric(TopOf.PARTITIONS, "skew_pct", "Size, % of the mean size in its topic", TopUnit.PERCENT): _skew,
     TopMetric(TopOf.GROUPS, "lag_records", "Lag", TopUnit.RECORDS): _column(
         ConsumerGroup.objects.all(), "group", "group_id", "lag_records"
     ),

@@ -176,6 +176,26 @@ def test_a_banner_says_that_the_cluster_monitor_does_not_report(session: Browser
     session.page.wait_for_selector("#stale", state="hidden", timeout=120_000)
 
 
+def test_the_reason_of_old_data_is_not_cut_in_a_window_of_1280_pixels(
+    session: BrowserSession, served: WebServer
+) -> None:
+    session.page.set_viewport_size({"width": 1280, "height": 800})
+    session.page.goto("/")
+    session.live()
+    served.publish("age", 95)
+    try:
+        session.page.wait_for_selector("#stale:visible", timeout=120_000)
+        session.page.goto("/")
+        session.page.wait_for_selector("#stale:visible", timeout=120_000)
+        assert "The cluster monitor has read nothing from the cluster" in session.page.inner_text(".health")
+        missing = "(e => e.scrollWidth - e.clientWidth)(document.querySelector('.health'))"
+        assert session.page.evaluate(missing) <= 1
+    finally:
+        served.publish("age", 0)
+        session.page.set_viewport_size({"width": 1440, "height": 900})
+    session.page.wait_for_selector("#stale", state="hidden", timeout=120_000)
+
+
 def test_a_banner_says_that_zookeeper_does_not_respond(session: BrowserSession, served: WebServer) -> None:
     session.page.goto("/groups/")
     session.live()

@@ -81,6 +81,7 @@ def test_the_page_of_a_dead_broker_starts_its_process_and_does_not_restart_it(
     Broker.objects.filter(broker_id=1).update(alive=False)
     page = operator.get("/brokers/1/").content.decode()
     assert "start brokerd on its host" in page and "Restart this broker" not in page
+    assert "If the process still runs, it is frozen" in page
     monkeypatch.setattr(next_steps.supervisor, "is_kept_stopped", lambda folder, name: name == "broker-1")
     page = operator.get("/brokers/1/").content.decode()
     assert "/start/process/broker-1/" in page and "start brokerd on its host" not in page

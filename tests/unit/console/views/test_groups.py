@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from controlplane.clients import kafka
 from controlplane.clients.connection import NoAnswer
-from controlplane.models import Alert
+from controlplane.models import AccessEntry, Alert
 from tests.unit.console.seed import group
 from tests.unit.controlplane.forecast_runs import DISK, finished_run
 
@@ -28,6 +28,17 @@ def test_groups_are_listed_by_topic_and_exported(operator: Client) -> None:
     answer: Any = operator.get("/groups/?format=csv&q=night")
     text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()
     assert "nightly" in text and "billing" not in text
+
+
+def test_the_group_of_a_stopped_route_names_the_route(operator: Client) -> None:
+    """The group of a stopped route was "Healthy" without a word about the route."""
+    group("weir.route.copy", {("orders", 0): (10, 15)}, "healthy", members=0)
+    assert "positions of route" not in operator.get("/groups/weir.route.copy/").content.decode()
+    value = {"source": "orders", "start": "latest", "enabled": False, "bindings": []}
+    AccessEntry.objects.create(kind="route", key="copy", value=value, generation=1)
+    page = operator.get("/groups/weir.route.copy/").content.decode()
+    assert '<a href="/routes/copy/">copy</a>' in page and "The route is stopped" in page
+    assert "positions of route" not in operator.get("/groups/billing/").content.decode()
 
 
 def test_a_group_is_deleted_with_its_name_and_a_reason(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
