@@ -58,6 +58,7 @@ def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) 
     assert job.runs.count() == 2 and "A run of job nightly profile is requested." in page
     page = operator.post(f"/spark-jobs/{job.pk}/stop/", follow=True).content.decode()
     assert "Job nightly profile stops after its current step." in page
+    assert "The run ends after its current step." in operator.get(f"/spark-jobs/{job.pk}/").content.decode()
     assert SparkRun.objects.filter(job=job, state="stopping").count() == 1
     rejected = operator.post(f"/spark-jobs/{job.pk}/delete/", {"comment": "unused"})
     assert rejected.status_code == 400 and "has an active run; stop it first" in rejected.content.decode()
