@@ -64,6 +64,7 @@ MODULES: Final = (
     "brokerd.sharing.dead_letters",
     "brokerd.sharing.delivery",
     "brokerd.sharing.hash_slots",
+    "brokerd.sharing.offset_runs",
     "brokerd.sharing.sessions",
     "brokerd.sharing.share_partition",
     "brokerd.storage.appended_keys",

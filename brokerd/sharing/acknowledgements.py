@@ -8,6 +8,8 @@ from typing import NamedTuple
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType
 from brokerd.wire.errors import ErrorCode
 
+KINDS = {int(kind): kind for kind in AcknowledgeType}
+
 
 class AcknowledgedRange(NamedTuple):
     """Offsets `first` to `last` (inclusive) with the same type."""
@@ -31,10 +33,8 @@ def acknowledged_ranges(
         if a.last >= end:
             return ErrorCode.INVALID_REQUEST
         for first, last, number in _ranges(a):
-            if number not in set(AcknowledgeType):
-                return ErrorCode.INVALID_REQUEST
-            kind = AcknowledgeType(number)
-            if kind is AcknowledgeType.RENEW and not renew:
+            kind = KINDS.get(number)
+            if kind is None or (kind is AcknowledgeType.RENEW and not renew):
                 return ErrorCode.INVALID_REQUEST
             if last >= floor:
                 ranges.append(AcknowledgedRange(max(first, floor), last, kind))

@@ -20,9 +20,8 @@ in progress; changes during a write go into the next write. Does not contain: re
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from brokerd.coordinator.share_state.state import ShareState, StateBatch, StateUpdate
 from brokerd.sharing.acknowledgements import acknowledged_ranges
@@ -36,10 +35,9 @@ from brokerd.sharing.delivery import (
     RecordState,
 )
 from brokerd.sharing.hash_slots import HashSlots
+from brokerd.sharing.offset_runs import OffsetRuns
 from brokerd.wire.errors import ErrorCode
 
-JOIN_ABOVE = 16
-"""Minimum number of runs at which runs are joined; they are joined when their number has doubled."""
 RESULT = {
     AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
     AcknowledgeType.REJECT: RecordState.ARCHIVED,
@@ -62,11 +60,12 @@ class SharePartition:
     renew: bool = True
     dead_letters: bool = False
     """Records that are rejected, or that have reached the delivery count limit, are archived after their dead letters are written."""
-    runs: list[OffsetRun] = field(default_factory=list)
     available: int = 0
     """Number of offsets in state AVAILABLE."""
     archiving: int = 0
     """Number of offsets in state ARCHIVING."""
+    finished: int = 0
+    """Number of offsets from `start` on in a final state."""
     next_expiry_ms: int | None = None
     """No lock ends before this time (mono ms)."""
     log_start: int = 0
@@ -76,7 +75,11 @@ class SharePartition:
     writes_begun: int = 0
     writes_done: int = 0
     _dirty: bool = False
-    _joined: int = 0
+    _runs: OffsetRuns = field(default_factory=OffsetRuns)
+
+    @property
+    def runs(self) -> Sequence[OffsetRun]:
+        return self._runs.runs
 
     @staticmethod
     def load(
@@ -104,16 +107,16 @@ class SharePartition:
         """Called before each acquisition. `required`: a record is acquired only if no other member holds a record with the same key."""
         slots = self.slots if required else None
         if required and (slots is None or slots.has_unknown_holders):
-            held = any(r.state is RecordState.ACQUIRED for r in self.runs)
+            held = any(r.state is RecordState.ACQUIRED for r in self._runs.runs)
             slots = HashSlots(held) if slots is None or not held else slots
         self.slots = slots
 
     def fetch_offset(self, member: str = "") -> int | None:
         """The first offset to read for the next acquisition of a member. None: the limit of records in flight is reached."""
         if self.available and self.slots is None:
-            return next(r.first for r in self.runs if r.state is RecordState.AVAILABLE)
+            return next(r.first for r in self._runs.runs if r.state is RecordState.AVAILABLE)
         if self.available and self.slots is not None:
-            offset = self.slots.first_acquirable(self.runs, member, (self.available, self.end))
+            offset = self.slots.first_acquirable(self._runs.runs, member, (self.available, self.end))
             if offset is not None:
                 return offset
         return self.end if self.end - self.start < self.locks_max else None
@@ -121,8 +124,8 @@ class SharePartition:
     def fetch_end(self, records_max: int, offset: int) -> int:
         """The end (exclusive) of the offsets to read from `offset` on for `records_max` records, if each offset has a record."""
         found = 0
-        for run in self.runs if self.available else ():
-            if run.state is RecordState.AVAILABLE and run.last >= offset:
+        for run in self._runs.between(max(offset, self.start), self.end) if self.available else ():
+            if run.state is RecordState.AVAILABLE:
                 found += run.last + 1 - max(run.first, offset)
                 if found >= records_max:
                     return run.last + 1 - (found - records_max)
@@ -162,7 +165,7 @@ class SharePartition:
                 if self.slots is not None and not self._may_acquire_part(self.slots, run, member):
                     continue
                 if exact and run.size > records_left:
-                    self._split(self._index(run.first), run.first + records_left)
+                    self._runs.split(self._runs.index(run.first), run.first + records_left)
                     # `run` is now the part that fits
                 self._hold(run, member, until_ms)
                 records_left -= run.size
@@ -177,34 +180,34 @@ class SharePartition:
 
     def _may_acquire_part(self, slots: HashSlots, run: OffsetRun, member: str) -> bool:
         """Return whether a member may acquire the first records of an available run. The run is shortened to the records with the same answer."""
-        answer = slots.may_acquire(run.first, member)
-        for offset in range(run.first + 1, run.last + 1):
-            if slots.may_acquire(offset, member) != answer:
-                self._split(self._index(run.first), offset)
-                break
+        answer, last = slots.may_acquire(run.first, run.last, member)
+        if last < run.last:
+            self._runs.split(self._runs.index(run.first), last + 1)
         return answer
 
     def _available_runs(self, first: int, last: int) -> Iterator[OffsetRun]:
         """The available runs between two offsets, and a new run for the offsets above `end`, up to the limit of records in flight. If the caller shortens a
         run, its rest is the next one."""
         at = max(first, self.start)
+        i = self._runs.index(at)
         while at <= last:
             if at >= self.end:
                 last = min(last, self.start + self.locks_max - 1)
                 if self.end > last:
                     return
                 self._append(OffsetRun(self.end, last, RecordState.AVAILABLE))
-            i = self._index(at)
-            run = self.runs[i]
+                i = len(self._runs.runs) - 1
+            run = self._runs.runs[i]
             if run.state is RecordState.AVAILABLE:
                 if run.first < at:
-                    self._split(i, at)
+                    self._runs.split(i, at)
                     i += 1
-                if self.runs[i].last > last:
-                    self._split(i, last + 1)
-                run = self.runs[i]
+                    run = self._runs.runs[i]
+                if run.last > last:
+                    self._runs.split(i, last + 1)
                 yield run
             at = run.last + 1
+            i += 1
 
     def _hold(self, run: OffsetRun, member: str, until_ms: int) -> None:
         self.available -= run.size
@@ -244,11 +247,11 @@ class SharePartition:
         if isinstance(ranges, ErrorCode):
             return ranges
         for first, last, _ in ranges:
-            for run in self._runs_between(first, last):
+            for run in self._runs.between(first, last):
                 if run.state is not RecordState.ACQUIRED or run.member != member:
                     return ErrorCode.INVALID_RECORD_STATE
         for first, last, kind in ranges:
-            for run in self._split_at(first, last):
+            for run in self._runs.split_at(first, last):
                 if kind is AcknowledgeType.RENEW:
                     run.until_ms = now_ms + self.lock_ms
                 else:
@@ -258,7 +261,7 @@ class SharePartition:
 
     def release(self, member: str) -> bool:
         """Release the records of a member whose share session has ended. Returns whether there were any."""
-        acquired = [r for r in self.runs if r.state is RecordState.ACQUIRED and r.member == member]
+        acquired = [r for r in self._runs.runs if r.state is RecordState.ACQUIRED and r.member == member]
         for run in acquired:
             run.count -= 1
             self._change(run, RecordState.AVAILABLE)
@@ -269,7 +272,7 @@ class SharePartition:
         """End the locks whose time has passed. Returns whether there were any."""
         if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
             return False
-        acquired = [r for r in self.runs if r.state is RecordState.ACQUIRED]
+        acquired = [r for r in self._runs.runs if r.state is RecordState.ACQUIRED]
         late = [r for r in acquired if r.until_ms <= now_ms]
         for run in late:
             self._end_lock(run, RecordState.AVAILABLE)
@@ -289,7 +292,7 @@ class SharePartition:
             self._append(OffsetRun(self.end, log_start - 1, RecordState.AVAILABLE))
         ended = [
             r
-            for r in self._split_at(self.start, log_start - 1)
+            for r in self._runs.split_at(self.start, log_start - 1)
             if r.state in (RecordState.AVAILABLE, RecordState.ACQUIRED)
         ]
         for run in ended:
@@ -309,14 +312,14 @@ class SharePartition:
         """The first records whose dead letters are to be written. Their state is durable, so that no leader delivers them again."""
         if not self.archiving or self.writes_begun > self.writes_done:
             return None
-        run = next((r for r in self.runs if r.state is RecordState.ARCHIVING and not r.dirty), None)
+        run = next((r for r in self._runs.runs if r.state is RecordState.ARCHIVING and not r.dirty), None)
         if run is None:
             return None
         return FailedRun(run.first, min(run.last, run.first + records_max - 1), run.count, run.rejected)
 
     def archive(self, first: int, last: int) -> None:
         """Called when the dead letters of these offsets are written or cannot be written."""
-        for run in self._split_at(first, last):
+        for run in self._runs.split_at(first, last):
             if run.state is RecordState.ARCHIVING:
                 self._change(run, RecordState.ARCHIVED)
         self._advance_start()
@@ -334,10 +337,7 @@ class SharePartition:
         if self.writes_begun > self.writes_done or not self._dirty:
             return None
         batches: list[StateBatch] = []
-        complete = 0
-        for run in self.runs:
-            if run.state.final:
-                complete += run.size
+        for run in self._runs.runs:
             if not run.dirty:
                 continue
             run.dirty = False
@@ -348,7 +348,7 @@ class SharePartition:
                 batches.append(batch)
         self._dirty = False
         self.writes_begun += 1
-        return StateUpdate(self.leader_epoch, self.start, tuple(batches), complete)
+        return StateUpdate(self.leader_epoch, self.start, tuple(batches), self.finished)
 
     def require_write(self) -> int:
         """The number of the next write to begin, also if nothing has changed. The share coordinator rejects it after a change of the start offset."""
@@ -360,11 +360,8 @@ class SharePartition:
         self.writes_done = self.writes_begun
 
     # -- runs --------------------------------------------------------------------------------------------------------------
-    def _index(self, offset: int) -> int:
-        return bisect_right(self.runs, offset, key=_first_offset) - 1
-
     def _append(self, run: OffsetRun) -> None:
-        self.runs.append(run)
+        self._runs.append(run)
         self.end = run.last + 1
         self._count(run, 1)
 
@@ -373,31 +370,8 @@ class SharePartition:
             self.available += sign * run.size
         elif run.state is RecordState.ARCHIVING:
             self.archiving += sign * run.size
-
-    def _split(self, i: int, at: int) -> None:
-        """Divide run `i`: the second part starts at offset `at`."""
-        run = self.runs[i]
-        self.runs.insert(i + 1, replace(run, first=at))
-        run.last = at - 1
-
-    def _runs_between(self, first: int, last: int) -> Iterator[OffsetRun]:
-        i = self._index(first)
-        while i < len(self.runs) and self.runs[i].first <= last:
-            yield self.runs[i]
-            i += 1
-
-    def _split_at(self, first: int, last: int) -> list[OffsetRun]:
-        """The runs from `first` to `last`, which are divided at both ends if necessary."""
-        i = self._index(first)
-        if self.runs[i].first < first:
-            self._split(i, first)
-            i += 1
-        j = i
-        while j < len(self.runs) and self.runs[j].first <= last:
-            if self.runs[j].last > last:
-                self._split(j, last + 1)
-            j += 1
-        return self.runs[i:j]
+        elif run.state is not RecordState.ACQUIRED:
+            self.finished += sign * run.size
 
     def _change(self, run: OffsetRun, state: RecordState) -> None:
         self._count(run, -1)
@@ -409,41 +383,31 @@ class SharePartition:
 
     def _advance_start(self) -> None:
         """Move the start offset above final records, and join runs."""
-        n = 0
-        while n < len(self.runs) and self.runs[n].state.final:
+        n, runs = 0, self._runs.runs
+        while n < len(runs) and runs[n].state.final:
+            self._count(runs[n], -1)
             n += 1
         if n:
             if self.slots is not None:
-                self.slots.forget(self.runs[0].first, self.runs[n - 1].last)
-            self.start = self.runs[n - 1].last + 1
-            del self.runs[:n]
+                self.slots.forget(runs[0].first, runs[n - 1].last)
+            self.start = runs[n - 1].last + 1
+            self._runs.remove_first(n)
             self._dirty = True
-        if len(self.runs) > max(JOIN_ABOVE, 2 * self._joined):
-            joined = self.runs[:1]
-            for run in self.runs[1:]:
-                if joined[-1].same(run):
-                    joined[-1].last = run.last
-                else:
-                    joined.append(run)
-            self.runs, self._joined = joined, len(joined)
+        self._runs.join()
 
     # -- checks --------------------------------------------------------------------------------------------------------------
     def validate(self) -> None:
-        at = self.start
-        for run in self.runs:
-            assert run.first == at and run.last >= run.first, f"offset {at}: runs have a gap or overlap"
-            assert (run.state is RecordState.ACQUIRED) == bool(run.member), f"offset {at}: a lock without a holder"
-            assert run.count <= self.deliveries_max or run.state in (RecordState.ARCHIVING, RecordState.ARCHIVED), (
-                f"offset {at}: too many deliveries"
+        self._runs.validate(self.start, self.end)
+        for run in self._runs.runs:
+            assert (run.state is RecordState.ACQUIRED) == bool(run.member), (
+                f"offset {run.first}: a lock without a holder"
             )
-            at = run.last + 1
-        assert at == self.end, "the runs do not reach the end offset"
-        assert self.available == sum(r.size for r in self.runs if r.state is RecordState.AVAILABLE)
-        assert self.archiving == sum(r.size for r in self.runs if r.state is RecordState.ARCHIVING)
-        assert sum(r.size for r in self.runs if not r.state.final) <= self.locks_max, "too many records in flight"
+            assert run.count <= self.deliveries_max or run.state in (RecordState.ARCHIVING, RecordState.ARCHIVED), (
+                f"offset {run.first}: too many deliveries"
+            )
+        assert self.available == sum(r.size for r in self._runs.runs if r.state is RecordState.AVAILABLE)
+        assert self.archiving == sum(r.size for r in self._runs.runs if r.state is RecordState.ARCHIVING)
+        assert self.finished == sum(r.size for r in self._runs.runs if r.state.final)
+        assert sum(r.size for r in self._runs.runs if not r.state.final) <= self.locks_max, "too many records in flight"
         if self.slots is not None:
-            self.slots.validate(self.runs)
-
-
-def _first_offset(run: OffsetRun) -> int:
-    return run.first
+            self.slots.validate(self._runs.runs)

@@ -47,7 +47,7 @@ def test_the_sample_reaches_waiting_keys_and_changes_of_the_leader() -> None:
 
 
 def a_member_may_acquire_any_record(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HashSlots, "may_acquire", lambda self, offset, member: True)
+    patch.setattr(HashSlots, "may_acquire", lambda self, first, last, member: (True, last))
 
 
 def the_first_acknowledgement_frees_a_key(patch: pytest.MonkeyPatch) -> None:

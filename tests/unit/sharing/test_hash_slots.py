@@ -140,15 +140,15 @@ def test_slots_are_learned_from_the_start_to_the_limit(compression: int) -> None
     slots = HashSlots()
     data = batch(10, (A, B, C, None, A), compression=compression) + batch(15, (C,), control=True)
     slots.learn(data, 11, 14)
-    assert [o for o in range(20) if slots.may_acquire(o, "x")] == [11, 12, 13]
+    assert [o for o in range(20) if slots.may_acquire(o, o, "x")[0]] == [11, 12, 13]
     slots.learn(data, 11, 20)
-    assert [o for o in range(20) if slots.may_acquire(o, "x")] == [11, 12, 13, 14, 15]
+    assert [o for o in range(20) if slots.may_acquire(o, o, "x")[0]] == [11, 12, 13, 14, 15]
     slots.hold(14, 14, "x")
-    assert slots.may_acquire(14, "x") and not slots.may_acquire(14, "y")
-    assert slots.may_acquire(11, "y") and not slots.may_acquire(30, "y"), "the slot of 30 is unknown"
+    assert slots.may_acquire(14, 14, "x")[0] and not slots.may_acquire(14, 14, "y")[0]
+    assert slots.may_acquire(11, 11, "y")[0] and not slots.may_acquire(30, 30, "y")[0], "the slot of 30 is unknown"
     slots.end(14, 14)
     slots.forget(11, 14)
-    assert not slots.may_acquire(14, "x") and slots.may_acquire(15, "x")
+    assert not slots.may_acquire(14, 14, "x")[0] and slots.may_acquire(15, 15, "x")[0]
 
 
 def test_a_batch_that_cannot_be_decoded_has_no_order() -> None:
@@ -156,7 +156,7 @@ def test_a_batch_that_cannot_be_decoded_has_no_order() -> None:
     damaged[61] = 0x7E  # the length of the first record
     slots = HashSlots()
     slots.learn(bytes(damaged), 0, 100)
-    assert slots.may_acquire(1, "y")
+    assert slots.may_acquire(1, 1, "y")[0]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -210,3 +210,13 @@ def test_the_slots_of_a_batch_do_not_depend_on_the_walk(
     assert batch_slots(data, 0, header) == {7 + i: slot_of(key) for i, key in enumerate(keys)}
     damaged = data[:HEADER_BYTES] + b"\xff" * 10 + data[HEADER_BYTES + 10 :]
     assert batch_slots(damaged, 0, header) == {}
+
+
+def test_adjacent_records_with_the_same_answer_are_found_together() -> None:
+    slots = HashSlots()
+    slots.learn(batch(0, (A, A, B, C, B)), 0, 5)
+    slots.hold(2, 2, "x")
+    assert slots.may_acquire(0, 4, "y") == (True, 1), "A is free, B is held by another member"
+    assert slots.may_acquire(2, 4, "y") == (False, 2)
+    assert slots.may_acquire(2, 9, "x") == (True, 4), "the slots from 5 on are unknown"
+    assert slots.may_acquire(5, 9, "x") == (False, 9)
