@@ -22,6 +22,7 @@ from console import fragments as f
 from console.texts import gettext_lazy
 from console.vocabulary import translated
 from controlplane.domain.text import coarse_duration
+from controlplane.domain.topic_states import TopicRowState
 from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.monitoring.live_events import LiveUpdate
@@ -211,7 +212,9 @@ def _topics(data: shapes.TopicsUpdate, subjects: Set[str], out: PageUpdate) -> N
                 offline=f.count(t["offline"], "red"),
                 reassigning=f.count(t["reassigning"], "blue"),
                 not_preferred=f.count(t["not_preferred"], "amber"),
-                health=f.topic_state("active", health_of(t["offline"], t["under_min_isr"], t["under_replicated"])),
+                health=f.topic_state(
+                    TopicRowState.ACTIVE, health_of(t["offline"], t["under_min_isr"], t["under_replicated"])
+                ),
                 size=f.topic_size(
                     t["size_bytes"],
                     None if t["size_as_of_ms"] is None else max(0.0, time.time() - t["size_as_of_ms"] / 1000),

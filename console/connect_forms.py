@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from console.forms import FormData, FormOptions, WeirForm, comment_field, config_lines, text_area
 from console.texts import gettext_lazy
+from controlplane.domain.connect import ConfigImportance, ConfigType
 from controlplane.domain.errors import MisfitValue
 from controlplane.services import Rejected
 from controlplane.services.connect import CLASS, NAME_CHARS_MAX, ConnectorConfigField
@@ -63,7 +64,9 @@ class ConnectorForm(WeirForm):
         self.more: list[str] = []
         others = {n: v for n, v in config.items() if n not in known and n not in FIXED}
         for c in known.values():
-            is_main = c.is_required or c.importance == "HIGH" or bool(config.get(c.name)) or bool(c.errors)
+            is_main = (
+                c.is_required or c.importance == ConfigImportance.HIGH or bool(config.get(c.name)) or bool(c.errors)
+            )
             (self.main if is_main else self.more).append(PREFIX + c.name)
             self.fields[PREFIX + c.name] = _field(c, config.get(c.name, ""))
         for name in [n for n, v in others.items() if "\n" in v]:
@@ -109,16 +112,16 @@ def given_config(data: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 def _field(c: ConnectorConfigField, value: str) -> forms.Field:
     help_text = c.documentation[:HELP_CHARS_MAX]
-    if c.recommended and c.type != "BOOLEAN":
+    if c.recommended and c.type != ConfigType.BOOLEAN:
         values = ", ".join(c.recommended[:RECOMMENDED_MAX])
         help_text = _("{help} Values: {values}.").format(help=help_text, values=values)
     shared: dict[str, Any] = {"label": c.name, "required": False, "help_text": help_text, "initial": value}
-    if c.type == "BOOLEAN" and value in ("", "true", "false"):
+    if c.type == ConfigType.BOOLEAN and value in ("", "true", "false"):
         unset = _("default ({value})").format(value=c.default) if c.default else "–"
         return forms.ChoiceField(choices=[("", unset), ("true", "true"), ("false", "false")], **shared)
     attributes = {"autocomplete": "off", "spellcheck": "false", "placeholder": c.default or ""}
     widget: forms.Widget = forms.TextInput(attrs=attributes)
-    if c.type == "PASSWORD":
+    if c.type == ConfigType.PASSWORD:
         widget = forms.PasswordInput(attrs={**attributes, "autocomplete": "new-password"}, render_value=True)
     elif "\n" in value:
         widget = forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"})

@@ -20,6 +20,7 @@ from console.states import BLOCKS, LAG_STATUSES, OUTCOME_LABELS, SHARE_LAG_STATU
 from console.texts import gettext_lazy
 from console.vocabulary import wait_text
 from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text
+from controlplane.domain.topic_states import TopicHealth, TopicRowState
 
 UNKNOWN_REASON = gettext_lazy("Unknown: no broker has reported this value yet.")
 
@@ -218,10 +219,12 @@ def topic_size(size_bytes: int | None, as_of_age_s: float | None, in_mb: bool = 
 
 def topic_state(state_word: str, health: str) -> SafeString:
     """State of a topic: the pending change, else the health of its partitions."""
-    return state(state_word if state_word != "active" or health == "healthy" else health)
+    return state(state_word if state_word != TopicRowState.ACTIVE or health == TopicHealth.HEALTHY else health)
 
 
 NO_LIMIT = gettext_lazy("unlimited")
+NUMERIC = "num"
+"""Kind of a column of numbers: aligned to the right, sorted by the greatest value first."""
 
 
 def config_text(name: str, value: str) -> str:

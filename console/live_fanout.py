@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from channels.layers import InMemoryChannelLayer, get_channel_layer
 
+from controlplane.domain.live_subject import LiveSubject
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.hub import KEPT_ROWS
 from controlplane.monitoring.live_events import LIVE_GROUP, LiveUpdate
@@ -56,9 +57,9 @@ class LiveReceiver(Protocol):
 def _key(subject: str) -> str:
     """The rows of a group and of a topic are one key: each of their updates has rows of one group or topic."""
     kind = subject.partition(":")[0]
-    if kind == "lag":
+    if kind == LiveSubject.LAG:
         return subject.rsplit(":", 2)[0]
-    return subject.rsplit(":", 1)[0] if kind == "partition" else subject
+    return subject.rsplit(":", 1)[0] if kind == LiveSubject.PARTITION else subject
 
 
 def _topic_keys(row: dict[str, object]) -> tuple[str, str]:
@@ -70,11 +71,11 @@ def _group_keys(row: dict[str, object]) -> tuple[str, str]:
 
 
 _LISTS: dict[str, tuple[str, Callable[[dict[str, object]], tuple[str, str]], str]] = {
-    live_events.TOPICS: ("topics", _topic_keys, "topic"),
-    live_events.GROUPS: ("groups", _group_keys, "group"),
+    live_events.TOPICS: ("topics", _topic_keys, LiveSubject.TOPIC),
+    live_events.GROUPS: ("groups", _group_keys, LiveSubject.GROUP),
 }
 """Updates with a row per topic or group of the whole cluster: (name of the list, keys of a row, kind of a subject that is gone)."""
-_OF_ONE_OBJECT = {live_events.LAG: "lag", live_events.PARTITIONS: "partition"}
+_OF_ONE_OBJECT = {live_events.LAG: LiveSubject.LAG, live_events.PARTITIONS: LiveSubject.PARTITION}
 """Updates with the rows of one group or topic, and the kind of their keys."""
 
 

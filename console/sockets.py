@@ -27,6 +27,7 @@ from console.live_fanout import LiveFanout, fanout
 from console.live_frames import frames
 from console.record_tails import PageTail
 from console.texts import known_language
+from controlplane.domain.live_subject import LiveSubject
 from controlplane.domain.record_tail import TailEnd
 from controlplane.domain.visibility import EVERYTHING, Visibility, subject_visible
 from controlplane.monitoring import live_selectors
@@ -86,7 +87,7 @@ def _visible_moves(visibility: Visibility, subjects: Iterable[str]) -> set[str]:
     moves: dict[str, int] = {}
     for subject in subjects:
         kind, _, number = subject.partition(":")
-        if kind in ("move", "move-state") and number.isdecimal():
+        if kind in (LiveSubject.MOVE, LiveSubject.MOVE_STATE) and number.isdecimal():
             moves[subject] = int(number)
     with seen_by(visibility):
         shown = visible_moves(moves.values())

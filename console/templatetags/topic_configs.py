@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from console import fragments
 from controlplane.domain.config_units import hint
+from controlplane.domain.topic_states import ConfigSource
 from controlplane.selectors.topics import ConfigRow
 
 register = template.Library()
@@ -17,7 +18,7 @@ register = template.Library()
 @register.simple_tag
 def config_field(config: ConfigRow, typed: dict[str, str], errors: dict[str, str]) -> SafeString:
     """The field of a config: a choice for enumerations and booleans, else a text with an example of its units. `errors`: problems by config."""
-    value = typed.get(config.name, config.value if config.source == "topic" else "")
+    value = typed.get(config.name, config.value if config.source == ConfigSource.TOPIC else "")
     error = errors.get(config.name, "")
     marks = format_html(' aria-invalid="true" aria-describedby="e:{}"', config.name) if error else ""
     if config.choices and (value in config.choices or not value):

@@ -28,6 +28,7 @@ from console import (
 from console.address_access import may_be_shown
 from console.fragments import code_spans
 from console.texts import gettext_lazy
+from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.alert_types import AlertMetric, ClientRejection
 from controlplane.domain.audit_operation import AuditOperation
@@ -269,14 +270,13 @@ def th(context: RequestContext, label: str, column: str = "", kind: str = "", hi
     page_sort = getattr(context.get("page"), "sort", "")
     sorted_by = page_sort.lstrip("-") == column if column else False
     descending = sorted_by and page_sort.startswith("-")
-    first = "-" if kind == "num" else ""
-    next_sort = (column if descending else f"-{column}") if sorted_by else f"{first}{column}"
+    is_reversed = not descending if sorted_by else kind == fragments.NUMERIC
     return {
         "label": label,
         "kind": kind,
         "hint": hint,
         "column": column,
-        "href": url_with(context, sort=next_sort, page="") if column else "",
+        "href": url_with(context, sort=f"{'-' if is_reversed else ''}{column}", page="") if column else "",
         "order": ("descending" if descending else "ascending") if sorted_by else "",
     }
 
@@ -349,12 +349,12 @@ GROUP_CONFIG_OPERATIONS = (AuditOperation.GROUP_CONFIGS, AuditOperation.GROUP_SE
 def object_text(change: ShownChange) -> str:
     """The name of the object of a change. The stored name of a quota is its key, which is JSON."""
     name = str(change.object_name)
-    return entity_name(name) if change.object_kind == "quota" and name.startswith("{") else name
+    return entity_name(name) if change.object_kind == AccessRecordKind.QUOTA and name.startswith("{") else name
 
 
 def _page_argument(kind: str, name: str) -> str:
     """The argument of the page of a change's object. A SCRAM change names a credential, `<mechanism>:<user>`, and the page is that of the user."""
-    return name.partition(":")[2] or name if kind == "scram" and name.startswith("SCRAM-") else name
+    return name.partition(":")[2] or name if kind == AccessRecordKind.SCRAM and name.startswith("SCRAM-") else name
 
 
 @register.simple_tag

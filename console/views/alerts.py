@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -34,9 +35,21 @@ from controlplane.selectors.visibility import current
 from controlplane.services import Rejected
 from controlplane.services import incidents as services
 
+
+class AlertVerb(StrEnum):
+    """Operations on an alert."""
+
+    ACKNOWLEDGE = "acknowledge"
+    WITHDRAW = "withdraw"
+    NOTE = "note"
+    SILENCE = "silence"
+
+
 IMMEDIATE: dict[str, ImmediateAction] = {
-    "acknowledge": ImmediateAction(services.acknowledge, gettext_lazy("Alert {0} acknowledged."), "withdraw"),
-    "withdraw": ImmediateAction(services.withdraw, gettext_lazy("Acknowledgement of alert {0} withdrawn.")),
+    AlertVerb.ACKNOWLEDGE: ImmediateAction(
+        services.acknowledge, gettext_lazy("Alert {0} acknowledged."), AlertVerb.WITHDRAW
+    ),
+    AlertVerb.WITHDRAW: ImmediateAction(services.withdraw, gettext_lazy("Acknowledgement of alert {0} withdrawn.")),
 }
 
 
@@ -65,13 +78,13 @@ def alert(request: HttpRequest, alert_id: int) -> HttpResponse:
 @operator_required
 def act(request: HttpRequest, alert_id: int, verb: str) -> HttpResponse:
     row = alerts.alert_row(alert_id)
-    if row is None or verb not in (*IMMEDIATE, "note", "silence"):
+    if row is None or verb not in list(AlertVerb):
         return not_found(request, _("alert operation “{verb}”").format(verb=verb), "alerts", nav="alerts")
-    if verb == "silence":
+    if verb == AlertVerb.SILENCE:
         return _silence(request, row)
     if request.method != "POST":
         return redirect_to("alert", alert_id)
-    if verb == "note":
+    if verb == AlertVerb.NOTE:
         return _note(request, alert_id)
     return run_immediately(request, IMMEDIATE[verb], alert_id, page="alert", act="alert-act", nav="alerts")
 

@@ -3,6 +3,8 @@ an undo; a drain has a review."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
@@ -54,22 +56,37 @@ def _api_charts(api: str) -> list[tuple[str, str]]:
     return [(api, f) for f in metrics] if api else [(n, metrics[0]) for n in ("Produce", "FetchConsumer", "Metadata")]
 
 
+class BrokerVerb(StrEnum):
+    """Operations on a broker."""
+
+    CORDON = "cordon"
+    UNCORDON = "uncordon"
+    DEMOTE = "demote"
+    RESTORE_LEADERSHIP = "restore_leadership"
+    RESTORE = "restore"
+    DRAIN = "drain"
+
+
 IMMEDIATE: dict[str, ImmediateAction] = {
-    "cordon": ImmediateAction(
-        services.cordon, gettext_lazy("Broker {0} cordoned: no new replicas are assigned to it."), "uncordon"
+    BrokerVerb.CORDON: ImmediateAction(
+        services.cordon, gettext_lazy("Broker {0} cordoned: no new replicas are assigned to it."), BrokerVerb.UNCORDON
     ),
-    "uncordon": ImmediateAction(
-        services.uncordon, gettext_lazy("Broker {0} uncordoned: new replicas may be assigned to it."), "cordon"
+    BrokerVerb.UNCORDON: ImmediateAction(
+        services.uncordon, gettext_lazy("Broker {0} uncordoned: new replicas may be assigned to it."), BrokerVerb.CORDON
     ),
-    "demote": ImmediateAction(
-        services.demote, gettext_lazy("Broker {0} demoted: leadership moves to other brokers."), "restore_leadership"
+    BrokerVerb.DEMOTE: ImmediateAction(
+        services.demote,
+        gettext_lazy("Broker {0} demoted: leadership moves to other brokers."),
+        BrokerVerb.RESTORE_LEADERSHIP,
     ),
-    "restore_leadership": ImmediateAction(
+    BrokerVerb.RESTORE_LEADERSHIP: ImmediateAction(
         services.restore_leadership,
         gettext_lazy("Leadership of broker {0} restored: it leads its preferred partitions within seconds."),
-        "demote",
+        BrokerVerb.DEMOTE,
     ),
-    "restore": ImmediateAction(services.restore, gettext_lazy("Broker {0} uncordoned and its leadership restored.")),
+    BrokerVerb.RESTORE: ImmediateAction(
+        services.restore, gettext_lazy("Broker {0} uncordoned and its leadership restored.")
+    ),
 }
 
 
@@ -112,7 +129,10 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
             also=[(f"broker_api:{broker_id}:{name}", metric, name) for name, metric in _api_charts(api)],
         ),
         "forecast": lazy(forecasts.forecast_of, f"broker:{broker_id}", forecasts.DISK_METRIC),
-        "immediate": ["uncordon" if row.cordoned else "cordon", "demote" if row.leads else "restore_leadership"],
+        "immediate": [
+            BrokerVerb.UNCORDON if row.cordoned else BrokerVerb.CORDON,
+            BrokerVerb.DEMOTE if row.leads else BrokerVerb.RESTORE_LEADERSHIP,
+        ],
     }
     return render_page(request, "console/broker.html", context, nav="brokers")
 
@@ -120,14 +140,14 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
 @operator_required
 def act(request: HttpRequest, broker_id: int, verb: str) -> HttpResponse:
     row = brokers.broker(broker_id)
-    if row is None or verb not in {*IMMEDIATE, "drain"}:
+    if row is None or verb not in list(BrokerVerb):
         what = (
             _("broker {broker_id}").format(broker_id=broker_id)
             if row is None
             else _("broker operation “{verb}”").format(verb=verb)
         )
         return not_found(request, what, "brokers", nav="brokers")
-    if verb == "drain":
+    if verb == BrokerVerb.DRAIN:
         if limited():
             raise PermissionDenied(NEEDS_CLUSTER_VIEWER)  # the review and the move are about all topics of the broker
         return _drain(request, row)

@@ -19,7 +19,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.domain.anomaly import WATCHED_OF
+from controlplane.domain.anomaly import WATCHED_OF, AlertSwitch, Baseline
 from controlplane.domain.health import CheckScope, CheckState
 from controlplane.selectors import anomalies
 from controlplane.selectors import health as selectors
@@ -90,10 +90,10 @@ def anomaly_page(request: HttpRequest) -> HttpResponse:
 
 @operator_required
 def switch(request: HttpRequest, name: str, verb: str) -> HttpResponse:
-    if name not in WATCHED_OF or verb not in ("on", "off"):
+    if name not in WATCHED_OF or verb not in list(AlertSwitch):
         return not_found(request, _("watched metric “{name}”").format(name=name), "anomalies", nav=NAV)
     if request.method == "POST":
-        services.switch_alerts(name, verb == "on", actor=actor(request))
+        services.switch_alerts(name, verb == AlertSwitch.ON, actor=actor(request))
         flash(request, _("Alerts about {lower} are {verb}.").format(lower=WATCHED_OF[name].label.lower(), verb=verb))
     return redirect_to("anomalies")
 
@@ -115,4 +115,4 @@ def _subject_url(subject: str) -> str:
 
 def _chart_query(row: anomalies.AnomalyRow) -> str:
     """The range of charts that shows the time of the comparison."""
-    return urlencode({"range": "24h" if row.baseline == "hours" else "7d"})
+    return urlencode({"range": "24h" if row.baseline == Baseline.HOURS else "7d"})

@@ -24,6 +24,7 @@ from controlplane.domain.scope import (
     Placement,
     ReplicationFactorScope,
     Scope,
+    ScopeKind,
     TopicScope,
     to_json,
 )
@@ -36,14 +37,16 @@ from controlplane.services import moves as services
 from controlplane.services.move_planning import MoveCaps
 from controlplane.services.request_resources import topics_in
 
-KINDS = {
-    "partitions": gettext_lazy("Partitions of a topic"),
-    "topic": gettext_lazy("A whole topic"),
-    "drain": gettext_lazy("Drain a broker or rack"),
-    "fill": gettext_lazy("Rebalance onto a broker or rack"),
-    "replication_factor": gettext_lazy("Change replication factor"),
-    "rebalance": gettext_lazy("Rebalance by goals"),
-    "plan": gettext_lazy("Import reassignment JSON"),
+IMPORT = "plan"
+"""Kind of a move from an imported plan."""
+KINDS: dict[str, str] = {
+    ScopeKind.PARTITIONS: gettext_lazy("Partitions of a topic"),
+    ScopeKind.TOPIC: gettext_lazy("A whole topic"),
+    ScopeKind.DRAIN: gettext_lazy("Drain a broker or rack"),
+    ScopeKind.FILL: gettext_lazy("Rebalance onto a broker or rack"),
+    ScopeKind.REPLICATION_FACTOR: gettext_lazy("Change replication factor"),
+    ScopeKind.REBALANCE: gettext_lazy("Rebalance by goals"),
+    IMPORT: gettext_lazy("Import reassignment JSON"),
 }
 PARTITIONS_SHOWN_MAX = 500
 """Maximum number of partitions that can be selected on one page. A whole topic, a broker and the REST API have no limit."""
@@ -65,7 +68,7 @@ PLAN_BODY = {
 @operator_required
 def new(request: HttpRequest) -> HttpResponse:
     q = request.GET
-    kind = q.get("kind", "partitions") if q.get("kind", "partitions") in KINDS else "partitions"
+    kind = q.get("kind", "") if q.get("kind", "") in KINDS else ScopeKind.PARTITIONS.value
     step = q.get("step", "choose")
     context: dict[str, Any] = {
         "kind": kind,
@@ -80,15 +83,15 @@ def new(request: HttpRequest) -> HttpResponse:
         return _submit(request, context)
     if step == "review":
         return _review(request, context)
-    if kind == "rebalance":
+    if kind == ScopeKind.REBALANCE:
         return redirect_to("rebalance")
-    if kind == "partitions" and step == "where":
+    if kind == ScopeKind.PARTITIONS and step == "where":
         return _choose_targets(request, context)
     if context["topic"]:
         context["topic_row"] = topics.topic_row(context["topic"])
         if context["topic_row"] is None:
             context["error"] = _("Topic {topic} does not exist.").format(topic=context["topic"])
-        elif kind == "partitions":
+        elif kind == ScopeKind.PARTITIONS:
             context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
     context |= {
         "plan_body": PLAN_BODY,
@@ -137,7 +140,7 @@ def _import_plan(request: HttpRequest, context: dict[str, object]) -> HttpRespon
     except Rejected as error:
         reason = rejection_text(error)
     context |= {
-        "kind": "plan",
+        "kind": IMPORT,
         "plan": request.POST.get("plan", ""),
         "plan_name": request.POST.get("name", ""),
         "comment": comment,
@@ -189,15 +192,15 @@ def _selected_partitions(topic: str, q: QueryDict) -> list[PartitionRow]:
 def _scope(kind: str, q: QueryDict) -> Scope:
     """The scope that the form requests. Raises Rejected for values that cannot be parsed."""
     topic = q.get("topic", "").strip()
-    if kind in ("drain", "fill"):
+    if kind in (ScopeKind.DRAIN, ScopeKind.FILL):
         broker, __, rack = q.get("broker", "").partition(RACK)
-        made = DrainScope if kind == "drain" else FillScope
+        made = DrainScope if kind == ScopeKind.DRAIN else FillScope
         return made(rack=rack) if rack and not broker else made(broker=_number(broker, "broker"))
-    if kind == "rebalance":
+    if kind == ScopeKind.REBALANCE:
         return rebalance.scope_of(q.getlist("goal"), _fraction(q.get("tolerance", "")))
-    if kind == "topic":
+    if kind == ScopeKind.TOPIC:
         return TopicScope(topic, tuple(_number(b, "broker") for b in q.getlist("over")))
-    if kind == "replication_factor":
+    if kind == ScopeKind.REPLICATION_FACTOR:
         return ReplicationFactorScope(topic, _number(q.get("factor", ""), _("replication factor")))
     parts = (
         Placement(

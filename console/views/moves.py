@@ -26,6 +26,8 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from controlplane.domain.move_states import UNDER_WAY, MoveState, MoveVerb, PartState
+from controlplane.domain.proposal import ProposalKind
 from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, move_loads, moves, recoveries
 from controlplane.services import Rejected, proposals, schedules, tails
@@ -34,14 +36,14 @@ from controlplane.services.adaptive_throttle import bounds_of
 from controlplane.services.brokers import end_drain
 
 IMMEDIATE: dict[str, ImmediateAction] = {
-    "approve": ImmediateAction(services.approve_move, gettext_lazy("Move {0} approved.")),
-    "start": ImmediateAction(services.start_move, gettext_lazy("Move {0} started.")),
-    "pause": ImmediateAction(
+    MoveVerb.APPROVE: ImmediateAction(services.approve_move, gettext_lazy("Move {0} approved.")),
+    MoveVerb.START: ImmediateAction(services.start_move, gettext_lazy("Move {0} started.")),
+    MoveVerb.PAUSE: ImmediateAction(
         services.pause_move,
         gettext_lazy("Move {0} paused: active reassignments finish, no new reassignments start."),
-        "resume",
+        MoveVerb.RESUME,
     ),
-    "resume": ImmediateAction(services.resume_move, gettext_lazy("Move {0} resumed."), "pause"),
+    MoveVerb.RESUME: ImmediateAction(services.resume_move, gettext_lazy("Move {0} resumed."), MoveVerb.PAUSE),
 }
 
 
@@ -53,14 +55,18 @@ class ReviewedAction(NamedTuple):
     message: str
 
 
-REVIEWED = {
-    "cancel": ReviewedAction(
+REVIEWED: dict[str, ReviewedAction] = {
+    MoveVerb.CANCEL: ReviewedAction(
         services.cancel_move, gettext_lazy("Cancel move {0}"), gettext_lazy("Move {0} is cancelling.")
     ),
-    "roll_back": ReviewedAction(
+    MoveVerb.ROLL_BACK: ReviewedAction(
         services.roll_back_move, gettext_lazy("Roll back move {0}"), gettext_lazy("Move {0} is rolling back.")
     ),
 }
+
+
+ALL_REPORTS = "all"
+"""Value of the filter of damage reports that shows ended ones too."""
 
 
 @viewer_required
@@ -73,7 +79,7 @@ def move_list(request: HttpRequest) -> HttpResponse:
         context["page"] = moves.move_list(query=query, state=state, **list_options(request, "-id"))
     elif tab == "damage":
         context["page"] = recoveries.damage_report_list(
-            state="" if state == "all" else recoveries.OPEN, **list_options(request, "-id")
+            state="" if state == ALL_REPORTS else recoveries.OPEN, **list_options(request, "-id")
         )
         context["auto_recovery"] = settings.WEIR.auto_recovery
     else:
@@ -117,85 +123,87 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
 
 
 def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
-    active = sum(counts.get(s, 0) for s in moves.UNDER_WAY)
-    ready = counts.get("ready", 0)
-    waiting, done = counts.get("waiting", 0), counts.get("done", 0)
-    back = moves.parts_to_roll_back(row.id) if row.state == "failed" else active + done
+    active = sum(counts.get(s, 0) for s in UNDER_WAY)
+    ready = counts.get(PartState.READY, 0)
+    waiting, done = counts.get(PartState.WAITING, 0), counts.get(PartState.DONE, 0)
+    back = moves.parts_to_roll_back(row.id) if row.state == MoveState.FAILED else active + done
     now = _("none") if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
-    labels = {
-        "approve": ActionButton("approve", _("Approve"), _("The move does not start yet."), True),
-        "start": ActionButton(
-            "start",
+    labels: dict[str, ActionButton] = {
+        MoveVerb.APPROVE: ActionButton(MoveVerb.APPROVE, _("Approve"), _("The move does not start yet."), True),
+        MoveVerb.START: ActionButton(
+            MoveVerb.START,
             _("Start ({parts})").format(parts=counted(row.parts, "partition")),
             _("Reassignments start immediately."),
             True,
             "primary",
         ),
-        "propose": ActionButton(
-            "propose",
+        MoveVerb.PROPOSE: ActionButton(
+            MoveVerb.PROPOSE,
             _("Request approval"),
             _("The move overrides a safety check: another operator must approve it."),
             False,
             "primary",
         ),
-        "pause": ActionButton(
-            "pause",
+        MoveVerb.PAUSE: ActionButton(
+            MoveVerb.PAUSE,
             _("Pause ({active} active, {waiting} queued)").format(active=active, waiting=waiting),
             _("Active reassignments finish, no new reassignments start."),
             True,
         ),
-        "resume": ActionButton(
-            "resume",
+        MoveVerb.RESUME: ActionButton(
+            MoveVerb.RESUME,
             _("Resume ({waiting} queued)").format(waiting=waiting),
             _("Reassignments start again."),
             True,
             "primary",
         ),
-        "throttle": ActionButton(
-            "throttle",
+        MoveVerb.THROTTLE: ActionButton(
+            MoveVerb.THROTTLE,
             _("Throttle (now {now})").format(now=now),
             _("Change the throttle. It takes effect within a second."),
             False,
         ),
-        "schedule": ActionButton(
-            "schedule", _("Maintenance window"), row.window_text or _("Reassignments start at any time."), False
+        MoveVerb.SCHEDULE: ActionButton(
+            MoveVerb.SCHEDULE, _("Maintenance window"), row.window_text or _("Reassignments start at any time."), False
         ),
-        "delete_records": ActionButton(
-            "delete_records",
+        MoveVerb.DELETE_RECORDS: ActionButton(
+            MoveVerb.DELETE_RECORDS,
             _("Delete old records ({ready})").format(ready=ready),
             _(
                 "Deletes them for all consumers now, instead of by retention. Another operator must approve. It cannot be undone."
             ),
             False,
         ),
-        "cancel": ActionButton(
-            "cancel",
+        MoveVerb.CANCEL: ActionButton(
+            MoveVerb.CANCEL,
             _("Cancel (reverts {active}, keeps {done})").format(active=active, done=done),
             _("Queued partitions stay unchanged."),
             False,
         ),
-        "roll_back": ActionButton(
-            "roll_back",
+        MoveVerb.ROLL_BACK: ActionButton(
+            MoveVerb.ROLL_BACK,
             _("Roll back ({active})").format(active=back),
             _("To the previous assignment, in its replica order."),
             False,
         ),
     }
     # A cancelled move with all partitions reverted, or a failed one with all rejected, has nothing to roll back.
-    without_effect = {"roll_back"} if row.state in ("cancelled", "failed") and not back else set()
+    without_effect = (
+        {MoveVerb.ROLL_BACK} if row.state in (MoveState.CANCELLED, MoveState.FAILED) and not back else set()
+    )
     return [labels[verb] for verb in row.can if verb not in without_effect]
 
 
 @operator_required
 def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
     row = moves.move_row(move_id)
-    if row is not None and verb == "propose":
-        return redirect_to("proposal-new", kind="move.approve", target=str(move_id), start="1")
-    if row is not None and verb == "throttle":
+    if row is not None and verb == MoveVerb.PROPOSE:
+        return redirect_to("proposal-new", kind=ProposalKind.MOVE_APPROVE, target=str(move_id), start="1")
+    if row is not None and verb == MoveVerb.THROTTLE:
         return _throttle(request, row, reverse("move", args=[move_id]))
-    if row is not None and verb == "schedule":
+    if row is not None and verb == MoveVerb.SCHEDULE:
         return _schedule(request, row, reverse("move", args=[move_id]))
-    if row is not None and verb == "delete_records" and "delete_records" in row.can:
+    if row is not None and verb == MoveVerb.DELETE_RECORDS and MoveVerb.DELETE_RECORDS in row.can:
         return _propose_record_deletion(request, row, reverse("move", args=[move_id]))
     if row is None or verb not in {*IMMEDIATE, *REVIEWED}:
         return not_found(
@@ -311,13 +319,13 @@ def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str
     """Requests to delete the old records of a move. Another operator must approve; this view deletes nothing."""
     preview = tails.deletion_preview(row.id)
     target, arguments = str(row.id), {"confirm": preview.confirm}
-    digest = "" if preview.problem else proposals.render_target("move.delete_records", target, arguments)[1]
+    digest = "" if preview.problem else proposals.render_target(ProposalKind.MOVE_DELETE_RECORDS, target, arguments)[1]
     form = ProposeDestructionForm(preview.confirm, request.POST or None, initial={"shown_hash": digest})
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:
             made = proposals.propose(
-                "move.delete_records",
+                ProposalKind.MOVE_DELETE_RECORDS,
                 target,
                 {"confirm": v["confirm_name"]},
                 actor=actor(request),
@@ -354,7 +362,12 @@ def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str
         "back": back,
         "method": "POST",
         "path": "proposals",
-        "body": {"kind": "move.delete_records", "target": target, "arguments": arguments, "comment": "COMMENT"},
+        "body": {
+            "kind": ProposalKind.MOVE_DELETE_RECORDS,
+            "target": target,
+            "arguments": arguments,
+            "comment": "COMMENT",
+        },
     }
     status = 409 if (form.is_bound and form.errors) or preview.problem is not None else 200
     return render_page(request, "console/confirm.html", context, nav="moves", status=status)
@@ -370,7 +383,7 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
     drained = brokers.out_of_service(row.scope)
     names = broker_names(drained)
     # A roll-back restores the previous state. A cancelled drain may continue as another move.
-    initial = {"uncordon": verb == "roll_back"}
+    initial = {"uncordon": verb == MoveVerb.ROLL_BACK}
     form = EndDrainForm(names, request.POST or None, initial=initial) if drained else WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
@@ -381,30 +394,30 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
         else:
             flash(request, message.format(row.id))
             return redirect_to("move", row.id)
-    parts = dict.fromkeys(("waiting", "done", *moves.UNDER_WAY), 0) | move_loads.part_counts(
+    parts = dict.fromkeys((PartState.WAITING, PartState.DONE, *UNDER_WAY), 0) | move_loads.part_counts(
         move_loads.move_kinds(row.id)
     )
-    active = sum(parts[s] for s in moves.UNDER_WAY)
-    if verb == "cancel":
+    active = sum(parts[s] for s in UNDER_WAY)
+    if verb == MoveVerb.CANCEL:
         lines = [
-            _("{waiting}: unchanged.").format(waiting=counted(parts["waiting"], "queued partition")),
+            _("{waiting}: unchanged.").format(waiting=counted(parts[PartState.WAITING], "queued partition")),
             _("{active}: reverted to the previous assignment, copied data is deleted.").format(
                 active=counted(active, "active partition")
             ),
             _("{done}: kept on the new replicas. A roll-back also reverts these.").format(
-                done=counted(parts["done"], "finished partition")
+                done=counted(parts[PartState.DONE], "finished partition")
             ),
         ]
         button = _("Cancel move, revert {active}").format(active=counted(active, "partition"))
     else:
         lines = [
             _("{done}: copied back to the previous assignment, in its replica order.").format(
-                done=counted(parts["done"], "finished partition")
+                done=counted(parts[PartState.DONE], "finished partition")
             ),
             _("{active}: reverted, copied data is deleted.").format(active=counted(active, "active partition")),
-            _("{waiting}: unchanged.").format(waiting=counted(parts["waiting"], "queued partition")),
+            _("{waiting}: unchanged.").format(waiting=counted(parts[PartState.WAITING], "queued partition")),
         ]
-        button = _("Roll back {done}").format(done=counted(parts["done"] + active, "partition"))
+        button = _("Roll back {done}").format(done=counted(parts[PartState.DONE] + active, "partition"))
     body: dict[str, object] = {"comment": "COMMENT"}
     if drained:
         stays = ngettext(
@@ -413,7 +426,7 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
             len(drained),
         )
         lines.append(stays.format(names=f"{names[0].upper()}{names[1:]}"))
-        body["uncordon"] = verb == "roll_back"
+        body["uncordon"] = verb == MoveVerb.ROLL_BACK
     context = {
         "title": title.format(row.id),
         "form": form,

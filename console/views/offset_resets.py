@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -18,13 +20,24 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from controlplane.domain.offset_reset import ResetState
 from controlplane.selectors import groups
 from controlplane.selectors import offset_resets as selectors
 from controlplane.services import Rejected, group_members
 from controlplane.services import offset_resets as services
 from controlplane.services.common import Outcome
 
-COMPUTED = {"preview": services.preview_again, "undo": services.undo}
+
+class ResetVerb(StrEnum):
+    """Operations on an offset reset."""
+
+    APPLY = "apply"
+    CANCEL = "cancel"
+    PREVIEW = "preview"
+    UNDO = "undo"
+
+
+COMPUTED = {ResetVerb.PREVIEW: services.preview_again, ResetVerb.UNDO: services.undo}
 """Operations that end in a new preview."""
 
 
@@ -59,15 +72,15 @@ def reset(request: HttpRequest, reset_id: int) -> HttpResponse:
 
 @operator_required
 def act(request: HttpRequest, reset_id: int, verb: str) -> HttpResponse:
-    if selectors.reset_row(reset_id) is None or verb not in ("apply", "cancel", "preview", "undo"):
+    if selectors.reset_row(reset_id) is None or verb not in list(ResetVerb):
         return not_found(request, _("offset reset operation “{verb}”").format(verb=verb), "groups", nav="groups")
     if request.method != "POST":
         return redirect_to("offset-reset", reset_id)
-    if verb == "apply":
+    if verb == ResetVerb.APPLY:
         return _apply(request, reset_id)
     try:
         if verb in COMPUTED:
-            return redirect_to("offset-reset", COMPUTED[verb](reset_id, actor=actor(request)).pk)
+            return redirect_to("offset-reset", COMPUTED[ResetVerb(verb)](reset_id, actor=actor(request)).pk)
         services.cancel(reset_id, actor=actor(request))
     except Rejected as error:
         return rejected(request, error, reverse("offset-reset", args=[reset_id]), nav="groups")
@@ -86,7 +99,7 @@ def _apply(request: HttpRequest, reset_id: int) -> HttpResponse:
         except Rejected as error:
             form.reject(error)
         else:
-            if row.state == "applied":
+            if row.state == ResetState.APPLIED:
                 flash(request, _("Offsets of group {group_id} reset and read back.").format(group_id=row.group_id))
             return redirect_to("offset-reset", reset_id)
     return _page(request, reset_id, form, status=409)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -29,6 +31,14 @@ from controlplane.services import Rejected, schedules
 from controlplane.services import moves as move_services
 from controlplane.services import plans as services
 from controlplane.services.move_planning import MoveCaps
+
+
+class PlanVerb(StrEnum):
+    """Operations on a plan. `MOVE`: create a move of it. `DROP`: archive it."""
+
+    APPROVE = "approve"
+    MOVE = "move"
+    DROP = "drop"
 
 
 @viewer_required
@@ -86,7 +96,7 @@ def difference(request: HttpRequest, plan_id: int) -> HttpResponse:
 @operator_required
 def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
     row = plans.plan_row(plan_id)
-    if row is None or verb not in ("approve", "move", "drop"):
+    if row is None or verb not in list(PlanVerb):
         return not_found(
             request,
             _("plan {plan_id}").format(plan_id=plan_id)
@@ -95,29 +105,32 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
             "plans",
             nav="moves",
         )
-    if verb == "move":
+    if verb == PlanVerb.MOVE:
         return _move(request, row)
-    if verb == "approve":
+    if verb == PlanVerb.APPROVE:
         require_role(request, RoleResource.PLAN, ())  # an approval is for operators of the whole cluster
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         comment = form.cleaned_data["comment"]
         try:
-            if verb == "approve":
+            if verb == PlanVerb.APPROVE:
                 services.approve_plan(row.id, request.POST.get("digest", ""), actor=actor(request), comment=comment)
             else:
                 services.drop_plan(row.id, actor=actor(request), comment=comment)
         except Rejected as error:
             form.reject(error)
         else:
-            message = _("Plan {id} approved.") if verb == "approve" else _("Plan {id} archived.")
+            message = _("Plan {id} approved.") if verb == PlanVerb.APPROVE else _("Plan {id} archived.")
             flash(request, message.format(id=row.id))
             return redirect_to("plan", row.id)
-    effects = {
-        "approve": [_("A move of this plan is approved too, with your name."), _("The plan cannot change.")],
-        "drop": [_("The plan moves to the archived plans. The audit log keeps its digest.")],
+    effects: dict[str, list[str]] = {
+        PlanVerb.APPROVE: [_("A move of this plan is approved too, with your name."), _("The plan cannot change.")],
+        PlanVerb.DROP: [_("The plan moves to the archived plans. The audit log keeps its digest.")],
     }
-    labels = {"approve": _("Approve plan {id}").format(id=row.id), "drop": _("Archive plan {id}").format(id=row.id)}
+    labels: dict[str, str] = {
+        PlanVerb.APPROVE: _("Approve plan {id}").format(id=row.id),
+        PlanVerb.DROP: _("Archive plan {id}").format(id=row.id),
+    }
     context: dict[str, object] = {
         "title": labels[verb],
         "form": form,
@@ -125,9 +138,9 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
         "back": reverse("plan", args=[row.id]),
         "lines": [_summary(row), f"Digest: {row.digest}", *effects[verb]],
         "hidden": {"digest": row.digest},
-        "method": "POST" if verb == "approve" else "DELETE",
-        "path": f"plans/{row.id}/approve" if verb == "approve" else f"plans/{row.id}",
-        "body": {"digest": row.digest, "comment": "COMMENT"} if verb == "approve" else {"comment": "COMMENT"},
+        "method": "POST" if verb == PlanVerb.APPROVE else "DELETE",
+        "path": f"plans/{row.id}/approve" if verb == PlanVerb.APPROVE else f"plans/{row.id}",
+        "body": {"digest": row.digest, "comment": "COMMENT"} if verb == PlanVerb.APPROVE else {"comment": "COMMENT"},
     }
     return render_page(request, "console/confirm.html", context, nav="moves", status=_status(form))
 

@@ -24,6 +24,7 @@ from console.views.shell import (
     viewer_required,
 )
 from console.vocabulary import translated
+from controlplane.domain.proposal import ProposalKind
 from controlplane.services import Rejected
 from controlplane.services import proposal_rows as proposals
 from controlplane.services import proposals as services
@@ -85,7 +86,7 @@ def _page_before(kind: str, target: str) -> str:
 
 def _target_url(kind: str, target: str) -> str:
     """The page that shows the target: the partition without a leader, the record of the half message, the transaction. Empty if there is none."""
-    if kind == "transaction.fence":
+    if kind == ProposalKind.TRANSACTION_FENCE:
         return reverse("transaction", args=[target])
     place = proposals.place_of(kind, target)
     if place is None:

@@ -19,6 +19,7 @@ from console.views.shell import (
     require_role,
     viewer_required,
 )
+from controlplane.domain.restart import StepState
 from controlplane.domain.roles import RoleResource
 from controlplane.selectors import brokers, restarts
 from controlplane.services import Rejected
@@ -89,7 +90,7 @@ def restart(request: HttpRequest, restart_id: int) -> HttpResponse:
 
 
 def buttons(row: restarts.RestartRow) -> list[ActionButton]:
-    queued = sum(1 for t in row.turns if t.state == "waiting")
+    queued = sum(1 for t in row.turns if t.state == StepState.WAITING)
     labels = {
         "pause": ActionButton(
             "pause",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
@@ -17,18 +18,28 @@ from console.time_links import BEFORE, input_text
 from console.views.shell import page_number, render_page, viewer_required
 from console.vocabulary import rejection_text
 from controlplane.domain.cluster_difference import DifferenceKind
+from controlplane.domain.topic_states import TopicSubset
 from controlplane.selectors import cluster_history as selectors
 from controlplane.selectors import past_states
 from controlplane.services import Rejected
 
+
+class Tab(StrEnum):
+    DIFFERENCE = "difference"
+    CHANGES = "changes"
+    PARTITIONS = "partitions"
+    BROKERS = "brokers"
+    CONFIGS = "configs"
+
+
 TABS = (
-    ("difference", gettext_lazy("Difference")),
-    ("changes", gettext_lazy("Changes")),
-    ("partitions", gettext_lazy("Partitions")),
-    ("brokers", gettext_lazy("Brokers")),
-    ("configs", gettext_lazy("Configs")),
+    (Tab.DIFFERENCE, gettext_lazy("Difference")),
+    (Tab.CHANGES, gettext_lazy("Changes")),
+    (Tab.PARTITIONS, gettext_lazy("Partitions")),
+    (Tab.BROKERS, gettext_lazy("Brokers")),
+    (Tab.CONFIGS, gettext_lazy("Configs")),
 )
-COMPARING = ("difference", "changes")
+COMPARING = (Tab.DIFFERENCE, Tab.CHANGES)
 STEPS = (
     ("− 1 h", timedelta(hours=-1)),
     ("− 15 min", timedelta(minutes=-15)),
@@ -74,7 +85,7 @@ def time_travel(request: HttpRequest) -> HttpResponse:
     problem = near = None
     found: dict[str, object] = {}
     latest = kept.spans[-1].until if kept.spans else timezone.now()
-    choice = Choice(latest, latest - BEFORE, "difference", "", "", "")
+    choice = Choice(latest, latest - BEFORE, Tab.DIFFERENCE, "", "", "")
     try:
         choice = _choice(request, kept, latest)
         if kept.spans:
@@ -127,16 +138,16 @@ def _content(choice: Choice, page: int) -> dict[str, Any]:
     if choice.tab in COMPARING:
         if choice.since == choice.at:
             raise Rejected(_("Choose an earlier time to compare with."), "since")
-        each = choice.tab == "changes"
+        each = choice.tab == Tab.CHANGES
         rows = selectors.difference(choice.since, choice.at, each=each, kind=choice.kind, **where)
         kinds = [(k.kind, KIND_LABELS[DifferenceKind(k.kind)], k.count) for k in rows.kinds]
         return {"page": rows, "kinds": kinds, "labels": KIND_LABELS, "more": rows.more}
     moment = selectors.moment(choice.at)
     found: dict[str, Any] = {"past": past_states.past_cluster(moment)}
-    if choice.tab == "partitions":
+    if choice.tab == Tab.PARTITIONS:
         found["page"] = past_states.past_partitions(
-            moment, state="problems" if choice.kind == "problems" else "", **where
+            moment, state=TopicSubset.PROBLEMS if choice.kind == TopicSubset.PROBLEMS else "", **where
         )
-    elif choice.tab == "configs":
+    elif choice.tab == Tab.CONFIGS:
         found["page"] = past_states.past_configs(moment, **where)
     return found

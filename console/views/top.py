@@ -7,6 +7,7 @@ from django.urls import NoReverseMatch, reverse
 
 from console.texts import gettext_lazy
 from console.views.shell import render_page, viewer_required
+from controlplane.domain.history import HistorySubject
 from controlplane.selectors import top as selectors
 from controlplane.selectors.top import TopOf
 
@@ -42,6 +43,6 @@ def subject_url(subject: str) -> str:
     kind, __, name = subject.partition(":")
     topic, __, index = name.rpartition(":")
     try:
-        return reverse(kind, args=[topic, index] if kind == "partition" else [name]) if name else ""
+        return reverse(kind, args=[topic, index] if kind == HistorySubject.PARTITION else [name]) if name else ""
     except NoReverseMatch:
         return ""

@@ -27,6 +27,7 @@ from console.views.shell import (
 from console.vocabulary import rejection_text
 from controlplane.domain.config_units import parse_value
 from controlplane.domain.text import size_text
+from controlplane.domain.topic_states import ConfigSource
 from controlplane.monitoring import change_marks
 from controlplane.selectors import partitions, recoveries, remote_sizes, topics
 from controlplane.selectors.changes import previous_configs
@@ -157,7 +158,7 @@ def _review(
         diff.append({"key": "partitions", "now": detail.row.partitions, "source": "topic", "new": partitions})
     for c in configs:
         value = values.get(c.name)
-        override = c.value if c.source == "topic" else ""
+        override = c.value if c.source == ConfigSource.TOPIC else ""
         if value is None or value == override:
             continue
         if value:

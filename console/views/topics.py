@@ -13,6 +13,7 @@ from console.history_charts import page_charts
 from console.panels import lazy
 from console.texts import gettext_lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
+from controlplane.domain.topic_states import ConfigSource, TopicRowState, TopicSubset
 from controlplane.selectors import (
     changes,
     dead_letters,
@@ -26,11 +27,11 @@ from controlplane.selectors import (
     undecided_half_messages,
 )
 
-STATES = {
+STATES: dict[str, str] = {
     "": gettext_lazy("All"),
-    "problems": gettext_lazy("With problems"),
-    "moving": gettext_lazy("Reassigning"),
-    "drift": gettext_lazy("Drift"),
+    TopicSubset.PROBLEMS: gettext_lazy("With problems"),
+    TopicSubset.MOVING: gettext_lazy("Reassigning"),
+    TopicSubset.DRIFT: gettext_lazy("Drift"),
 }
 COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Bytes in /s|Bytes out /s|Size, MB|Cleanup policy"
 """The columns of the list that a user can hide, in order."""
@@ -51,11 +52,11 @@ def topic_list(request: HttpRequest) -> HttpResponse:
     state = request.GET.get("state", "") if request.GET.get("state", "") in STATES else ""
     internal = request.GET.get("internal") == "1"
     read = partial(topics.topic_list, query=query, state=state, internal=internal)
-    options = list_options(request, "-offline" if state == "problems" else "name")
+    options = list_options(request, "-offline" if state == TopicSubset.PROBLEMS else "name")
     if exports.is_requested(request):
         return exports.response("topics", read, options["sort"])
     found = read(**options)
-    drift = topics.drift_list() if state == "drift" else []
+    drift = topics.drift_list() if state == TopicSubset.DRIFT else []
     context = {
         "page": found,
         "csv": True,
@@ -86,12 +87,12 @@ def compared_configs(name: str, other: str, only: str) -> ComparedConfigs:
     """`other`: the topic to compare with, or "". `only`: changed (overrides), different (from the other topic), or all."""
     rows = topics.topic_configs(name)
     values = {c.name: c.value for c in topics.topic_configs(other)} if other else {}
-    shown = [c for c in rows if only != "changed" or c.source != "default"]
+    shown = [c for c in rows if only != "changed" or c.source != ConfigSource.DEFAULT]
     if values and only == "different":
         shown = [c for c in rows if values.get(c.name) != c.value]
     return ComparedConfigs(
         [(c, values.get(c.name)) for c in shown],
-        sum(1 for c in rows if c.source != "default"),
+        sum(1 for c in rows if c.source != ConfigSource.DEFAULT),
         sum(1 for c in rows if values and values.get(c.name) != c.value),
         _("There is no topic {other}.").format(other=other) if other and not values else "",
     )
@@ -113,7 +114,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "h": lazy(page_charts, request, f"topic:{name}", *TOPIC_CHARTS),
         "storage": lazy(remote_sizes.topic_storage, name),
         "drift": next((d for d in topics.drift_list() if d.name == name), None)
-        if detail.row.state == "drift"
+        if detail.row.state == TopicRowState.DRIFT
         else None,
     }
     if tab == "partitions":

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.pagination import PageFields, page_response, page_shape
 from controlplane.api.viewsets import InputMixin
-from controlplane.domain.anomaly import WATCHED_OF
+from controlplane.domain.anomaly import WATCHED_OF, AlertSwitch
 from controlplane.domain.health import CheckName, CheckScope
 from controlplane.selectors import anomalies as anomaly_selectors
 from controlplane.selectors import health as selectors
@@ -23,7 +23,6 @@ FAILURES = page_shape(Page, name="HealthFailurePage", row=selectors.HealthFailur
 SCORES = page_shape(Page, name="HealthScorePage", row=selectors.HealthScoreRow)
 ANOMALY = serializers.shape(anomaly_selectors.AnomalyRow)
 METRIC = serializers.shape(anomaly_selectors.WatchedMetricRow)
-VERBS = ("on", "off")
 
 
 class FailureQuery(PageFields):
@@ -75,8 +74,10 @@ class AnomalySwitchView(InputMixin):
     @extend_schema(request=serializers.Comment, responses={200: METRIC})
     def post(self, request: Request, name: str, verb: str) -> Response:
         """Turn the alerts about anomalies of a metric `on` or `off`. The metric is compared and listed in both cases."""
-        if name not in WATCHED_OF or verb not in VERBS:
+        if name not in WATCHED_OF or verb not in list(AlertSwitch):
             raise Http404(f"There is no watched metric {name!r} with the operation {verb!r}. Operations: on, off.")
-        anomalies.switch_alerts(name, verb == "on", actor=self.actor, comment=self.body(serializers.Comment)["comment"])
+        anomalies.switch_alerts(
+            name, verb == AlertSwitch.ON, actor=self.actor, comment=self.body(serializers.Comment)["comment"]
+        )
         row = next(r for r in anomaly_selectors.watched_metrics() if r.name == name)
         return Response(METRIC(row).data)

@@ -14,7 +14,7 @@ from uuid import UUID
 from rest_framework import serializers
 
 from controlplane.domain.formats import Format
-from controlplane.domain.move_types import Handover, MoveMode
+from controlplane.domain.move_states import Handover, MoveMode
 from controlplane.domain.record_query import LIMIT_MAX, StartPosition
 from controlplane.domain.scope import Scope
 from controlplane.selectors.common import as_dict

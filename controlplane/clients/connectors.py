@@ -13,7 +13,7 @@ from typing import TypedDict, TypeVar
 from urllib.parse import quote
 
 from controlplane.clients.connect import ConnectClient, ConnectUnavailable
-from controlplane.domain.connect import ConnectorState, ConnectorType, state_of, type_of
+from controlplane.domain.connect import ConfigType, ConnectorState, ConnectorType, state_of, type_of
 from weir_common.phrases import sentence
 
 T = TypeVar("T")
@@ -185,7 +185,9 @@ def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
         what = sentence("configs of plugin {name}", name=class_name)
         found = client.request("GET", f"/connector-plugins/{quote(class_name, safe='')}/config", what)
         names = _call(
-            client, what, lambda: frozenset(str(c["name"]) for c in _objects(found) if c.get("type") == "PASSWORD")
+            client,
+            what,
+            lambda: frozenset(str(c["name"]) for c in _objects(found) if c.get("type") == ConfigType.PASSWORD),
         )
         client.secret_configs[class_name] = names
     return client.secret_configs[class_name]

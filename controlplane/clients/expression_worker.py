@@ -61,9 +61,9 @@ def compiled(text: str) -> tuple[Any, str]:
         expression = cel.NewEnv(variables=types).compile(text)
     except Exception as error:  # noqa: BLE001 - the library raises RuntimeError, and ValueError for text that is no UTF-8.
         return None, str(error) or type(error).__name__
-    kind = expression.return_type().name()
-    if kind not in ("BOOL", "DYN"):
-        return None, f"ERROR: <input>:1:1: the result is {kind.lower()}, not true or false"
+    result_type = expression.return_type().name()
+    if result_type not in ("BOOL", "DYN"):
+        return None, f"ERROR: <input>:1:1: the result is {result_type.lower()}, not true or false"
     return expression, ""
 
 

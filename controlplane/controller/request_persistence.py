@@ -40,7 +40,7 @@ from controlplane.controller.events import (
 )
 from controlplane.domain import tail
 from controlplane.domain.config_overlay import apply_overlay
-from controlplane.domain.move_types import PartState
+from controlplane.domain.move_states import PartState
 from controlplane.models import AccessEntry, HandledRequest, MovePartition, ObservedTopic, Topic
 from controlplane.services import Rejected, access, reassignments, topics
 

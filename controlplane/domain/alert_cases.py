@@ -24,7 +24,7 @@ from controlplane.domain.alert_types import (
 )
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.login_advice import LOGIN_ADVICE
-from controlplane.domain.move_types import MoveState
+from controlplane.domain.move_states import MoveState
 from controlplane.domain.text import coarse_count, coarse_duration, leading_digit, size_text
 from weir_common.phrases import Phrase, Value, number_of
 

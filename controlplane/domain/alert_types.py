@@ -13,7 +13,7 @@ from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.move_types import MoveState
+from controlplane.domain.move_states import MoveState
 from controlplane.domain.share_lag import ShareStall
 from weir_common.phrases import Value
 

@@ -52,6 +52,13 @@ class AnomalyState(StrEnum):
     NO_VALUE = "no_value"
 
 
+class AlertSwitch(StrEnum):
+    """Switch of the alerts about the anomalies of a metric."""
+
+    ON = "on"
+    OFF = "off"
+
+
 class Baseline(StrEnum):
     DAYS = "days"
     HOURS = "hours"

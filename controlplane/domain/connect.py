@@ -43,6 +43,19 @@ class ConnectorFailure:
     failed_tasks: list[int]
 
 
+class ConfigType(StrEnum):
+    """Kafka Connect's types of configs, as far as Weir distinguishes them."""
+
+    BOOLEAN = "BOOLEAN"
+    PASSWORD = "PASSWORD"
+
+
+class ConfigImportance(StrEnum):
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
 class ConnectorType(StrEnum):
     SOURCE = "source"
     SINK = "sink"

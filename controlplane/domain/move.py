@@ -21,15 +21,17 @@ from dataclasses import replace
 from controlplane.domain import move_phrases as texts
 from controlplane.domain import progress, tail, wait_reason
 from controlplane.domain.move_part import advance, was_compared
-from controlplane.domain.move_types import (
+from controlplane.domain.move_states import (
     COPYING,
     FINAL,
-    GONE,
     TAIL,
     MoveMode,
-    MoveSnapshot,
     MoveState,
     PartState,
+)
+from controlplane.domain.move_types import (
+    GONE,
+    MoveSnapshot,
     PartStep,
     PartView,
     Steps,

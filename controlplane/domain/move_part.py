@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from controlplane.domain import move_phrases as texts
 from controlplane.domain import progress, tail
+from controlplane.domain.move_states import TAIL, UNDER_WAY, PartState
 from controlplane.domain.move_types import (
     GONE,
     HELD_BACK_BYTES_PER_S,
     NO_PROGRESS_SECONDS,
     NO_SPACE_BYTES,
     OBSERVATION_SECONDS,
-    TAIL,
-    UNDER_WAY,
     MoveSnapshot,
     ObservedPart,
-    PartState,
     PartStep,
     PartView,
     difference,

@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controlplane.domain import move_phrases as texts
-from controlplane.domain.move_types import (
-    IN_FLIGHT,
-    UNDER_WAY,
-    PartState,
-    PartStep,
-    PartView,
-)
+from controlplane.domain.move_states import IN_FLIGHT, UNDER_WAY, PartState
+from controlplane.domain.move_types import PartStep, PartView
 from weir_common.phrases import sentence
 
 

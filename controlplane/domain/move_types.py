@@ -1,14 +1,14 @@
-"""Values of a move: its rows, the observed state, the changes of one step. The decisions are in `move` and, for mode `tail`, in `tail`."""
+"""Values of a move: its rows, the observed state, the changes of one step. Its states are in `move_states`. The decisions are in `move` and, for mode `tail`, in `tail`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from controlplane.domain import move_phrases as texts
 from controlplane.domain import progress
 from controlplane.domain.compare import StoredComparison
+from controlplane.domain.move_states import MoveMode, MoveState, PartState
 from weir_common.phrases import sentence
 
 ORDER_UNTAKEN_SECONDS = 10.0
@@ -26,71 +26,6 @@ HELD_BACK_BYTES_PER_S = 1024 * 1024
 """A lower throttle can explain NO_PROGRESS_SECONDS without progress; a higher one lets dozens of the largest batches pass in that time."""
 
 
-class MoveState(StrEnum):
-    PLANNED = "planned"
-    APPROVED = "approved"
-    RUNNING = "running"
-    PAUSED = "paused"
-    VERIFYING = "verifying"
-    CANCELLING = "cancelling"
-    ROLLING_BACK = "rolling_back"
-    DONE = "done"
-    CANCELLED = "cancelled"
-    ROLLED_BACK = "rolled_back"
-    FAILED = "failed"
-
-
-class MoveMode(StrEnum):
-    """`COPY`: the new replicas get all old data. `TAIL`: none of it (docs/safety.md section 8)."""
-
-    COPY = "copy"
-    TAIL = "tail"
-
-
-class MoveOrigin(StrEnum):
-    """The requester of a move. `CLIENT`: a Kafka client, by AlterPartitionReassignments."""
-
-    OPERATOR = "operator"
-    CLIENT = "client"
-
-
-class Handover(StrEnum):
-    """Time at which new replicas of mode `TAIL` join the ISR: after retention, or `EARLY`, while the old replicas keep the older records."""
-
-    RETENTION = ""
-    EARLY = "early"
-
-
-class PartState(StrEnum):
-    """State of one partition of a move. `SUBMITTED`, `BOOTSTRAPPING` and `TRUNCATING` are orders that the controller carries out."""
-
-    WAITING = "waiting"
-    SUBMITTED = "submitted"
-    BOOTSTRAPPING = "bootstrapping"
-    CATCHING_UP = "catching_up"
-    READY = "ready"
-    TRUNCATING = "truncating"
-    COPYING = "copying"
-    VERIFYING = "verifying"
-    COMPARING = "comparing"
-    DONE = "done"
-    SKIPPED = "skipped"
-    REVERTED = "reverted"
-    REJECTED = "rejected"
-
-
-ORDER_STATES = (PartState.SUBMITTED, PartState.BOOTSTRAPPING, PartState.TRUNCATING)
-"""States in which the controller has an order to carry out."""
-IN_FLIGHT = (PartState.SUBMITTED, PartState.COPYING, PartState.VERIFYING, PartState.COMPARING)
-TAIL_BUSY = (PartState.BOOTSTRAPPING, PartState.CATCHING_UP)
-"""States of mode `tail` in which the new replicas are being created."""
-TAIL = (*TAIL_BUSY, PartState.READY, PartState.TRUNCATING)
-COPYING = (*IN_FLIGHT, *TAIL_BUSY)
-"""States in which a partition uses the capacity of brokers."""
-UNDER_WAY = (*IN_FLIGHT, *TAIL)
-"""States in which the cluster may have been changed for the partition."""
-ENDED = (PartState.DONE, PartState.SKIPPED, PartState.REVERTED, PartState.REJECTED)
-FINAL = (MoveState.DONE, MoveState.CANCELLED, MoveState.ROLLED_BACK, MoveState.FAILED)
 GONE = sentence(texts.GONE)
 
 

@@ -47,6 +47,16 @@ class ResetTarget(StrEnum):
     UNDO = "undo"
 
 
+class ResetState(StrEnum):
+    PREVIEWED = "previewed"
+    WAITING = "waiting"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
 class Limited(StrEnum):
     """The end of the log that limited the requested offset."""
 

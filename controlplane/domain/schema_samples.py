@@ -187,9 +187,11 @@ def _json(definition: object, documents: Mapping[str, object], depth: int, docum
         found, document = _resolve_reference(str(definition["$ref"]), documents, document)
         return _json(found, documents, depth + 1, document)
     merged = _merge_variants(definition, documents, document)
-    kind = merged.get("type") or ("object" if "properties" in merged else "array" if "items" in merged else "string")
-    kind = next((k for k in kind if k != "null"), "null") if isinstance(kind, list) else kind
-    match kind:
+    json_type = merged.get("type") or (
+        "object" if "properties" in merged else "array" if "items" in merged else "string"
+    )
+    json_type = next((k for k in json_type if k != "null"), "null") if isinstance(json_type, list) else json_type
+    match json_type:
         case "object":
             return _json_object(merged, documents, depth, document)
         case "array":
@@ -202,7 +204,7 @@ def _json(definition: object, documents: Mapping[str, object], depth: int, docum
             )
             return one * min(count, 10)
         case "integer" | "number":
-            return _json_number(merged, kind)
+            return _json_number(merged, json_type)
         case "boolean":
             return True
         case "null":
@@ -226,7 +228,7 @@ def _json_object(
     return shown | dict.fromkeys(sorted(required - properties.keys()), "text")
 
 
-def _json_number(definition: dict[str, Any], kind: str) -> int | float:
+def _json_number(definition: dict[str, Any], json_type: str) -> int | float:
     low = definition.get("minimum", definition.get("exclusiveMinimum"))
     if isinstance(low, int | float) and not isinstance(low, bool):
         return low + 1 if "minimum" not in definition else low
@@ -234,7 +236,7 @@ def _json_number(definition: dict[str, Any], kind: str) -> int | float:
     high = definition.get("maximum", definition.get("exclusiveMaximum", step))
     if isinstance(high, int | float) and high < step:
         return high - (0 if "maximum" in definition else 1)
-    return step if kind == "integer" or "multipleOf" in definition else 1.5
+    return step if json_type == "integer" or "multipleOf" in definition else 1.5
 
 
 def _merge_variants(definition: dict[str, Any], documents: Mapping[str, object], document: str) -> dict[str, Any]:

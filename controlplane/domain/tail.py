@@ -21,11 +21,10 @@ from typing import NamedTuple
 from brokerd.cluster.majority_config import has_majority_acks
 from controlplane.domain import move_phrases, page_phrases
 from controlplane.domain import progress as pace
+from controlplane.domain.move_states import MoveState, PartState
 from controlplane.domain.move_types import (
     MoveSnapshot,
-    MoveState,
     ObservedPart,
-    PartState,
     PartStep,
     PartView,
     difference,

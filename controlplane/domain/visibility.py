@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controlplane.domain.access import AclPattern
+from controlplane.domain.history import HistorySubject
+from controlplane.domain.live_subject import LiveSubject
 from controlplane.domain.roles import WILDCARD, Access, Grant, RoleResource
 
 
@@ -51,9 +53,9 @@ class Visibility:
 
 EVERYTHING = Visibility()
 
-_TOPICS = ("topic", "messages", "partition")
-_BROKERS = ("broker", "broker_api")
-_GROUPS = ("group", "share-group", "share_group", "lag")
+_TOPICS = (LiveSubject.TOPIC, LiveSubject.MESSAGES, LiveSubject.PARTITION)
+_BROKERS = (LiveSubject.BROKER, HistorySubject.BROKER_API)
+_GROUPS = (LiveSubject.GROUP, LiveSubject.SHARE_GROUP, HistorySubject.SHARE_GROUP, LiveSubject.LAG)
 
 
 def subject_visible(visibility: Visibility, subject: str) -> bool:
@@ -64,10 +66,10 @@ def subject_visible(visibility: Visibility, subject: str) -> bool:
         return True
     kind, colon, name = subject.partition(":")
     if not colon:
-        return kind != "cluster"
-    if kind == "partition":
+        return kind != LiveSubject.CLUSTER
+    if kind == LiveSubject.PARTITION:
         name = name.rpartition(":")[0]
-    if kind == "lag":
+    if kind == LiveSubject.LAG:
         rest, _, _ = name.rpartition(":")
         name, _, topic = rest.rpartition(":")
         if not visibility.sees(RoleResource.TOPIC, topic):

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from controlplane.domain import progress
-from controlplane.domain.move_types import ENDED, PartState, PartView
+from controlplane.domain.move_states import ENDED, PartState
+from controlplane.domain.move_types import PartView
 
 RETENTION = "retention"
 ITS_TURN = "its turn"

@@ -14,7 +14,7 @@ from controlplane.db.typed_json import TypedJSONField
 from controlplane.domain import scope as scopes
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
-from controlplane.domain.move_types import (
+from controlplane.domain.move_states import (
     FINAL,
     ORDER_STATES,
     Handover,
@@ -22,8 +22,8 @@ from controlplane.domain.move_types import (
     MoveOrigin,
     MoveState,
     PartState,
-    PlacementBefore,
 )
+from controlplane.domain.move_types import PlacementBefore
 from controlplane.domain.progress import MoveTotals, Samples, StallCause, from_json, to_json
 from controlplane.domain.scope import Scope
 from controlplane.domain.throttle import Adaptive, ProducerLatency, ThrottlesBefore

@@ -10,7 +10,7 @@ from django.db import models
 
 from brokerd.wire.errors import ErrorCode
 from controlplane.db.typed_json import TypedJSONField
-from controlplane.domain.offset_reset import Key, PartitionReset, ReportedDifference, ResetSpec, ResetTotals
+from controlplane.domain.offset_reset import Key, PartitionReset, ReportedDifference, ResetSpec, ResetState, ResetTotals
 from controlplane.domain.offset_reset_json import (
     differences_from_json,
     differences_to_json,
@@ -19,17 +19,8 @@ from controlplane.domain.offset_reset_json import (
     rows_from_json,
     rows_to_json,
 )
+from controlplane.models.choices import choices
 from controlplane.models.phrase_field import phrase_field
-
-
-class ResetState(models.TextChoices):
-    PREVIEWED = "previewed", "previewed"
-    WAITING = "waiting", "waiting"
-    APPLYING = "applying", "applying"
-    APPLIED = "applied", "applied"
-    FAILED = "failed", "failed"
-    CANCELLED = "cancelled", "cancelled"
-    EXPIRED = "expired", "expired"
 
 
 class ResetCause(models.TextChoices):
@@ -55,7 +46,9 @@ class OffsetReset(models.Model):
         load=rows_from_json, dump=rows_to_json, default=tuple
     )
     totals: models.Field[ResetTotals, ResetTotals] = TypedJSONField(ResetTotals, default=ResetTotals)
-    state = models.CharField(max_length=10, choices=ResetState.choices, default=ResetState.PREVIEWED, db_index=True)
+    state = models.CharField(
+        max_length=10, choices=choices(ResetState), default=ResetState.PREVIEWED.value, db_index=True
+    )
     cause = models.CharField(max_length=12, choices=ResetCause.choices, default=ResetCause.NONE, blank=True)
     note = models.TextField(default="")
     note_phrase = phrase_field("the note")

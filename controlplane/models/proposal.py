@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from controlplane.domain.proposal import KIND_LABELS
 from controlplane.models.phrase_field import phrase_field
 
 
@@ -19,16 +20,6 @@ class ProposalState(models.TextChoices):
     EXPIRED = "expired", "expired"
 
 
-class ProposalKind(models.TextChoices):
-    MOVE_APPROVE = "move.approve", "move against a safety rule"
-    MOVE_DELETE_RECORDS = "move.delete_records", "deletion of old records before retention"
-    UNCLEAN_ELECTION = "election.unclean", "unclean leader election"
-    TRANSACTION_ABORT = "transaction.abort", "abort of a hanging transaction"
-    TRANSACTION_FENCE = "transaction.fence", "fencing of an open transaction"
-    HALF_COMMIT = "half.commit", "commit of a half message"
-    HALF_ROLLBACK = "half.rollback", "rollback of a half message"
-
-
 class Proposal(models.Model):
     """`kind` is a name in services.overrides.KINDS, `target` the object in the form of that kind, `arguments` the other arguments of the operation.
 
@@ -36,7 +27,7 @@ class Proposal(models.Model):
     if the current state would be shown differently. `approved` lasts while the operation runs; `detail` is its result.
     """
 
-    kind = models.CharField(max_length=40, choices=ProposalKind.choices)
+    kind = models.CharField(max_length=40, choices=[(kind.value, label) for kind, label in KIND_LABELS.items()])
     target = models.CharField(max_length=300)
     arguments = models.JSONField(default=dict)
     shown = models.JSONField()

@@ -85,6 +85,10 @@ class ConnectorRow:
     failed_tasks: int
     group: str | None
 
+    @property
+    def can_resume(self) -> bool:
+        return self.state in (ConnectorState.PAUSED, ConnectorState.STOPPED)
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorPage(Page[ConnectorRow]):

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from django.db.models import BigIntegerField, Case, Count, F, Sum, When
 
-from controlplane.domain.move_types import ENDED
+from controlplane.domain.move_states import ENDED
 from controlplane.domain.progress import PART_BYTES_MIN, MoveTotals
 from controlplane.models import Move, MovePartition
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState

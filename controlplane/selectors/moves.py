@@ -10,11 +10,12 @@ from typing import Any, Unpack
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
-from controlplane.domain import move_types, wait_reason
 from controlplane.domain import page_phrases as texts
+from controlplane.domain import wait_reason
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
-from controlplane.domain.move_types import MoveMode, PlacementBefore
+from controlplane.domain.move_states import UNDER_WAY, MoveMode, MoveVerb
+from controlplane.domain.move_types import PlacementBefore
 from controlplane.domain.progress import MoveTotals
 from controlplane.domain.scope import (
     DrainScope,
@@ -134,21 +135,21 @@ class SampleRow:
     bytes_per_s: float | None
 
 
-VERBS: dict[str, list[str]] = {
-    MoveState.PLANNED: ["approve", "start", "throttle", "schedule", "cancel"],
-    MoveState.APPROVED: ["start", "throttle", "schedule", "cancel"],
-    MoveState.RUNNING: ["pause", "throttle", "schedule", "cancel", "roll_back"],
-    MoveState.PAUSED: ["resume", "throttle", "schedule", "cancel", "roll_back"],
-    MoveState.VERIFYING: ["cancel", "roll_back"],
-    MoveState.CANCELLING: ["throttle", "roll_back"],
-    MoveState.ROLLING_BACK: ["throttle"],
-    MoveState.DONE: ["roll_back"],
-    MoveState.CANCELLED: ["roll_back"],
+VERBS: dict[str, list[MoveVerb]] = {
+    MoveState.PLANNED: [MoveVerb.APPROVE, MoveVerb.START, MoveVerb.THROTTLE, MoveVerb.SCHEDULE, MoveVerb.CANCEL],
+    MoveState.APPROVED: [MoveVerb.START, MoveVerb.THROTTLE, MoveVerb.SCHEDULE, MoveVerb.CANCEL],
+    MoveState.RUNNING: [MoveVerb.PAUSE, MoveVerb.THROTTLE, MoveVerb.SCHEDULE, MoveVerb.CANCEL, MoveVerb.ROLL_BACK],
+    MoveState.PAUSED: [MoveVerb.RESUME, MoveVerb.THROTTLE, MoveVerb.SCHEDULE, MoveVerb.CANCEL, MoveVerb.ROLL_BACK],
+    MoveState.VERIFYING: [MoveVerb.CANCEL, MoveVerb.ROLL_BACK],
+    MoveState.CANCELLING: [MoveVerb.THROTTLE, MoveVerb.ROLL_BACK],
+    MoveState.ROLLING_BACK: [MoveVerb.THROTTLE],
+    MoveState.DONE: [MoveVerb.ROLL_BACK],
+    MoveState.CANCELLED: [MoveVerb.ROLL_BACK],
     MoveState.ROLLED_BACK: [],
-    MoveState.FAILED: ["roll_back"],
+    MoveState.FAILED: [MoveVerb.ROLL_BACK],
 }
 
-ALONE = ["propose", "throttle", "schedule", "cancel"]
+ALONE = [MoveVerb.PROPOSE, MoveVerb.THROTTLE, MoveVerb.SCHEDULE, MoveVerb.CANCEL]
 """Acts that one person may do on a planned move that violates a safety rule."""
 
 MOVE_COLUMNS = {
@@ -160,10 +161,8 @@ MOVE_COLUMNS = {
 }
 NOT_IN_A_ROW = ("samples", "throttles_before")
 """Columns that no row of the list shows and that may be long: hundreds of samples, the throttles of thousands of topics."""
-ROLLED_BACK_PARTS = Q(state__in=(PartState.DONE, *move_types.UNDER_WAY)) | Q(state=PartState.REJECTED, active=True)
+ROLLED_BACK_PARTS = Q(state__in=(PartState.DONE, *UNDER_WAY)) | Q(state=PartState.REJECTED, active=True)
 """The partitions that a roll back changes. A rejected one that is still active has its old and its new replicas: their comparison found a difference."""
-UNDER_WAY = move_types.UNDER_WAY
-ENDED = move_types.ENDED
 WAIT_REASONS, WAIT_SEPARATOR = wait_reason.REASONS, wait_reason.SEPARATOR
 """Reasons in `waits_for` of a move, and what is between them."""
 
@@ -330,10 +329,10 @@ def kafka_plans(move_id: int) -> dict[str, object]:
     return {"proposed": plan(3), "previous": plan(2)}
 
 
-def _can(m: Move) -> list[str]:
+def _can(m: Move) -> list[MoveVerb]:
     can = list(ALONE if m.overrides and m.state == MoveState.PLANNED else VERBS.get(m.state, []))
     if m.mode == MoveMode.TAIL and m.state in (MoveState.RUNNING, MoveState.PAUSED):
-        can.insert(can.index("cancel"), "delete_records")
+        can.insert(can.index(MoveVerb.CANCEL), MoveVerb.DELETE_RECORDS)
     return can
 
 
@@ -405,7 +404,7 @@ def _row(m: Move, s: MoveTotals) -> MoveRow:
         started_at=m.started_at,
         finished_at=m.finished_at,
         took_s=(m.finished_at - m.started_at).total_seconds() if m.finished_at and m.started_at else None,
-        can=_can(m),
+        can=[verb.value for verb in _can(m)],
     )
 
 

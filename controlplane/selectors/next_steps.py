@@ -15,7 +15,7 @@ from controlplane.domain.alert_cases import connector_subject, rejected_who
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.move_types import MoveState
+from controlplane.domain.move_states import MoveState
 from controlplane.domain.scope import (
     DrainScope,
     FillScope,

@@ -17,10 +17,10 @@ from controlplane.domain.offset_reset import (
     Key,
     PartitionReset,
     ReportedDifference,
+    ResetState,
     StoredReset,
 )
 from controlplane.models import OffsetReset
-from controlplane.models.offset_reset import ResetState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, numbered, paginate
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible

@@ -13,6 +13,7 @@ from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import BOOLEAN, LIST, TOPIC_CONFIGS, Definition
 from controlplane.domain.config_overlay import apply_overlay
+from controlplane.domain.topic_states import UNAPPLIED, ConfigSource, TopicHealth, TopicRowState, TopicSubset
 from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
@@ -53,6 +54,11 @@ class TopicRow:
     cleanup_policy: str
     generation: int
     applied_generation: int
+
+    @property
+    def is_unapplied(self) -> bool:
+        """The controller has not applied the desired state yet."""
+        return self.state in UNAPPLIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +128,12 @@ class InternalFilter(FlagFilter):
 class TopicFilter(RowFilter):
     query = filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="Part of a name.")
     internal = InternalFilter(help_text="Internal topics too.")
-    state = filters.ChoiceFilter(method="in_state", choices=[(c, c) for c in ("problems", "moving", "drift")])
+    state = filters.ChoiceFilter(method="in_state", choices=[(c.value, c.value) for c in TopicSubset])
 
     def in_state(self, rows: QuerySet[ObservedTopic], name: str, value: str) -> QuerySet[ObservedTopic]:
-        if value == "problems":
+        if value == TopicSubset.PROBLEMS:
             return rows.filter(Q(under_replicated__gt=0) | Q(offline__gt=0) | Q(under_min_isr__gt=0))
-        if value == "moving":
+        if value == TopicSubset.MOVING:
             return rows.filter(reassigning__gt=0)
         return rows.filter(id__in=[d.topic_id for d in drift_list()])
 
@@ -223,7 +229,13 @@ def topic_configs(name: str) -> list[ConfigRow]:
             name=d.name,
             value=held.get(d.name, d.default_text),
             default=d.default_text,
-            source="move" if d.name in overlay else "topic" if d.name in detail.configs else "default",
+            source=(
+                ConfigSource.MOVE
+                if d.name in overlay
+                else ConfigSource.TOPIC
+                if d.name in detail.configs
+                else ConfigSource.DEFAULT
+            ).value,
             applied=applied.get(d.name, d.default_text) if seen is not None else None,
             doc=d.doc,
             acts=d.acts,
@@ -231,7 +243,7 @@ def topic_configs(name: str) -> list[ConfigRow]:
         )
         for d in TOPIC_CONFIGS.values()
     ]
-    return sorted(rows, key=lambda r: (r.source == "default", r.name))
+    return sorted(rows, key=lambda r: (r.source == ConfigSource.DEFAULT, r.name))
 
 
 def _drift() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:
@@ -310,12 +322,12 @@ def _waiting(query: str) -> list[TopicRow]:
 
 
 def _desired_row(t: Topic) -> TopicRow:
-    state = "creating" if t.applied_generation == 0 else "drift"
+    state = TopicRowState.CREATING if t.applied_generation == 0 else TopicRowState.DRIFT
     return TopicRow(
         id=t.id,
         name=t.name,
-        state=state,
-        health="healthy",
+        state=state.value,
+        health=TopicHealth.HEALTHY.value,
         note=t.note,
         partitions=t.partitions,
         replication_factor=t.replication_factor,
@@ -340,8 +352,12 @@ def _desired_row(t: Topic) -> TopicRow:
 
 def health_of(offline: int, under_min_isr: int, under_replicated: int) -> str:
     """The most severe condition with a count above zero."""
-    kinds = (("offline", offline), ("under_min_isr", under_min_isr), ("under_replicated", under_replicated))
-    return next((kind for kind, count in kinds if count), "healthy")
+    kinds = (
+        (TopicHealth.OFFLINE, offline),
+        (TopicHealth.UNDER_MIN_ISR, under_min_isr),
+        (TopicHealth.UNDER_REPLICATED, under_replicated),
+    )
+    return next((kind.value for kind, count in kinds if count), TopicHealth.HEALTHY.value)
 
 
 def _topic_rows(topics: Sequence[ObservedTopic]) -> list[TopicRow]:
@@ -350,18 +366,18 @@ def _topic_rows(topics: Sequence[ObservedTopic]) -> list[TopicRow]:
     for observed in topics:
         row = desired.get(observed.id)
         if row is None or row.generation < observed.generation:
-            state = "drift"
+            state = TopicRowState.DRIFT
         elif row.deleted_at is not None:
-            state = "deleting"
+            state = TopicRowState.DELETING
         elif row.generation > observed.generation:
-            state = "changing"
+            state = TopicRowState.CHANGING
         else:
-            state = "active" if observed.ready else "creating"
+            state = TopicRowState.ACTIVE if observed.ready else TopicRowState.CREATING
         rows.append(
             TopicRow(
                 id=observed.id,
                 name=observed.name,
-                state=state,
+                state=state.value,
                 health=health_of(observed.offline, observed.under_min_isr, observed.under_replicated),
                 note=row.note if row is not None else "",
                 partitions=observed.partition_count,

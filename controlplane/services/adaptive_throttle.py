@@ -18,7 +18,7 @@ from django.db.models import F
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain import progress, throttle
-from controlplane.domain.move_types import IN_FLIGHT
+from controlplane.domain.move_states import IN_FLIGHT
 from controlplane.domain.throttle import ProducerLatency
 from controlplane.models import Broker, Move
 from controlplane.models.move import MoveState

@@ -21,6 +21,7 @@ from controlplane.domain.alert_phrases import METRIC_OBJECTS, P
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.connect import ConnectorFailure
+from controlplane.domain.document_values import ResourceKind
 from controlplane.domain.history import object_of
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.progress import StallCause
@@ -245,7 +246,7 @@ def _documents() -> tuple[types.DocumentFacts, ...]:
     for row in rows[:DOCUMENT_ALERTS_MAX]:
         kind, _, name = (row.drift_names[0] if row.drift_names else "").partition(" ")
         changes = Change.objects.filter(object_kind="topic", object_name=name, at__gt=row.applied_at)
-        actor = changes.order_by("-pk").values_list("actor", flat=True).first() if kind == "topic" else None
+        actor = changes.order_by("-pk").values_list("actor", flat=True).first() if kind == ResourceKind.TOPIC else None
         found.append(
             types.DocumentFacts(row.owner, row.pk, (row.drift_count or 0, tuple(row.drift_names)), actor or "")
         )

@@ -24,7 +24,7 @@ from controlplane.clients.connect import (
 )
 from controlplane.clients.connectors import ConfigDefinition, ValidatedConfig
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.connect import hidden, hidden_value, restored, without_secrets
+from controlplane.domain.connect import ConfigType, hidden, hidden_value, restored, without_secrets
 from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
 from controlplane.models.change import Outcome
 from controlplane.selectors.connect import client_of, config_version, secret_names
@@ -293,7 +293,7 @@ def _check(client: ConnectClient, complete: Mapping[str, str]) -> None:
 
 
 def _field(d: ValidatedConfig, complete: Mapping[str, str], secrets: frozenset[str]) -> ConnectorConfigField:
-    known = secrets | ({d.name} if d.type == "PASSWORD" else set())
+    known = secrets | ({d.name} if d.type == ConfigType.PASSWORD else set())
     value = complete.get(d.name)
     return ConnectorConfigField(
         **{f.name: getattr(d, f.name) for f in fields_of(ConfigDefinition)},

@@ -19,7 +19,8 @@ from controlplane.domain import planner as planning
 from controlplane.domain import progress
 from controlplane.domain import scope as scopes
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.move_types import Handover, MoveMode, PlacementBefore
+from controlplane.domain.move_states import Handover, MoveMode
+from controlplane.domain.move_types import PlacementBefore
 from controlplane.domain.planner_phrases import AND_MORE_SENTENCES
 from controlplane.domain.scope import PartitionsScope, Scope, ScopeError
 from controlplane.domain.tail import first_placement

@@ -17,11 +17,11 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import FOLLOWER_REPLICAS, throttled_replicas
 from controlplane.domain import move_phrases as texts
+from controlplane.domain import move_states, progress, tail
 from controlplane.domain import move_types as types
-from controlplane.domain import progress, tail
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.move import next_steps
-from controlplane.domain.move_types import Handover, MoveMode
+from controlplane.domain.move_states import Handover, MoveMode
 from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STATES, MoveState, PartState
@@ -139,7 +139,7 @@ def view_of(move: Move) -> types.MoveSnapshot:
     """The partitions in flight, and the waiting ones that might be next. The others are numbers only."""
     of_state = move.parts.order_by().values_list("state").annotate(n=Count("pk"))
     counts = Counter({PartState(state): n for state, n in of_state})
-    flying = list(move.parts.filter(state__in=types.UNDER_WAY).order_by("id"))
+    flying = list(move.parts.filter(state__in=move_states.UNDER_WAY).order_by("id"))
     waiting = list(move.parts.filter(state=PartState.WAITING).order_by("id")[: AHEAD * move.parts_in_flight_max])
     rows = sorted([*flying, *waiting], key=lambda p: p.pk)
     counts.subtract(Counter(PartState(p.state) for p in rows))
@@ -247,7 +247,7 @@ def live_broker_ids() -> frozenset[int]:
 
 def _busy(move: Move) -> Mapping[int, int]:
     """Copies in flight per broker, of the other moves: the limit of a broker applies to all moves together."""
-    others = MovePartition.objects.filter(active=True, state__in=types.COPYING, move__state__in=WORKING_STATES)
+    others = MovePartition.objects.filter(active=True, state__in=move_states.COPYING, move__state__in=WORKING_STATES)
     return Counter(b for v in views_of(list(others.exclude(move=move))) for b in v.burdens)
 
 
@@ -284,7 +284,7 @@ def apply_steps(move: Move, steps: Sequence[types.PartStep]) -> None:
             values["tail_at"] = now
         if step.submits:
             values |= {"submitted_at": now, "progress_at": None}
-        if step.state in types.ENDED:
+        if step.state in move_states.ENDED:
             values |= {"finished_at": now, "samples": (), "bytes_per_s": None}
         MovePartition.objects.filter(pk=step.part_id, move=move).update(**values)
 
@@ -295,7 +295,7 @@ def _busiest(move: Move) -> int:
         return 0
     comes: Counter[int] = Counter()
     for k in kinds_of(move.pk):
-        if k.state not in types.ENDED:
+        if k.state not in move_states.ENDED:
             old = k.replicas_from if k.desired_replicas != k.replicas_from else k.replicas_to
             new = [b for b in k.desired_replicas if b not in old]
             for b in new:
@@ -334,7 +334,7 @@ def _measurements(move: Move, steps: types.Steps, now: float) -> dict[str, objec
     sample = progress.Sample(now, max(0, total - done), done, large if sums["larges"] else None)
     samples = progress.add_sample(samples, sample)
     end = None
-    open_parts = move.parts.exclude(state__in=types.ENDED)
+    open_parts = move.parts.exclude(state__in=move_states.ENDED)
     blocked = open_parts.exclude(cause="").exists()  # its end depends on its operator
     if steps.needs is None and not blocked:
         end = progress.ends_in(

@@ -31,12 +31,13 @@ from controlplane.domain.offset_reset import (
     OffsetDifference,
     PartitionReset,
     ResetSpec,
+    ResetState,
     ResetTarget,
 )
 from controlplane.domain.offset_reset_texts import NAMED_MAX, active_reason, difference_text, names_of
 from controlplane.models import LogEnds, OffsetReset
 from controlplane.models.change import Outcome
-from controlplane.models.offset_reset import ResetCause, ResetState
+from controlplane.models.offset_reset import ResetCause
 from controlplane.services.common import Rejected, finish_changes, record, record_rejection, recorded_rejections
 from weir_common.phrases import counted, phrase_to_json, sentence
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from brokerd.cluster.majority_config import has_majority_acks
 from brokerd.delivery.half_messages import HalfDecision
 from controlplane.domain.audit_operation import AuditOperation
+from controlplane.domain.proposal import ProposalKind
 from controlplane.models import Broker, Change, Move, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
-from controlplane.models.proposal import ProposalKind
 from controlplane.selectors import partitions
 from controlplane.services import half_messages, moves, tails, transactions
 from controlplane.services.common import Rejected, record

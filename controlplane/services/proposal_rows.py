@@ -9,8 +9,9 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import half_topic_name
+from controlplane.domain.proposal import ProposalKind
 from controlplane.models import Proposal
-from controlplane.models.proposal import ProposalKind, ProposalState
+from controlplane.models.proposal import ProposalState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.services import Rejected, proposals
@@ -45,6 +46,15 @@ class ProposalRow:
     may_not: str
     differs: str
     current_values: list[str]
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == ProposalState.OPEN
+
+    @property
+    def is_of_move(self) -> bool:
+        """The target is a move."""
+        return self.kind in (ProposalKind.MOVE_APPROVE, ProposalKind.MOVE_DELETE_RECORDS)
 
 
 COLUMNS = {

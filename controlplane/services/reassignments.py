@@ -19,7 +19,8 @@ from brokerd.cluster.requests import NewReassignment
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain import move_revert
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.move_types import IN_FLIGHT, TAIL, MoveOrigin, ObservedPart, PlacementBefore
+from controlplane.domain.move_states import IN_FLIGHT, TAIL, MoveOrigin
+from controlplane.domain.move_types import ObservedPart, PlacementBefore
 from controlplane.domain.scope import PartitionsScope, Placement
 from controlplane.models import Move, MovePartition
 from controlplane.models.move import MoveState, PartState

@@ -22,7 +22,7 @@ from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain import move_phrases as texts
 from controlplane.domain.compare import ComparedReplica, Comparison, StoredComparison, compare_responses, equal_text
-from controlplane.domain.move_types import MoveMode
+from controlplane.domain.move_states import MoveMode
 from controlplane.models import Broker, MovePartition, ObservedPartition
 from controlplane.models.move import MoveState, PartState
 from weir_common.phrases import counted, phrase_to_json, sentence

@@ -19,7 +19,8 @@ from brokerd.cluster.configs import ALL_BROKERS
 from controlplane.domain import planner as planning
 from controlplane.domain import tail as core
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.move_types import MoveMode, PartView
+from controlplane.domain.move_states import MoveMode
+from controlplane.domain.move_types import PartView
 from controlplane.models import GroupPartition, Move, MovePartition, ObservedTopic, RemoteSize
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState, PartState

@@ -21,7 +21,7 @@ from brokerd.cluster.metadata import BROKER
 from controlplane.domain.config_overlay import LISTS, RATES, apply_overlay
 from controlplane.domain.config_overlay import join_replica_lists as _joined
 from controlplane.domain.move_phrases import MORE_THROTTLES, THROTTLE_OF_BROKER, THROTTLE_OF_TOPIC
-from controlplane.domain.move_types import UNDER_WAY
+from controlplane.domain.move_states import UNDER_WAY
 from controlplane.domain.throttle import ThrottlesBefore
 from controlplane.models import AccessEntry, Broker, Move, MovePartition, ObservedTopic, Topic
 from controlplane.services.common import Rejected

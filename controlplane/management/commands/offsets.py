@@ -15,10 +15,9 @@ from typing import TypedDict, Unpack
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.domain.offset_input import duration_ms, offsets_of_text, scope_of_text
-from controlplane.domain.offset_reset import WAIT_MINUTES_MAX, ResetSpec, ResetTarget
+from controlplane.domain.offset_reset import WAIT_MINUTES_MAX, ResetSpec, ResetState, ResetTarget
 from controlplane.domain.text import duration_text
 from controlplane.models import OffsetReset
-from controlplane.models.offset_reset import ResetState
 from controlplane.selectors import offset_resets as selectors
 from controlplane.selectors.common import as_dict
 from controlplane.services import Rejected, group_members

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from enum import StrEnum
 from pathlib import Path
 
 from django.conf import settings
@@ -20,6 +21,12 @@ WAIT_SECONDS_MAX = 40
 """Time limit in seconds for the process to reach the requested state. A broker needs time to recover its logs."""
 
 
+class ProcessVerb(StrEnum):
+    STOP = "stop"
+    START = "start"
+    KILL = "kill"
+
+
 class Command(BaseCommand):
     help = (
         "Stop, start or kill (SIGKILL) one process of the local cluster. A stopped or killed process is not restarted."
@@ -27,7 +34,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("verb", choices=("stop", "start", "kill"))
+        parser.add_argument("verb", choices=list(ProcessVerb))
         parser.add_argument("name", help="as `manage.py status` shows it")
         parser.add_argument("--data-dir", type=Path, default=settings.WEIR.data_dir)
 
@@ -35,14 +42,14 @@ class Command(BaseCommand):
         folder: Path = data_dir.resolve()
         row = self._row(folder, name)
         stopped = folder / "stopped" / name
-        if verb == "start":
+        if verb == ProcessVerb.START:
             supervisor_client.request_start(folder, name)
         else:
             stopped.touch()
-            if verb == "kill" and row["pid"] is not None:
+            if verb == ProcessVerb.KILL and row["pid"] is not None:
                 os.kill(row["pid"], signal.SIGKILL)
         deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while (self._row(folder, name)["state"] == ProcessState.RUNNING) != (verb == "start"):
+        while (self._row(folder, name)["state"] == ProcessState.RUNNING) != (verb == ProcessVerb.START):
             if time.monotonic() > deadline:
                 raise CommandError(f"{name} did not {verb} within {WAIT_SECONDS_MAX} s.")
             time.sleep(0.1)

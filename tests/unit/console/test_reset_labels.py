@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from console.reset_labels import LIMITS, PROBLEMS, STATES, TARGETS, reset_span, reset_value
-from controlplane.domain.offset_reset import Limited, ResetTarget, RowProblem
-from controlplane.models.offset_reset import ResetState
+from controlplane.domain.offset_reset import Limited, ResetState, ResetTarget, RowProblem
 
 
 def test_the_value_of_a_reset_is_shown() -> None:
@@ -15,7 +14,7 @@ def test_the_value_of_a_reset_is_shown() -> None:
 
 
 def test_every_state_target_and_problem_has_a_label() -> None:
-    assert set(STATES) == set(ResetState.values)
+    assert set(STATES) == set(ResetState)
     assert set(TARGETS) == {t.value for t in ResetTarget}
     assert set(PROBLEMS) == {p.value for p in RowProblem}
     assert set(LIMITS) == {x.value for x in Limited if x}

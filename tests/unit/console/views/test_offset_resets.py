@@ -8,9 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.domain.offset_reset import CommittedOffset
+from controlplane.domain.offset_reset import CommittedOffset, ResetState
 from controlplane.models import ConsumerGroup, OffsetReset
-from controlplane.models.offset_reset import ResetState
 from tests.unit.controlplane.group_world import OFFSETS, GroupWorld, group_world, member
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from controlplane.domain.alert_types import (
     MoveFacts,
 )
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.move_types import MoveState
+from controlplane.domain.move_states import MoveState
 
 ILL = Facts(
     zookeeper=True,

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.audit_operation import LABELS, AuditOperation, operation_label
-from controlplane.domain.move_types import MoveState
+from controlplane.domain.move_states import MoveState
 from controlplane.domain.restart import RestartState
 from controlplane.models.change import Change
 

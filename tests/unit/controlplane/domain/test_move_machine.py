@@ -22,15 +22,8 @@ from controlplane.controller.events import DesiredAssignment
 from controlplane.domain import move as core
 from controlplane.domain import move_revert, tail
 from controlplane.domain.compare import StoredComparison
-from controlplane.domain.move_types import (
-    ENDED,
-    IN_FLIGHT,
-    MoveSnapshot,
-    ObservedPart,
-    PartStep,
-    PartView,
-    with_old_replicas,
-)
+from controlplane.domain.move_states import ENDED, IN_FLIGHT
+from controlplane.domain.move_types import MoveSnapshot, ObservedPart, PartStep, PartView, with_old_replicas
 
 BROKERS = (1, 2, 3, 4)
 WORKING = ("running", "paused", "verifying", "cancelling", "rolling_back")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controlplane.domain.move_states import PartState
 from controlplane.domain.move_types import (
     ORDER_UNTAKEN_SECONDS,
     ObservedPart,
-    PartState,
     PartView,
     difference,
     no_leader,

@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from controlplane.domain import tail
-from controlplane.domain.move_types import (
-    MoveMode,
-    MoveSnapshot,
-    MoveState,
-    ObservedPart,
-    PartState,
-    PartStep,
-    PartView,
-)
+from controlplane.domain.move_states import MoveMode, MoveState, PartState
+from controlplane.domain.move_types import MoveSnapshot, ObservedPart, PartStep, PartView
 from controlplane.domain.progress import StallCause
 
 SEEN = ObservedPart(

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from controlplane.domain.offset_reset import CommittedOffset, ResetSpec, ResetTarget
+from controlplane.domain.offset_reset import CommittedOffset, ResetSpec, ResetState, ResetTarget
 from controlplane.models import Change, OffsetReset
-from controlplane.models.offset_reset import ResetCause, ResetState
+from controlplane.models.offset_reset import ResetCause
 from controlplane.services import offset_reset_worker as worker
 from controlplane.services import offset_resets as services
 from tests.unit.controlplane.group_world import GroupWorld, group_world, member

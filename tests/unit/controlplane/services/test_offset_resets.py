@@ -15,10 +15,11 @@ from controlplane.domain.offset_reset import (
     LogRange,
     ReportedDifference,
     ResetSpec,
+    ResetState,
     ResetTarget,
 )
 from controlplane.models import Change, OffsetReset
-from controlplane.models.offset_reset import ResetCause, ResetState
+from controlplane.models.offset_reset import ResetCause
 from controlplane.services import Rejected
 from controlplane.services import offset_resets as services
 from tests.unit.controlplane.group_world import OFFSETS, GroupWorld, group_world, member

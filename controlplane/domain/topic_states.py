@@ -1,0 +1,44 @@
+"""States of topics and of their configs, as lists, pages and REST show them. Values only."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class TopicRowState(StrEnum):
+    """`DRIFT`: the cluster has a topic that the database does not have, or an older or a newer version of it."""
+
+    ACTIVE = "active"
+    CREATING = "creating"
+    CHANGING = "changing"
+    DELETING = "deleting"
+    DRIFT = "drift"
+
+
+UNAPPLIED = (TopicRowState.CREATING, TopicRowState.CHANGING, TopicRowState.DELETING)
+"""The controller has an order to carry out."""
+
+
+class TopicHealth(StrEnum):
+    """The worst condition of a topic's partitions."""
+
+    HEALTHY = "healthy"
+    UNDER_REPLICATED = "under_replicated"
+    UNDER_MIN_ISR = "under_min_isr"
+    OFFLINE = "offline"
+
+
+class TopicSubset(StrEnum):
+    """The topics that a list is limited to. `PROBLEMS`: with partitions that are offline or have missing replicas."""
+
+    PROBLEMS = "problems"
+    MOVING = "moving"
+    DRIFT = "drift"
+
+
+class ConfigSource(StrEnum):
+    """Origin of the value of a topic config. `MOVE`: a move has set it for the time of its throttle."""
+
+    TOPIC = "topic"
+    MOVE = "move"
+    DEFAULT = "default"
