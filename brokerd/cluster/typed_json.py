@@ -3,6 +3,9 @@
 Invariants: `decode` returns a value of the declared type or raises Malformed, for any input. Unknown keys are ignored, so that a newer program may
 add fields; a missing key needs a default. Supported: str, int, float, bool, UUID, StrEnum, `X | None`, tuples, Mapping, dataclasses, object and Any
 (plain JSON). The stored name of a field is its `stored` metadata. Does not contain: the meaning of the values.
+
+It is not `controlplane.db.codec`, which reads columns that the control plane has written. Here the input comes from other processes, of other versions
+or from users: unknown keys are accepted, every field is written, and depth, integers and texts are limited to what can be stored and sent again.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Supported: None, bool, int, float, str, X | None, list and tuple of one type, tuples of fixed length, mappings with text keys, dataclasses of
 these. A field with its default value is not encoded. Decoding verifies each type and raises ValueError with the path of the first wrong value.
+
+It is not `brokerd.cluster.typed_json`, because the sources differ. A column is written by this program and read many rows at a time: an unknown key is
+an error, since saving the row would lose it, and the decoders of a type are built once. A request comes from a program of any version.
 """
 
 from __future__ import annotations
