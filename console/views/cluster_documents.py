@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
@@ -51,6 +51,14 @@ ACTIONS = {
 }
 """{action of a step: (tone, label)}"""
 EXAMPLE = {"version": 1, "owner": "payments", "topics": [{"name": "payments.orders", "partitions": 12}]}
+
+
+class ComparisonArguments(TypedDict):
+    """The document as `read_document` parsed it, and the options of its comparison."""
+
+    document: dict[str, object]
+    prune: bool
+    take_over: bool
 
 
 class DocumentForm(WeirForm):
@@ -101,9 +109,9 @@ class DocumentForm(WeirForm):
             raise forms.ValidationError(str(e)) from None
 
     @property
-    def comparison(self) -> dict[str, Any]:
-        """The arguments of a comparison."""
-        return {name: self.cleaned_data[name] for name in ("document", "prune", "take_over")}
+    def comparison(self) -> ComparisonArguments:
+        v = self.cleaned_data
+        return ComparisonArguments(document=v["document"], prune=v["prune"], take_over=v["take_over"])
 
 
 class ExportForm(WeirForm):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext as _
@@ -69,33 +68,33 @@ PLAN_BODY = {
 def new(request: HttpRequest) -> HttpResponse:
     q = request.GET
     kind = q.get("kind", "") if q.get("kind", "") in KINDS else ScopeKind.PARTITIONS.value
-    step = q.get("step", "choose")
-    context: dict[str, Any] = {
+    step, topic, every_broker = q.get("step", "choose"), q.get("topic", "").strip(), brokers.broker_list()
+    context: dict[str, object] = {
         "kind": kind,
         "kinds": KINDS,
-        "brokers": brokers.broker_list(),
-        "topic": q.get("topic", "").strip(),
+        "brokers": every_broker,
+        "topic": topic,
         "topic_names": lazy(topics.topic_names),
     }
     if request.method == "POST" and "plan" in request.POST:
         return _import_plan(request, context)
     if request.method == "POST":
-        return _submit(request, context)
+        return _submit(request, kind, context)
     if step == "review":
-        return _review(request, context)
+        return _review(request, kind, context)
     if kind == ScopeKind.REBALANCE:
         return redirect_to("rebalance")
     if kind == ScopeKind.PARTITIONS and step == "where":
-        return _choose_targets(request, context)
-    if context["topic"]:
-        context["topic_row"] = topics.topic_row(context["topic"])
+        return _choose_targets(request, topic, context)
+    if topic:
+        context["topic_row"] = topics.topic_row(topic)
         if context["topic_row"] is None:
-            context["error"] = _("Topic {topic} does not exist.").format(topic=context["topic"])
+            context["error"] = _("Topic {topic} does not exist.").format(topic=topic)
         elif kind == ScopeKind.PARTITIONS:
-            context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
+            context["partitions"] = partitions.partition_list(topic, per_page=PARTITIONS_SHOWN_MAX)
     context |= {
         "plan_body": PLAN_BODY,
-        "racks": sorted({b.rack for b in context["brokers"] if b.rack}),
+        "racks": sorted({b.rack for b in every_broker if b.rack}),
         "chosen": q.getlist("p"),
         "broker": q.get("broker", ""),
         "factor": q.get("factor", ""),
@@ -150,16 +149,16 @@ def _import_plan(request: HttpRequest, context: dict[str, object]) -> HttpRespon
     return render_page(request, "console/move_choose.html", context, nav="moves", status=400)
 
 
-def _choose_targets(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+def _choose_targets(request: HttpRequest, topic: str, context: dict[str, object]) -> HttpResponse:
     """Step 2: target replicas of each selected partition, typed or distributed across selected brokers."""
     q = request.GET
-    rows = _selected_partitions(context["topic"], q)
+    rows = _selected_partitions(topic, q)
     over = [int(b) for b in q.getlist("over") if b.isdigit()]
     context |= {"over": over, "chosen": [str(p.index) for p in rows], "query": q}
     if not rows:
         context["error"] = _("Select at least one partition.")
-        context["topic_row"] = topics.topic_row(context["topic"])
-        context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
+        context["topic_row"] = topics.topic_row(topic)
+        context["partitions"] = partitions.partition_list(topic, per_page=PARTITIONS_SHOWN_MAX)
         return render_page(request, "console/move_choose.html", context, nav="moves", status=400)
     if over and len(over) < max(len(p.replicas) for p in rows):
         context["error"] = _("{over} brokers are too few for {value} replicas per partition. Select more.").format(
@@ -228,10 +227,10 @@ def _fraction(text: str) -> float | None:
         raise Rejected(_("“{text}” is not a fraction. Enter 0.1 for 10 %.").format(text=text), "tolerance") from None
 
 
-def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None = None) -> HttpResponse:
+def _review(request: HttpRequest, kind: str, context: dict[str, object], form: MoveForm | None = None) -> HttpResponse:
     """Step 3: the review. A GET plans again; after a rejected POST the form shows the reason."""
     try:
-        scope = form.cleaned_data["scope"] if form is not None else _scope(context["kind"], request.GET)
+        scope = form.cleaned_data["scope"] if form is not None else _scope(kind, request.GET)
         return _render_review(request, context, scope, form)
     except Rejected as error:
         return render_page(
@@ -272,11 +271,11 @@ def _render_review(
     return render_page(request, "console/move_review.html", context, nav="moves", status=status)
 
 
-def _submit(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
+def _submit(request: HttpRequest, kind: str, context: dict[str, object]) -> HttpResponse:
     form = MoveForm(request.POST)
     if not form.is_valid():
         if "scope" in form.cleaned_data:
-            return _review(request, context, form)
+            return _review(request, kind, context, form)
         return render_page(
             request,
             "console/move_review.html",
@@ -313,7 +312,7 @@ def _submit(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
             flash(request, _("Move {id} planned. Nothing moves until you start it.").format(id=move.pk))
     except Rejected as error:
         form.reject(error)
-        return _review(request, context, form)
+        return _review(request, kind, context, form)
     return redirect_to("move", move.pk)
 
 

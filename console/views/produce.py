@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any, Unpack
+from typing import TypedDict, Unpack, cast
 
 from django import forms
 from django.core.exceptions import PermissionDenied
@@ -281,18 +280,45 @@ def copy(request: HttpRequest, name: str) -> HttpResponse:
     return render_page(request, "console/record_copy.html", context, nav="topics", status=status)
 
 
+class ShownRecord(TypedDict):
+    partition: int | None
+    offset: int | None
+    problem: str
+
+
+class ShownResult(TypedDict):
+    """A `ProduceResult` in the session, with its first records and the number of all."""
+
+    topic: str
+    written: int
+    refused: int
+    unknown: int
+    problems: list[str]
+    records: list[ShownRecord]
+    total: int
+
+
 def _show_after_redirect(request: HttpRequest, result: services.ProduceResult) -> HttpResponseRedirect:
     """Store the result and redirect: a reload of a page that answers a POST would write the records again."""
-    shown = asdict(result) | {"records": [asdict(r) for r in result.records[:SHOWN_MAX]], "total": len(result.records)}
+    shown = ShownResult(
+        topic=result.topic,
+        written=result.written,
+        refused=result.refused,
+        unknown=result.unknown,
+        problems=result.problems,
+        records=[
+            ShownRecord(partition=r.partition, offset=r.offset, problem=r.problem) for r in result.records[:SHOWN_MAX]
+        ],
+        total=len(result.records),
+    )
     request.session[RESULT] = {"path": request.path, "result": shown}
     return HttpResponseRedirect(request.path)
 
 
-def _result(request: HttpRequest) -> dict[str, Any] | None:
+def _result(request: HttpRequest) -> ShownResult | None:
     """The result of the POST before the redirect. It is shown once."""
     kept = request.session.get(RESULT)
     if kept is None or kept["path"] != request.path:
         return None
     del request.session[RESULT]
-    result: dict[str, Any] = kept["result"]
-    return result
+    return cast("ShownResult", kept["result"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -79,6 +79,14 @@ class Choice:
         return int(self.broker) if self.broker else None
 
 
+class Where(TypedDict):
+    """The filters of a list and its page, as arguments of the selectors."""
+
+    topic: str
+    broker: int | None
+    page: int
+
+
 @viewer_required
 def time_travel(request: HttpRequest) -> HttpResponse:
     kept = selectors.kept_time()
@@ -132,9 +140,9 @@ def _choice(request: HttpRequest, kept_time: selectors.KeptTime, latest: datetim
     )
 
 
-def _content(choice: Choice, page: int) -> dict[str, Any]:
+def _content(choice: Choice, page: int) -> dict[str, object]:
     """The tab's rows. Raises Rejected."""
-    where: dict[str, Any] = {"topic": choice.topic, "broker": choice.broker_id, "page": page}
+    where = Where(topic=choice.topic, broker=choice.broker_id, page=page)
     if choice.tab in COMPARING:
         if choice.since == choice.at:
             raise Rejected(_("Choose an earlier time to compare with."), "since")
@@ -143,7 +151,7 @@ def _content(choice: Choice, page: int) -> dict[str, Any]:
         kinds = [(k.kind, KIND_LABELS[DifferenceKind(k.kind)], k.count) for k in rows.kinds]
         return {"page": rows, "kinds": kinds, "labels": KIND_LABELS, "more": rows.more}
     moment = selectors.moment(choice.at)
-    found: dict[str, Any] = {"past": past_states.past_cluster(moment)}
+    found: dict[str, object] = {"past": past_states.past_cluster(moment)}
     if choice.tab == Tab.PARTITIONS:
         found["page"] = past_states.past_partitions(
             moment, state=TopicSubset.PROBLEMS if choice.kind == TopicSubset.PROBLEMS else "", **where

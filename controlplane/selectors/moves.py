@@ -323,7 +323,7 @@ def kafka_plans(move_id: int) -> dict[str, object]:
     parts = MovePartition.objects.filter(move_id=move_id).order_by("topic_name", "partition")
     rows = list(parts.values_list("topic_name", "partition", "replicas_from", "replicas_to"))
 
-    def plan(place: int) -> dict[str, Any]:
+    def plan(place: int) -> dict[str, object]:
         return {"version": 1, "partitions": [{"topic": r[0], "partition": r[1], "replicas": r[place]} for r in rows]}
 
     return {"proposed": plan(3), "previous": plan(2)}

@@ -130,10 +130,10 @@ def _user(name: str, entries: list[AccessEntry]) -> UserRow:
 
 
 def _credential(entry: AccessEntry) -> CredentialRow:
-    value: dict[str, Any] = entry.value or {}
+    iterations: int = (entry.value or {})["iterations"]
     return CredentialRow(
         mechanism=entry.key.partition(":")[0],
-        iterations=int(value["iterations"]),
+        iterations=iterations,
         applied=not entry.waiting,
         changed_at=entry.changed_at,
         changed_by=entry.changed_by,

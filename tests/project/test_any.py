@@ -11,8 +11,8 @@ from tests.project.test_structure import product_files
 
 LINES_MAX = {
     "brokerd": 126,
-    "console": 23,
-    "controlplane": 120,
+    "console": 14,
+    "controlplane": 118,
     "pipeline": 28,
     "weir": 27,
     "weir_common": 21,
