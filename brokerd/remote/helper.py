@@ -21,6 +21,7 @@ from typing import Any
 from brokerd.remote.auxiliary import DamagedSegment
 from brokerd.remote.chunk_cache import ChunkCache
 from brokerd.remote.frames import TIMEOUT_MS, FrameReader, HelperError, MalformedFrame, encode
+from brokerd.remote.helper_requests import HelperOperation
 from brokerd.remote.operations import Operations
 from brokerd.remote.process import HelperSettings
 from brokerd.remote.rate import RateLimit
@@ -36,10 +37,8 @@ AHEAD_MAX = 32
 """Maximum number of loads ahead that run or wait. Above it no further one is begun: while a store does not answer, their number would grow, and they would run later although
 nothing waits for the results."""
 RECEIVE_BYTES = 256 * 1024
-SLOW_OPERATIONS = ("copy", "delete", "names")
+SLOW_OPERATIONS: tuple[str, ...] = (HelperOperation.COPY, HelperOperation.DELETE, HelperOperation.NAMES)
 """Operations on the copy threads."""
-KEY_LOOKUPS = "keys"
-"""The operation with threads of its own, because a look-up may take seconds. All others are for waiting consumers and followers."""
 
 
 class LateStore:
@@ -68,7 +67,8 @@ class Helper:
         self._reads = ThreadPoolExecutor(READ_THREADS, "reads")
         self._ahead = ThreadPoolExecutor(AHEAD_THREADS, "ahead")
         self._pools = dict.fromkeys(SLOW_OPERATIONS, ThreadPoolExecutor(COPY_THREADS, "copies"))
-        self._pools[KEY_LOOKUPS] = ThreadPoolExecutor(LOOKUP_THREADS, "lookups")
+        # A look-up may take seconds. The operations of the other threads are for waiting consumers and followers.
+        self._pools[HelperOperation.KEYS] = ThreadPoolExecutor(LOOKUP_THREADS, "lookups")
         self._loads_ahead: set[Hashable] = set()
         """Keys of the loads ahead that run or wait."""
         self._loads_ahead_lock = threading.Lock()
@@ -118,7 +118,7 @@ class Helper:
             requests = reader.feed(data)
 
     def _begin(self, request_id: int, operation: str, fields: Mapping[str, Any]) -> None:
-        if operation == "rates":
+        if operation == HelperOperation.RATES:
             self._copy_rate.bytes_per_s, self._fetch_rate.bytes_per_s = fields["copy"], fields["fetch"]
             self._answer(request_id, HelperError.NONE, True)
             return

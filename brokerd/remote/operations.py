@@ -12,11 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from brokerd.remote import auxiliary
 from brokerd.remote.auxiliary import Auxiliary
 from brokerd.remote.chunk_cache import CHUNK_BYTES, ChunkCache, RemoteFile
+from brokerd.remote.helper_requests import CopyFields, HelperOperation, KeysFields, ReadFields, ReadResult, TimeFields
 from brokerd.remote.key_indexes import put_key_index
 from brokerd.remote.key_lookups import RemoteKeySearch
 from brokerd.remote.stored_segment import AUXILIARY, KEY_INDEX, LOG, StoredSegment
@@ -63,29 +64,29 @@ class Operations:
         self._lock = threading.Condition()
         self.ahead_chunks = max(AHEAD_CHUNKS_MIN, min(AHEAD_CHUNKS_MAX, cache.bytes_max // CHUNK_BYTES // AHEAD_SHARE))
 
-    def run(self, operation: str, fields: Mapping[str, Any]) -> Any:
+    def run(self, operation: str, fields: Mapping[str, Any]) -> object:
         """Run one request. Returns JSON. Raises StoreUnavailable, ObjectMissing, DamagedSegment, DiskFailed, DiskFull, OSError, ValueError."""
         match operation:
-            case "copy":
-                return self._copy(fields)
-            case "read":
-                return self._read_batches(fields)
-            case "time":
-                return self._time(fields)
-            case "keys":
-                return self._look_up_key(fields)
-            case "snapshot":
+            case HelperOperation.COPY:
+                return self._copy(cast("CopyFields", fields))
+            case HelperOperation.READ:
+                return self._read_batches(cast("ReadFields", fields))
+            case HelperOperation.TIME:
+                return self._time(cast("TimeFields", fields))
+            case HelperOperation.KEYS:
+                return self._look_up_key(cast("KeysFields", fields))
+            case HelperOperation.SNAPSHOT:
                 return self._snapshot([StoredSegment.of(s) for s in fields["segments"]], fields["offset"])
-            case "delete":
+            case HelperOperation.DELETE:
                 for suffix in (LOG, KEY_INDEX, AUXILIARY):
                     self._store.delete(fields["name"] + suffix)
                 return True
-            case "names":
+            case HelperOperation.NAMES:
                 return list(self._store.names(fields["prefix"]))
         raise ValueError(f"unknown operation {operation!r}")
 
     # -- copying -------------------------------------------------------------------------------------------------------------
-    def _copy(self, fields: Mapping[str, Any]) -> list[Any]:
+    def _copy(self, fields: CopyFields) -> list[object]:
         path, name, size = Path(fields["path"]), fields["name"], fields["size"]
         before = fields.get("producers") or auxiliary.NO_PRODUCERS
         if fields["previous"] is not None:
@@ -95,13 +96,13 @@ class Operations:
         )
         self._store.put_file(name + LOG, path, size, self._copy_spend)
         key_index = (0, 0)
-        if fields.get("key_index_header") is not None:
+        if (header := fields.get("key_index_header")) is not None:
             key_index = put_key_index(
                 self._disk,
                 self._store,
                 name + KEY_INDEX,
                 (path, fields["base"], size),
-                fields["key_index_header"],
+                header,
                 self._cache.folder / f"{Path(name).name}{KEY_INDEX}",
                 self._copy_spend,
             )
@@ -163,7 +164,7 @@ class Operations:
         )
         return segment
 
-    def _read_batches(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_batches(self, fields: ReadFields) -> ReadResult:
         """Complete batches from `offset` on, below `upto`. A segment without such batches (a gap of compaction at its end) is skipped."""
         segments = [StoredSegment.of(s) for s in fields["segments"]]
         offset, upto, bytes_max = fields["offset"], fields["upto"], fields["bytes_max"]
@@ -181,11 +182,11 @@ class Operations:
             if end <= start:
                 continue
             regions = self._cache.regions(s.name + LOG, start, end - start, s.size_bytes)
-            return {
-                "regions": [[str(r.path), r.position, r.length] for r in regions],
-                "aborted": self._aborted_transactions(segments[i:], offset, min(upto, segment.bound_after(end))),
-            }
-        return {"regions": [], "aborted": []}
+            return ReadResult(
+                regions=[(str(r.path), r.position, r.length) for r in regions],
+                aborted=self._aborted_transactions(segments[i:], offset, min(upto, segment.bound_after(end))),
+            )
+        return ReadResult(regions=[], aborted=[])
 
     def _load_ahead(self, s: StoredSegment, start: int, end: int, following: Sequence[StoredSegment]) -> None:
         """Load the chunks of [start, end) after the first one, and the next ones, also of the following segments, in the background."""
@@ -215,7 +216,7 @@ class Operations:
                     return out
         return out
 
-    def _time(self, fields: Mapping[str, Any]) -> list[int] | None:
+    def _time(self, fields: TimeFields) -> list[int] | None:
         """[offset, timestamp, leader epoch] of the first record at or after `timestamp`, within [start, upto)."""
         timestamp, start, upto = fields["timestamp"], fields["start"], fields["upto"]
         budget = UnpackBudget.for_lookups()
@@ -238,7 +239,7 @@ class Operations:
         return None
 
     # -- look-ups by key -----------------------------------------------------------------------------------------------------
-    def _look_up_key(self, fields: Mapping[str, Any]) -> str:
+    def _look_up_key(self, fields: KeysFields) -> str:
         """A `KeyLookupAnswer` to the `KeyLookupQuestion` of the fields, both as base64."""
         aborted = fields["aborted"]
         search = RemoteKeySearch(

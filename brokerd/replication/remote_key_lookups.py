@@ -8,9 +8,10 @@ contain: the search (`remote/key_lookups`), the local log (`apis/key_lookups`).
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from brokerd.remote.frames import HelperError
+from brokerd.remote.helper_requests import HelperOperation, KeysFields, SegmentFields
 from brokerd.remote.segments import RemoteSegment
 from brokerd.replication.remote_reads import Request
 from brokerd.replication.replica import Replica
@@ -25,7 +26,7 @@ Done = Callable[[KeyLookupAnswer | None], None]
 
 
 class RemoteKeyLookups:
-    def __init__(self, request: Request, named: Callable[[RemoteSegment], Sequence[object]]) -> None:
+    def __init__(self, request: Request, named: Callable[[RemoteSegment], SegmentFields]) -> None:
         """`named`: the fields of a segment in requests, without its key index."""
         self._request, self._named = request, named
 
@@ -41,12 +42,12 @@ class RemoteKeyLookups:
         searched = below[-SEGMENTS_MAX:]
         later = [s for s in view.chain.segments if s.start_offset >= before and s.aborted_count]
         aborted = replica.log.aborted.between(start, before) if committed else []
-        fields = {
-            "segments": [self._fields(s) for s in (*searched, *later)],
-            "start": start,
-            "aborted": [list(a) for a in aborted] if committed else None,
-            "question": base64.b64encode(versioned.encode(question, VERSION)).decode(),
-        }
+        fields = KeysFields(
+            segments=[self._fields(s) for s in (*searched, *later)],
+            start=start,
+            aborted=[list(a) for a in aborted] if committed else None,
+            question=base64.b64encode(versioned.encode(question, VERSION)).decode(),
+        )
 
         def on_helper_result(error: HelperError, value: object) -> None:
             if error or not isinstance(value, str):
@@ -54,7 +55,7 @@ class RemoteKeyLookups:
                 return
             done(versioned.decode(KeyLookupAnswer, base64.b64decode(value), VERSION, ANSWER_ELEMENTS_MAX))
 
-        self._request("keys", fields, question.duration_ms_max + MARGIN_MS, on_helper_result)
+        self._request(HelperOperation.KEYS, fields, question.duration_ms_max + MARGIN_MS, on_helper_result)
 
-    def _fields(self, segment: RemoteSegment) -> list[object]:
+    def _fields(self, segment: RemoteSegment) -> SegmentFields:
         return [*self._named(segment), segment.key_index_bytes, segment.key_index_seed]

@@ -10,10 +10,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.remote.frames import HelperError
+from brokerd.remote.helper_requests import (
+    HelperOperation,
+    ReadFields,
+    ReadResult,
+    SegmentFields,
+    SnapshotFields,
+    SnapshotResult,
+    TimeFields,
+)
 from brokerd.remote.lineage import in_lineage
 from brokerd.remote.segments import RemoteSegment
 from brokerd.replication.history_reads import (
@@ -72,8 +81,8 @@ class RemoteReads:
         self.bytes_read: dict[TopicPartition, int] = {}
         """Bytes of remote records that were sent to clients, by partition."""
 
-    def named(self, segment: RemoteSegment) -> list[Any]:
-        """The fields of a segment in requests to the helper (`operations.StoredSegment`)."""
+    def named(self, segment: RemoteSegment) -> SegmentFields:
+        """The fields of a segment in requests to the helper (`StoredSegment`)."""
         return [
             self._object_name(segment),
             segment.start_offset,
@@ -83,7 +92,7 @@ class RemoteReads:
             segment.aborted_count,
         ]
 
-    def _read_names(self, segments: Sequence[RemoteSegment], upto: int) -> list[list[object]]:
+    def _read_names(self, segments: Sequence[RemoteSegment], upto: int) -> list[SegmentFields]:
         """The next segments, and further ones that have aborted transactions."""
         near, far = segments[: 1 + FOLLOWING_MAX], segments[1 + FOLLOWING_MAX :]
         return [self.named(s) for s in (*near, *(s for s in far if s.aborted_count))]
@@ -109,17 +118,14 @@ class RemoteReads:
 
             def on_helper_result(error: HelperError, value: object) -> None:
                 self._in_flight.discard(key)
-                result = UNAVAILABLE if error else self._result(replica, offset, value)
+                result = UNAVAILABLE if error else self._result(replica, offset, cast("ReadResult", value))
                 self._cache_result(key, result)
                 on_result()
 
-            fields = {
-                "segments": self._read_names(segments, upto),
-                "offset": offset,
-                "upto": upto,
-                "bytes_max": bytes_max,
-            }
-            self._request("read", fields, READ_TIMEOUT_MS, on_helper_result)
+            fields = ReadFields(
+                segments=self._read_names(segments, upto), offset=offset, upto=upto, bytes_max=bytes_max
+            )
+            self._request(HelperOperation.READ, fields, READ_TIMEOUT_MS, on_helper_result)
         return None
 
     @staticmethod
@@ -127,7 +133,7 @@ class RemoteReads:
         """Return whether the log of a follower confirms the segments that a read may use. It may have been truncated since its view was made."""
         return all(in_lineage(s, replica.log.epochs.end_offset_for) for s in segments[: 1 + FOLLOWING_MAX])
 
-    def _result(self, replica: Replica, offset: int, value: Any) -> HistoryReadResult:
+    def _result(self, replica: Replica, offset: int, value: ReadResult) -> HistoryReadResult:
         try:
             regions = [FileRegion(self._open(Path(path)), at, length) for path, at, length in value["regions"]]
         except DiskFailed:
@@ -176,18 +182,18 @@ class RemoteReads:
             if not 0 <= timestamp <= newest:
                 done(HistoryReadResult(ErrorCode.NONE))
                 return
-            fields = {
-                "segments": [self.named(s) for s in below if s.max_timestamp >= timestamp],
-                "timestamp": timestamp,
-                "start": start,
-                "upto": local_start,
-            }
+            fields = TimeFields(
+                segments=[self.named(s) for s in below if s.max_timestamp >= timestamp],
+                timestamp=timestamp,
+                start=start,
+                upto=local_start,
+            )
 
-            def on_helper_result(error: HelperError, value: Any) -> None:
-                found = None if error or value is None else HistoryPosition(*value)
+            def on_helper_result(error: HelperError, value: object) -> None:
+                found = None if error or value is None else HistoryPosition(*cast("list[int]", value))
                 done(UNAVAILABLE if error else HistoryReadResult(ErrorCode.NONE, found=found))
 
-            self._request("time", fields, READ_TIMEOUT_MS, on_helper_result)
+            self._request(HelperOperation.TIME, fields, READ_TIMEOUT_MS, on_helper_result)
         else:
             done(UNAVAILABLE)
 
@@ -205,16 +211,16 @@ class RemoteReads:
         epochs = [(e, at) for e, at in view.chain.epochs(replica.log.epochs.entries) if at <= start]
         self._bootstrap_snapshots_requested[tp] = start
 
-        def on_helper_result(error: HelperError, value: Any) -> None:
+        def on_helper_result(error: HelperError, value: object) -> None:
             if self._bootstrap_snapshots_requested.get(tp) == start:
                 del self._bootstrap_snapshots_requested[tp]
                 if not error:
-                    producers, closing = value
+                    producers, closing = cast("SnapshotResult", value)
                     snapshot = Snapshot(start, start, 0, True, epochs, producers, closing)
                     self._bootstrap_snapshots[tp] = (start, zlib.compress(snapshot.to_bytes(), 1))
 
-        fields = {"segments": [self.named(s) for s in segments], "offset": start}
-        self._request("snapshot", fields, READ_TIMEOUT_MS, on_helper_result)
+        fields = SnapshotFields(segments=[self.named(s) for s in segments], offset=start)
+        self._request(HelperOperation.SNAPSHOT, fields, READ_TIMEOUT_MS, on_helper_result)
         return None
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import cast
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.remote.frames import HelperError
+from brokerd.remote.helper_requests import HelperOperation
 from brokerd.remote.process import RemoteHelper
 from brokerd.remote.remote_log import RemoteLog
 from brokerd.remote.segments import LEADER, SEGMENT, START, Forgotten, MetadataChange, RemoteSegment, SegmentState
@@ -88,15 +89,18 @@ class RemoteCleanup:
                 log.info("remote segment of a deleted topic deleted: name=%s", segment.name)
                 self._deleted.add(segment.segment_id)
 
-        self._helper.request("delete", {"name": self._object_name(segment)}, REQUEST_TIMEOUT_MS, on_result)
+        self._helper.request(
+            HelperOperation.DELETE, {"name": self._object_name(segment)}, REQUEST_TIMEOUT_MS, on_result
+        )
 
     # -- objects without metadata ----------------------------------------------------------------------------------------------
     def _sweep(self, index: int, tp: TopicPartition) -> None:
-        def on_objects(error: HelperError, value: Any) -> None:
+        def on_objects(error: HelperError, value: object) -> None:
             if error:
                 self._swept_ms.pop(tp, None)
                 return
-            self._replica_manager.hooks.confirm_leadership(lambda confirmed: compare(confirmed, list(value)))
+            names = cast("list[str]", value)
+            self._replica_manager.hooks.confirm_leadership(lambda confirmed: compare(confirmed, names))
 
         def compare(confirmed: bool, names: list[str]) -> None:
             # The record of a copy is replicated before the objects of the copy are written. Each listed copy is therefore in the
@@ -105,7 +109,7 @@ class RemoteCleanup:
                 self._swept_ms.pop(tp, None)
 
         prefix = f"{self._replica_manager.image.cluster_id}/{tp.topic_id}/{tp.partition}/"
-        self._helper.request("names", {"prefix": prefix}, REQUEST_TIMEOUT_MS, on_objects)
+        self._helper.request(HelperOperation.NAMES, {"prefix": prefix}, REQUEST_TIMEOUT_MS, on_objects)
 
     def _compare(self, index: int, tp: TopicPartition, names: list[str]) -> bool:
         """Delete the objects without metadata. Returns False if not all metadata records have been read."""
@@ -115,5 +119,7 @@ class RemoteCleanup:
             segment_id = name.rpartition("/")[2].partition("-")[2]
             if segment_id and segment_id not in remote_log.segments:
                 log.warning("remote object without metadata deleted: name=%s", name)
-                self._helper.request("delete", {"name": name}, REQUEST_TIMEOUT_MS, lambda error, value: None)
+                self._helper.request(
+                    HelperOperation.DELETE, {"name": name}, REQUEST_TIMEOUT_MS, lambda error, value: None
+                )
         return True

@@ -20,6 +20,7 @@ from brokerd.config.broker import BrokerConfig
 from brokerd.environment import Environment
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.remote.frames import HelperError
+from brokerd.remote.helper_requests import CopyFields, HelperOperation
 from brokerd.remote.leader import (
     AppendRemoteMetadata,
     Copied,
@@ -284,16 +285,16 @@ class RemoteLogs:
         if local is None or local.size != segment.size_bytes:
             tiered.leader.copied(segment.segment_id, None, self._clock())
             return
-        fields: dict[str, object] = {
-            "path": str(local.path),
-            "name": self.object_name(segment),
-            "base": segment.start_offset,
-            "end": segment.end_offset,
-            "size": segment.size_bytes,
-            "interval": local.interval,
-            "key_index_header": replica.config.index_header if replica.config.index_keys else None,
-            "previous": None if effect.previous is None else self.reads.named(effect.previous),
-        }
+        fields = CopyFields(
+            path=str(local.path),
+            name=self.object_name(segment),
+            base=segment.start_offset,
+            end=segment.end_offset,
+            size=segment.size_bytes,
+            interval=local.interval,
+            key_index_header=replica.config.index_header if replica.config.index_keys else None,
+            previous=None if effect.previous is None else self.reads.named(effect.previous),
+        )
         if effect.previous is None and (snapshot := replica.log.snapshots.read(segment.start_offset)) is not None:
             fields["producers"] = [snapshot.producers, snapshot.closing]
         log.info(
@@ -303,7 +304,7 @@ class RemoteLogs:
             segment.size_bytes,
         )
         assert self._helper is not None
-        self._helper.request("copy", fields, COPY_TIMEOUT_MS, partial(self._on_copied, tiered, segment))
+        self._helper.request(HelperOperation.COPY, fields, COPY_TIMEOUT_MS, partial(self._on_copied, tiered, segment))
 
     def _on_copied(self, tiered: TieredPartition, segment: RemoteSegment, error: HelperError, value: Any) -> None:
         name = f"{tiered.replica.name}: segment={segment.start_offset} id={segment.segment_id}"
@@ -328,7 +329,7 @@ class RemoteLogs:
             done(not error)
 
         assert self._helper is not None
-        self._helper.request("delete", {"name": self.object_name(segment)}, DELETE_TIMEOUT_MS, on_result)
+        self._helper.request(HelperOperation.DELETE, {"name": self.object_name(segment)}, DELETE_TIMEOUT_MS, on_result)
 
     def _objects_deleted(self, tiered: TieredPartition, segment: RemoteSegment, ok: bool) -> None:
         tiered.leader.objects_deleted(segment.segment_id, ok, self._clock())
@@ -340,7 +341,7 @@ class RemoteLogs:
         current = rates(self._config)
         if self._rates != current and self._helper is not None:
             self._rates = current
-            self._helper.request("rates", current, DELETE_TIMEOUT_MS, lambda error, value: None)
+            self._helper.request(HelperOperation.RATES, current, DELETE_TIMEOUT_MS, lambda error, value: None)
 
     def close(self) -> None:
         if self._helper is not None:

@@ -10,7 +10,7 @@ from tests.cluster.local import ROOT
 from tests.project.test_structure import product_files
 
 LINES_MAX = {
-    "brokerd": 126,
+    "brokerd": 117,
     "console": 14,
     "controlplane": 118,
     "pipeline": 28,
