@@ -72,7 +72,7 @@ class StaticFile:
     @cached_property
     def encodings(self) -> dict[str, bytes]:
         """The compressed content by the name in Accept-Encoding, the best first. Made at the first request for the file: WhiteNoise asks for the
-        address of every file at the start of a process, also of those of Django's admin, and nobody may ever ask for their content."""
+        address of every file at the start of a process, also of those of Django's admin, and the content of most is never requested."""
         if not self.compressible:
             return {}
         return {
