@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from controlplane.domain.access import AclPermission
 from controlplane.domain.cluster_document import ClusterDocument, DocumentResource, InvalidDocument
@@ -31,6 +31,7 @@ from controlplane.domain.document_values import (
     from_json,
     to_json,
 )
+from weir_common.json_values import JsonObject
 
 STEPS_MAX = 1_000
 """Maximum number of changes of one plan. They run in one request, each in its own transaction."""
@@ -81,6 +82,32 @@ class StoredStep(TypedDict):
     before: dict[str, object] | None
     desired: dict[str, object] | None
     changes: list[StoredChange]
+
+
+class StepResult(StrEnum):
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """A deletion that did not run because an earlier step failed."""
+
+
+StoredOutcome = list[Any]
+"""[result, detail, phrase of the detail]; a result of an earlier version has no phrase."""
+
+
+class StepOutcome(NamedTuple):
+    """The last attempt of a step. `phrase`: of the detail."""
+
+    result: StepResult
+    detail: str = ""
+    phrase: JsonObject | None = None
+
+    def to_json(self) -> StoredOutcome:
+        return [self.result.value, self.detail, self.phrase]
+
+
+NOT_RUN = StepOutcome(StepResult.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +205,11 @@ def step_from_json(data: StoredStep) -> DocumentStep:
         None if desired is None else from_json(kind, desired),
         [FieldChange(c["field"], c["before"], c["after"]) for c in data["changes"]],
     )
+
+
+def outcomes_from_json(data: Mapping[str, StoredOutcome]) -> dict[int, StepOutcome]:
+    """The outcomes in the row of a plan, by the number of the step. Raises ValueError for an unknown result."""
+    return {int(number): StepOutcome(StepResult(result), *rest) for number, (result, *rest) in data.items()}
 
 
 def changed_since(step: DocumentStep, now: DocumentValues | None) -> list[FieldChange]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from controlplane.domain.alert_types import Severity
 from controlplane.domain.notification import DeliveryEvent
@@ -76,6 +78,15 @@ class Message:
     effects: tuple[Effect, ...]
     effects_count: int
     url: str
+
+    @staticmethod
+    def from_json(stored: Mapping[str, Any]) -> Message:
+        """The message in the row of a delivery. Raises TypeError, KeyError or ValueError for another shape."""
+        effects = tuple(Effect(**e) for e in stored["effects"])
+        return Message(**{**stored, "event": DeliveryEvent(stored["event"]), "effects": effects})
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
 
     @property
     def title(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from controlplane.domain.document_plan import StepOutcome, StoredOutcome, StoredStep, outcomes_from_json
 from controlplane.domain.document_values import ResourceKind
 from controlplane.models.choices import choices
 
@@ -21,8 +22,10 @@ class DocumentPlan(models.Model):
     document = models.JSONField(
         null=True, help_text="What the plan was made from; null: not kept. The drift of an applied document needs it."
     )
-    steps = models.JSONField(default=list)
-    results = models.JSONField(default=dict, help_text="{number of the step: [result, detail, phrase of the detail]}")
+    steps: models.Field[list[StoredStep], list[StoredStep]] = models.JSONField(default=list)
+    results: models.Field[dict[str, StoredOutcome], dict[str, StoredOutcome]] = models.JSONField(
+        default=dict, help_text="{number of the step: [result, detail, phrase of the detail]}"
+    )
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="", blank=True)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
@@ -39,6 +42,11 @@ class DocumentPlan(models.Model):
 
     def __str__(self) -> str:
         return f"document plan {self.pk}"
+
+    @property
+    def outcomes(self) -> dict[int, StepOutcome]:
+        """The results by the number of the step. A step that did not run has none."""
+        return outcomes_from_json(self.results)
 
 
 class ManagedResource(models.Model):

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from django.db import models
 
+from controlplane.db.typed_json import TypedJSONField
 from controlplane.domain.alert_types import Severity
 from controlplane.domain.notification import ChannelKind, DeliveryError, DeliveryEvent, DeliveryState
+from controlplane.domain.notification_message import Message
 from controlplane.models.alert import Alert
 from controlplane.models.choices import choices
 
@@ -50,7 +52,7 @@ class NotificationDelivery(models.Model):
     event = models.CharField(max_length=20, choices=choices(DeliveryEvent))
     state = models.CharField(max_length=20, choices=choices(DeliveryState), default=DeliveryState.PENDING)
     severity = models.CharField(max_length=20, choices=choices(Severity))
-    message = models.JSONField()
+    message: models.Field[Message, Message] = TypedJSONField(load=Message.from_json, dump=Message.to_json)
     attempts = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     due_at = models.DateTimeField()

@@ -14,6 +14,7 @@ from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
+from controlplane.domain.broker_metrics import StoredApi
 from controlplane.domain.page_phrases import MORE_BLOCKERS, OLD_STATE
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
@@ -414,8 +415,7 @@ def broker_rejections(broker_id: int) -> list[RefusalRow]:
     return [RefusalRow(r["reason"], r["total"], r["per_s"]) for r in stored]
 
 
-def api_row(stored: dict[str, Any]) -> ApiRow:
-    """Return the row of an API from the stored values (`ApiStatistics.stored`)."""
+def api_row(stored: StoredApi) -> ApiRow:
     errors = sorted(stored["errors"].items(), key=lambda e: -e[1])
     return ApiRow(
         name=stored["name"],

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Unpack
 
 from django.db.models import Max, QuerySet
@@ -24,11 +23,14 @@ from controlplane.domain.access import AccessRecordKind, acl_key
 from controlplane.domain.broker_config import OTHER_ACTIONS
 from controlplane.domain.cluster_document import SECTIONS, VERSION
 from controlplane.domain.document_plan import (
+    NOT_RUN,
     DocumentDifference,
     DocumentStep,
     FieldChange,
     Present,
     StepAction,
+    StepOutcome,
+    StepResult,
     digest_of,
     step_from_json,
 )
@@ -52,7 +54,6 @@ from controlplane.selectors.broker_configs import desired_configs
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageOptions, PageStart, paginate
 from controlplane.selectors.role_bindings import binding_shape
-from weir_common.json_values import JsonObject
 from weir_common.phrases import sentence, with_phrase
 
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
@@ -61,14 +62,6 @@ OWNERS_MAX = 50
 """Maximum number of owners of documents that a page shows."""
 EXPORT_MAX = 20_000
 """Maximum number of resources of one export; the response is one document."""
-
-
-class StepResult(StrEnum):
-    PENDING = "pending"
-    DONE = "done"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    """A deletion that did not run because an earlier step failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +152,8 @@ def plan_detail(plan_id: int) -> DocumentPlanDetail | None:
     row = DocumentPlan.objects.filter(pk=plan_id).defer("document").first()
     if row is None:
         return None
-    steps = [
-        _step_row(step, *row.results.get(str(i), (StepResult.PENDING.value, "")))
-        for i, step in enumerate(steps_of(row))
-    ]
+    outcomes = row.outcomes
+    steps = [_step_row(step, outcomes.get(i, NOT_RUN)) for i, step in enumerate(steps_of(row))]
     return DocumentPlanDetail(**asdict(_plan_row(row)), steps=steps)
 
 
@@ -190,18 +181,15 @@ def difference_row(difference: DocumentDifference) -> DocumentDifferenceRow:
     )
 
 
-def _step_row(
-    step: DocumentStep, result: str = StepResult.PENDING, detail: str = "", phrase: JsonObject | None = None
-) -> DocumentStepRow:
-    """`phrase`: of the detail. Results of an earlier version have none."""
+def _step_row(step: DocumentStep, outcome: StepOutcome = NOT_RUN) -> DocumentStepRow:
     return DocumentStepRow(
         step.kind.value,
         step.key,
         _name(step.kind, step.key),
         step.action.value,
         step.changes,
-        str(result),
-        with_phrase(detail, phrase or {}),
+        outcome.result.value,
+        with_phrase(outcome.detail, outcome.phrase or {}),
     )
 
 
@@ -229,7 +217,7 @@ def steps_of(row: DocumentPlan) -> list[DocumentStep]:
 
 
 def _plan_row(row: DocumentPlan) -> DocumentPlanRow:
-    results = [result for result, *_ in row.results.values()]
+    results = [outcome.result for outcome in row.outcomes.values()]
     return DocumentPlanRow(
         id=row.pk,
         owner=row.owner,

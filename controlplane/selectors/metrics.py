@@ -3,7 +3,7 @@ metric. An unknown metric is omitted, never zero. Metrics per topic are optional
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from controlplane.domain.broker_metrics import StoredApi
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.message_metrics import STALE_MS, age_s
 from controlplane.models import (
@@ -67,8 +68,8 @@ def exposition(*, topics: bool = False) -> bytes:
     def of_brokers(name: str) -> Series:
         return [({"broker": b.broker_id}, getattr(b, name)) for b in brokers]
 
-    def of_requests(name: str) -> Series:
-        return [({"broker": b.broker_id, "api": r["name"]}, r[name]) for b in brokers for r in b.requests]
+    def of_requests(value_of: Callable[[StoredApi], float | None]) -> Series:
+        return [({"broker": b.broker_id, "api": r["name"]}, value_of(r)) for b in brokers for r in b.requests]
 
     def single(value: float | None) -> Series:
         return [({}, value)]
@@ -142,12 +143,12 @@ def exposition(*, topics: bool = False) -> bytes:
         (
             "weir_broker_requests_per_second",
             "Requests to the broker per second, by API.",
-            of_requests("requests_per_s"),
+            of_requests(lambda r: r["requests_per_s"]),
         ),
         (
             "weir_broker_request_p99_milliseconds",
             "p99 of the total time of requests by API, with waiting: an upper bound of a histogram.",
-            of_requests("p99_ms"),
+            of_requests(lambda r: r["p99_ms"]),
         ),
         (
             "weir_broker_request_errors_per_second",

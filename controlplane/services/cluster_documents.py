@@ -17,11 +17,14 @@ from brokerd.cluster.configs import contradiction, transition_problem
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.cluster_document import DocumentResource, InvalidDocument, parse
 from controlplane.domain.document_plan import (
+    NOT_RUN,
     DocumentDifference,
     DocumentStep,
     FieldChange,
     Present,
     StepAction,
+    StepOutcome,
+    StepResult,
     changed_since,
     difference,
     digest_of,
@@ -42,7 +45,6 @@ from controlplane.domain.document_values import (
 from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource, Topic
 from controlplane.models.change import Outcome
 from controlplane.selectors import cluster_documents as selectors
-from controlplane.selectors.cluster_documents import StepResult
 from controlplane.services import (
     acls,
     broker_configs,
@@ -205,7 +207,7 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
         _run_step(plan_id, number, actor, comment)
     with transaction.atomic():
         row = DocumentPlan.objects.select_for_update().get(pk=plan_id)
-        results = [result for result, *_ in row.results.values()]
+        results = [outcome.result for outcome in row.outcomes.values()]
         if results.count(StepResult.DONE) == len(steps):
             row.applied_at = timezone.now()
         row.applied_by = actor
@@ -215,8 +217,9 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
 
 
 def _check_unchanged(row: DocumentPlan) -> None:
+    outcomes = row.outcomes
     remaining = [
-        step for i, step in enumerate(selectors.steps_of(row)) if row.results.get(str(i), ("",))[0] != StepResult.DONE
+        step for i, step in enumerate(selectors.steps_of(row)) if outcomes.get(i, NOT_RUN).result is not StepResult.DONE
     ]
     now = selectors.present({(s.kind, s.key) for s in remaining})
     changed = [text for step in remaining if (text := _stale(row, step, now))]
@@ -267,16 +270,16 @@ def _run_step(plan_id: int, number: int, actor: str, comment: str) -> None:
     """Run one step, and store its result in the same transaction."""
     with transaction.atomic():
         row = DocumentPlan.objects.select_for_update().get(pk=plan_id)
-        step = selectors.steps_of(row)[number]
-        if row.results.get(str(number), ("",))[0] == StepResult.DONE:
+        step, outcomes = selectors.steps_of(row)[number], row.outcomes
+        if outcomes.get(number, NOT_RUN).result is StepResult.DONE:
             return
-        failed = any(result == StepResult.FAILED for n, (result, *_) in row.results.items() if int(n) < number)
+        failed = any(o.result is StepResult.FAILED for n, o in outcomes.items() if n < number)
         result, detail = (
             (StepResult.SKIPPED, sentence("An earlier step failed. Deletions run after all other steps succeeded."))
             if step.action is StepAction.DELETE and failed
             else _attempt(row, step, actor, comment)
         )
-        row.results[str(number)] = (result.value, detail, phrase_to_json(detail))
+        row.results[str(number)] = StepOutcome(result, detail, phrase_to_json(detail)).to_json()
         row.save(update_fields=["results"])
 
 
@@ -408,7 +411,7 @@ def _get(plan_id: int) -> DocumentPlan:
 
 
 def _record(row: DocumentPlan, verb: AuditOperation, actor: str, comment: str) -> None:
-    results = [result for result, *_ in row.results.values()]
+    results = [outcome.result for outcome in row.outcomes.values()]
     after = {
         "owner": row.owner,
         "digest": row.digest,

@@ -8,9 +8,8 @@ must not occupy both threads of the worker, which also runs moves. Does not cont
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -93,11 +92,14 @@ def _queue_closed(channels: Iterable[NotificationChannel], incidents: list[Incid
     for row in ended:
         channel = by_id[row.channel_id]
         if channel.send_resolved and row.state != DeliveryState.CANCELLED:
-            message = row.message | {"at": now.isoformat(), "event": DeliveryEvent.RESOLVED.value}
-            message["ended_at"] = (
-                row.alert.ended_at.isoformat() if row.alert and row.alert.ended_at else now.isoformat()
+            ended_at = row.alert.ended_at if row.alert and row.alert.ended_at else now
+            message = replace(
+                row.message,
+                id=_id(channel.pk, row.incident, DeliveryEvent.RESOLVED),
+                event=DeliveryEvent.RESOLVED,
+                at=now.isoformat(),
+                ended_at=ended_at.isoformat(),
             )
-            message["id"] = _id(channel.pk, row.incident, DeliveryEvent.RESOLVED)
             found.append(
                 NotificationDelivery(
                     channel=channel,
@@ -154,7 +156,7 @@ def _delivery(
         incident=key,
         event=event,
         severity=severity,
-        message=asdict(message),
+        message=message,
         due_at=now,
         is_open=event is DeliveryEvent.TRIGGERED,
     )
@@ -236,7 +238,7 @@ def deliver(delivery_id: int) -> str | None:
     if not row.channel.enabled or _is_pointless(row):
         _finish(row, DeliveryState.CANCELLED)
         return DeliveryState.CANCELLED
-    message = _message(row)
+    message = row.message
     result = send(receiver(row.channel), message)
     return record_result(row, result)
 
@@ -262,12 +264,6 @@ def _is_pointless(row: NotificationDelivery) -> bool:
 
 def receiver(channel: NotificationChannel) -> Receiver:
     return Receiver(ChannelKind(channel.kind), channel.url, channel.secret, tuple(channel.recipients))
-
-
-def _message(row: NotificationDelivery) -> Message:
-    stored: dict[str, Any] = dict(row.message)
-    effects = tuple(Effect(**e) for e in stored.pop("effects"))
-    return Message(**stored | {"event": DeliveryEvent(stored["event"]), "effects": effects})
 
 
 def record_result(row: NotificationDelivery, result: SendResult) -> DeliveryState:
@@ -322,7 +318,7 @@ def attempt_test(channel: NotificationChannel, key: str) -> NotificationDelivery
         event=DeliveryEvent.TEST,
         state=DeliveryState.SENDING,
         severity=Severity.DEGRADED,
-        message=asdict(message),
+        message=message,
         attempts=1,
         due_at=now,
     )

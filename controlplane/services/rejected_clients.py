@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NotRequired, TypedDict
 
 from django.utils import timezone
 
@@ -13,6 +12,7 @@ from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain import alert_types as types
 from controlplane.domain.alert_cases import rejected_who
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
+from controlplane.domain.broker_metrics import StoredRejection
 from controlplane.models import Broker
 
 REJECTED_ALERTS_MAX = 20
@@ -20,28 +20,6 @@ REJECTED_ALERTS_MAX = 20
 
 STEADY_MS = 120_000
 """A client that is rejected for this time has an alert. A rotated password or a new ACL causes some rejections."""
-
-
-class StoredLogin(TypedDict):
-    user: str
-    mechanism: str
-    failure: str
-    count: int
-
-
-class StoredRejection(TypedDict):
-    """A rejected client in the row of a broker, as `controlplane.monitoring.rejection_metrics` stores it. A row of an earlier version has no `logins`."""
-
-    principal: str
-    host: str
-    client_id: str
-    reason: str
-    per_min: float
-    since_ms: int
-    operation: str
-    resource_type: str
-    resource_name: str
-    logins: NotRequired[list[StoredLogin]]
 
 
 def rejected_clients(thresholds: AlertThresholds) -> tuple[types.RejectedClientFacts, ...]:

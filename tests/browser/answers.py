@@ -254,6 +254,7 @@ def kept_rows() -> None:
     from django.contrib.auth import get_user_model
     from django.utils import timezone
 
+    from controlplane.domain.notification_message import sample_message
     from controlplane.domain.token_scopes import TokenScope
     from controlplane.models import NotificationDelivery
     from controlplane.services import incidents, masking, notification_channels, role_bindings, saved_views
@@ -283,7 +284,7 @@ def kept_rows() -> None:
             incident=f"broker_down:{n + 1}",
             event="triggered",
             severity="critical",
-            message={"text": f"Broker {n + 1} is down."},
+            message=replace(sample_message("", "", "", "", ""), text=f"Broker {n + 1} is down."),
             state=state,
             status=status,
             answer=answer,

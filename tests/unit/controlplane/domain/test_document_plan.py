@@ -16,8 +16,11 @@ from controlplane.domain.document_plan import (
     FieldChange,
     Present,
     StepAction,
+    StepOutcome,
+    StepResult,
     changed_since,
     digest_of,
+    outcomes_from_json,
     step_from_json,
     step_to_json,
     steps_of,
@@ -181,3 +184,11 @@ def test_a_user_is_neither_created_nor_given_a_mechanism() -> None:
     had = Present({(ResourceKind.USER, "a"): UserValues(("SCRAM-SHA-256",))}, {}, {})
     assert "no SCRAM user 'a'" in rejections(document, NOTHING)[0]
     assert "The user has SCRAM-SHA-256." in rejections(document, had)[0]
+
+
+def test_an_outcome_is_read_back_from_a_row() -> None:
+    outcome = StepOutcome(StepResult.FAILED, "Changed.", {"text": "Changed."})
+    assert outcomes_from_json({"3": outcome.to_json()}) == {3: outcome}
+    assert outcomes_from_json({"0": ["done", ""]}) == {0: StepOutcome(StepResult.DONE)}, "without a phrase"
+    with pytest.raises(ValueError, match="lost"):
+        outcomes_from_json({"0": ["lost", ""]})

@@ -91,3 +91,9 @@ def test_a_mail_has_one_line_as_subject() -> None:
     assert len(texts.email_subject(broken)) == texts.SUBJECT_CHARS_MAX
     text = texts.email_text(replace(MESSAGE, event=DeliveryEvent.RESOLVED, ended_at="later"))
     assert "ended later" in text and "Check the record." not in text and text.endswith(f"{MESSAGE.url}\n")
+
+
+def test_a_message_is_read_back_from_a_row() -> None:
+    assert Message.from_json(json.loads(json.dumps(MESSAGE.to_json()))) == MESSAGE
+    with pytest.raises(TypeError):
+        Message.from_json({**MESSAGE.to_json(), "unknown": 1})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from controlplane.domain.notification import ChannelKind
+from controlplane.domain.notification_message import sample_message
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.selectors import notifications
 
@@ -54,7 +56,7 @@ def test_deliveries_are_filtered_and_have_a_next_attempt_while_they_are_open() -
             event="triggered",
             state=state,
             severity="at_risk",
-            message={"kind": "drift", "text": "Topics differ."},
+            message=replace(sample_message("", "", "", "", ""), kind="drift", text="Topics differ."),
             due_at=now,
         )
     found = notifications.delivery_list().rows
