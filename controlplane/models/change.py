@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from controlplane.domain.audit_operation import LABELS
+
 
 class Outcome(models.TextChoices):
     PENDING = "pending", "pending"
@@ -13,6 +15,11 @@ class Outcome(models.TextChoices):
     UNCHANGED = "unchanged", "unchanged"
     REJECTED = "refused", "refused"
     UNKNOWN = "unknown", "unknown"
+
+
+def operation_choices() -> list[tuple[str, str]]:
+    """(stored code, label) of each operation. A function, so that a new operation needs no migration."""
+    return [(operation.value, label) for operation, label in LABELS.items()]
 
 
 class Change(models.Model):
@@ -23,7 +30,7 @@ class Change(models.Model):
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     actor = models.CharField(max_length=150)
-    verb = models.CharField(max_length=40, help_text="Kind and operation: topic.create.")
+    verb = models.CharField(max_length=40, choices=operation_choices, help_text="Kind and operation: topic.create.")
     object_kind = models.CharField(max_length=20)
     object_name = models.CharField(max_length=255)
     object_id = models.CharField(max_length=64, default="", help_text="Object whose application confirms the outcome.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from controlplane.models.phrase_field import phrase_field
+from weir_common.spark_jobs import KINDS
 
 
 class SparkRunState(models.TextChoices):
@@ -19,11 +20,16 @@ class SparkRunState(models.TextChoices):
 ACTIVE_STATES = (SparkRunState.REQUESTED, SparkRunState.RUNNING, SparkRunState.STOPPING)
 
 
+def kind_choices() -> list[tuple[str, str]]:
+    """(name, title) of each kind of job. A function, so that a new kind needs no migration."""
+    return [(kind.name, kind.title) for kind in KINDS.values()]
+
+
 class SparkJob(models.Model):
     """The work of a run: a kind of `weir_common.spark_jobs`, its parameters, and when. `deleted_at`: the job is hidden, its runs remain."""
 
     name = models.CharField(max_length=100)
-    kind = models.CharField(max_length=40, db_index=True)
+    kind = models.CharField(max_length=40, choices=kind_choices, db_index=True)
     parameters = models.JSONField(default=dict)
     schedule = models.CharField(max_length=100, default="", help_text="Cron expression in UTC; empty for none.")
     next_run_at = models.DateTimeField(null=True, db_index=True)

@@ -6,6 +6,9 @@ import uuid
 
 from django.db import models
 
+from brokerd.cluster.requests import RequestKind
+from controlplane.models.choices import choices
+
 
 class Topic(models.Model):
     """`generation` grows with every change. The controller applies a row if its generation is greater than that of the metadata log.
@@ -63,7 +66,11 @@ class HandledRequest(models.Model):
     """A broker's request whose rows were written. A repeated request (a new controller, a lost response) writes nothing again."""
 
     request_id = models.CharField(primary_key=True, max_length=200)
-    kind = models.CharField(max_length=40, help_text="Kind of the request of a broker (brokerd.cluster.znodes).")
+    kind = models.CharField(
+        max_length=40,
+        choices=choices(RequestKind),
+        help_text="Kind of the request of a broker (brokerd.cluster.requests).",
+    )
     topic_ids = models.JSONField(default=list)
     at = models.DateTimeField(auto_now_add=True, db_index=True)
 

@@ -8,13 +8,16 @@ import pytest
 from django.apps import apps
 from django.db import models
 
+from controlplane.domain.audit_operation import AuditOperation
+from weir_common.spark_jobs import KINDS
+
 MODELS = list(apps.get_app_config("controlplane").get_models())
 WORDS = re.compile(
     r"(state|state_from|state_to|kind|mode|origin|handover|cause|status|block|severity|outcome|part"
-    r"|tail_doubt|retention_limit|permission|operation|pattern_type|resource_type)"
+    r"|verb|tail_doubt|retention_limit|permission|operation|pattern_type|resource_type)"
 )
-FREE = {("ConsumerGroup", "state"), ("HandledRequest", "kind"), ("SparkJob", "kind")}
-"""Words that brokers of another version may extend, and kinds of Spark jobs, which `weir_common.spark_jobs` declares."""
+FREE = {("ConsumerGroup", "state")}
+"""Words that brokers of another version may extend."""
 UNITS = (
     (re.compile(r"(?:.*_)?bytes(?:_.*)?"), "bytes"),
     (re.compile(r".*_per_s"), "per second"),
@@ -53,3 +56,12 @@ def test_a_metric_names_its_unit(model: type[models.Model]) -> None:
         for name, unit in UNITS:
             if not isinstance(f, models.JSONField) and name.fullmatch(f.name):
                 assert unit in f.help_text.lower(), f"{model.__name__}.{f.name}: {f.help_text!r}"
+
+
+def test_the_choices_of_operations_and_jobs_are_those_of_their_tables() -> None:
+    """They are functions, so that a new operation or kind of job needs no migration."""
+    verbs = dict(apps.get_model("controlplane", "Change")._meta.get_field("verb").flatchoices)
+    assert verbs.keys() == set(AuditOperation)
+    assert verbs["topic.create"] == "Create topic"
+    kinds = dict(apps.get_model("controlplane", "SparkJob")._meta.get_field("kind").flatchoices)
+    assert kinds == {name: kind.title for name, kind in KINDS.items()}
