@@ -111,7 +111,7 @@ class Rounds:
                 break
             self._round()
             print(f"round {number + 1}: {dict(sorted(self.tally.kills.items()))}", flush=True)
-        self.job.until(lambda: self.job.committed(TOPIC) >= self.tally.records, "the last records")
+        self._catch_up()
         self.tally.restarts = self.job.run_row()["restarts"]
         self.job.post("stop")
         self.job.until(lambda: self.job.job()["state"] == "stopped", "the stop")
@@ -120,6 +120,11 @@ class Rounds:
         self.tally.columns = self.job.typed_columns(TOPIC)
         self.tally.wrong = differences(rows, dead, self.tally.records)
         self.tally.wrong += [f"driver {pid} was left" for pid in self.job.drivers()]
+
+    def _catch_up(self) -> None:
+        """Wait until the job has committed all records, however many the kills have left, as long as it makes progress."""
+        while (before := self.job.committed(TOPIC)) < self.tally.records:
+            self.job.until(lambda before=before: self.job.committed(TOPIC) > before, "the last records")  # type: ignore[misc]
 
     def _round(self) -> None:
         produce(self._cluster, self.tally.records, RECORDS_PER_ROUND)
