@@ -38,14 +38,17 @@ class OffsetRuns:
         run.last = at - 1
 
     def between(self, first: int, last: int) -> list[OffsetRun]:
-        """The runs that contain an offset from `first` to `last`."""
-        return self.runs[self.index(first) : bisect_right(self._firsts, last)]
+        """The runs that contain an offset from `first` to `last`. Offsets before the first run have none."""
+        return self.runs[max(0, self.index(first)) : bisect_right(self._firsts, last)]
 
     def split_at(self, first: int, last: int) -> list[OffsetRun]:
-        """The runs from `first` to `last`, which are divided at both ends if necessary."""
-        i = self.index(first)
-        if self.runs[i].first < first:
+        """The runs from `first` to `last`, which are divided at both ends if necessary. Offsets before the first run have none."""
+        if not bisect_right(self._firsts, last):
+            return []
+        i = max(0, self.index(first))
+        if self.runs[i].first < first <= self.runs[i].last:
             self.split(i, first)
+        if self.runs[i].first < first:
             i += 1
         j = bisect_right(self._firsts, last)
         if self.runs[j - 1].last > last:

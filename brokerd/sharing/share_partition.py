@@ -124,8 +124,8 @@ class SharePartition:
     def fetch_end(self, records_max: int, offset: int) -> int:
         """The end (exclusive) of the offsets to read from `offset` on for `records_max` records, if each offset has a record."""
         found = 0
-        for run in self._runs.between(max(offset, self.start), self.end) if self.available else ():
-            if run.state is RecordState.AVAILABLE:
+        for run in self._runs.between(offset, self.end) if self.available else ():
+            if run.state is RecordState.AVAILABLE and run.last >= offset:
                 found += run.last + 1 - max(run.first, offset)
                 if found >= records_max:
                     return run.last + 1 - (found - records_max)

@@ -30,6 +30,15 @@ def test_the_run_of_an_offset() -> None:
     assert spans(found.between(20, 99)) == [(20, 20)]
 
 
+def test_offsets_before_the_first_run_have_no_run() -> None:
+    found = runs(14, 19)
+    assert (found.between(0, 9), found.split_at(0, 9)) == ([], [])
+    assert spans(found.split_at(5, 12)) == [(10, 12)]
+    assert spans(found.between(5, 12)) == [(10, 12)]
+    assert (found.split_at(25, 30), OffsetRuns().split_at(0, 5), OffsetRuns().between(0, 5)) == ([], [], [])
+    found.validate(10, 20)
+
+
 def test_a_divided_run_keeps_its_state_on_both_sides() -> None:
     found = OffsetRuns()
     found.append(OffsetRun(0, 9, RecordState.ACQUIRED, 2, "member", 700, dirty=True, rejected=True))
