@@ -1,6 +1,6 @@
 """`python -m bench.cold_matrix`: latency of producers while old records are read from a disk, for Weir and Apache Kafka in one run.
 
-Producers send 1,000 records/s of 1 KiB, or 20 MB/s in records of 10 KiB, with acks=1 and acks=all, first alone ("quiet") and then beside a load:
+Producers send 1,000 records/s of 1 KiB, or 20 MB/s in records of 10 KB, with acks=1 and acks=all, first alone ("quiet") and then beside a load:
 one reader, ten readers, or a replica that copies a partition from its start. The disk of the leader has no limit, a limit of its reads or a limit
 of its writes (blkio controller, which needs root). The pages of the old records are dropped from memory before each load. A ratio belongs to one round.
 
@@ -22,30 +22,28 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from bench.client import latencies, percentile, produce
 from bench.cold import COLD_RECORD_BYTES, LIMITS, drop_pages, limited
 from bench.kernel import congestion_control, cpu_clock, on_cores, pin
 from bench.peer import fetch
-from bench.peer.runs import make_topics
+from bench.peer.runs import make_topics, place_topics
 from bench.peer.systems import PEERS, System, Weir, wait_for
 from bench.readers import Reader
 
 MB = 1_000_000
 LIMIT_MB_PER_S = 50
-LEADER, COPIER = 1, 2
+LEADER, COPIER = 1, 4
 """The broker that leads every partition, and the one whose replica copies."""
 BROKERS = 4
-COLD_PARTITIONS = 10
-"""Ten readers read one partition each. One reader reads them all."""
+COLD_TOPICS = 10
+"""Number of topics with old records, of one partition each. Each reader reads one of them, once."""
 WARM_SECONDS = 10
 """Time until the JVM has compiled its hot methods."""
 BEGIN_SECONDS = 1.0
@@ -144,11 +142,8 @@ def copying(system: System) -> Iterator[None]:
         system.end_broker(COPIER, signal.SIGKILL)
 
 
-@contextmanager
-def loaded(system: System, load: Load) -> Iterator[None]:
-    running = copying(system) if load is Load.COPY else readers(system, 1 if load is Load.ONE else COLD_PARTITIONS)
-    with running:
-        yield
+def loaded(system: System, load: Load) -> AbstractContextManager[None]:
+    return copying(system) if load is Load.COPY else readers(system, 1 if load is Load.ONE else COLD_TOPICS)
 
 
 def measure(system: System, rate: Rate, acks: str, seconds: float) -> Latency:
@@ -211,28 +206,20 @@ def one_round(system: System, number: int, given: argparse.Namespace) -> Iterato
 
 def prepare(system: System, given: argparse.Namespace) -> None:
     """Create the topics and write the old records."""
-    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
-    cold = [f"cold-{n}" for n in range(COLD_PARTITIONS)]
+    cold = [f"cold-{n}" for n in range(COLD_TOPICS)]
     make_topics(system, [*cold, ACKS["1"]], 1)
-    placements = {ACKS["all"]: [LEADER, 3, 4], "copied": [LEADER, COPIER]}
-    created = admin.create_topics([NewTopic(name, 1, replica_assignment=[at]) for name, at in placements.items()])
-    for future in created.values():
-        future.result(60)
-    wait_for(
-        lambda: all(
-            len(p.isrs) == len(placements[name]) and p.leader == LEADER
-            for name in placements
-            for p in admin.list_topics(name, timeout=20).topics[name].partitions.values()
-        ),
-        "the replicas",
-        pause=0.1,
-    )
+    make_topics(system, [ACKS["all"]], 3)
+    place_topics(system, ["copied"], [LEADER, COPIER])
     value = os.urandom(COLD_RECORD_BYTES)
     produce(system.bootstrap, cold, value, given.gigabytes * 1_000 * MB // COLD_RECORD_BYTES, 1_000_000, "1")
     produce(system.bootstrap, ["copied"], value, given.copied_megabytes * MB // COLD_RECORD_BYTES, 1_000_000, "all")
     for acks, topic in ACKS.items():
         latencies(system.bootstrap, topic, os.urandom(1024), 1_000, WARM_SECONDS, acks)
     system.end_broker(COPIER, signal.SIGKILL)
+
+
+def cell_of(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    return row["disk"], row["rate"], row["acks"], row["load"]
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:
@@ -242,9 +229,9 @@ def table(found: Sequence[dict[str, Any]]) -> str:
         "|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     names = list(dict.fromkeys(r["system"] for r in found))
-    for cell in dict.fromkeys((r["disk"], r["rate"], r["acks"], r["load"]) for r in found):
+    for cell in dict.fromkeys(map(cell_of, found)):
         for name in names:
-            rows = [r for r in found if r["system"] == name and (r["disk"], r["rate"], r["acks"], r["load"]) == cell]
+            rows = [r for r in found if r["system"] == name and cell_of(r) == cell]
             if not rows:
                 continue
             moves = [
@@ -261,8 +248,8 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 def missed(found: Sequence[dict[str, Any]]) -> list[str]:
     """The cells in which Weir is above a limit, or behind a peer of the same run."""
     out = []
-    for cell in dict.fromkeys((r["disk"], r["rate"], r["acks"], r["load"]) for r in found):
-        rows = [r for r in found if (r["disk"], r["rate"], r["acks"], r["load"]) == cell]
+    for cell in dict.fromkeys(map(cell_of, found)):
+        rows = [r for r in found if cell_of(r) == cell]
         for key in ("p50", "p99"):
             own = [r for r in rows if r["system"] == Weir.name]
             if own and (ratio := median(r["cold"][key] / r["quiet"][key] for r in own)) > LIMITS[key]:

@@ -83,10 +83,14 @@ def measured(act: Callable[[Done], float], pids: list[int]) -> Spent:
 
 def make_topics(system: System, names: list[str], replicas: int) -> None:
     """Create topics of one partition each, led by broker 1, and wait until all replicas are ready."""
+    place_topics(system, names, list(range(1, replicas + 1)))
+
+
+def place_topics(system: System, names: list[str], brokers: list[int]) -> None:
+    """Create topics of one partition each with replicas on these brokers, led by the first one, and wait until all replicas are ready."""
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
-    chosen = list(range(1, replicas + 1))
-    config = {"min.insync.replicas": "2" if replicas == 3 else "1"}
-    done = admin.create_topics([NewTopic(n, 1, replica_assignment=[chosen], config=config) for n in names])
+    config = {"min.insync.replicas": "2" if len(brokers) == 3 else "1"}
+    done = admin.create_topics([NewTopic(n, 1, replica_assignment=[brokers], config=config) for n in names])
     for future in done.values():
         future.result(60)
 
@@ -95,8 +99,8 @@ def make_topics(system: System, names: list[str], replicas: int) -> None:
         return all(
             n in topics
             and topics[n].partitions
-            and topics[n].partitions[0].leader == 1
-            and len(topics[n].partitions[0].isrs) == replicas
+            and topics[n].partitions[0].leader == brokers[0]
+            and len(topics[n].partitions[0].isrs) == len(brokers)
             for n in names
         )
 
