@@ -16,7 +16,7 @@ class StoredApi(TypedDict):
     errors: dict[str, float]
 
 
-class StoredRefusal(TypedDict):
+class StoredRejectedRequests(TypedDict):
     """The rejected requests of one reason. `total`: since the start of the broker."""
 
     reason: str
@@ -31,7 +31,7 @@ class StoredLogin(TypedDict):
     count: int
 
 
-class StoredRejection(TypedDict):
+class StoredRejectedClient(TypedDict):
     """A client that a broker rejects. A row of an earlier version has no `logins`."""
 
     principal: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from django.db import models
 
 from brokerd.cluster.broker_lives import DirectoryDoubt
-from controlplane.domain.broker_metrics import StoredApi, StoredRefusal, StoredRejection
+from controlplane.domain.broker_metrics import StoredApi, StoredRejectedClient, StoredRejectedRequests
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.retention import Limit
@@ -124,10 +124,10 @@ class Broker(models.Model):
     requests: models.Field[list[StoredApi], list[StoredApi]] = models.JSONField(
         default=list, help_text="Metrics of its requests by API; empty: not reported, or the broker did not answer."
     )
-    refusals: models.Field[list[StoredRefusal], list[StoredRefusal]] = models.JSONField(
+    refusals: models.Field[list[StoredRejectedRequests], list[StoredRejectedRequests]] = models.JSONField(
         default=list, help_text="Its rejected requests by reason; empty: none, or the broker did not answer."
     )
-    refused_clients: models.Field[list[StoredRejection], list[StoredRejection]] = models.JSONField(
+    refused_clients: models.Field[list[StoredRejectedClient], list[StoredRejectedClient]] = models.JSONField(
         default=list,
         help_text="Clients whose requests it rejects now, with their rates; empty: none, or the broker did not answer.",
     )

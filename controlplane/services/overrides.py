@@ -170,7 +170,7 @@ def _offline(target: str) -> tuple[ObservedPartition, list[int]]:
     """The partition, which has no leader, and its replicas on live brokers."""
     topic, _, index = target.rpartition("-")
     row = None
-    if index.isdigit():
+    if index.isdecimal():
         rows = ObservedPartition.objects.filter(topic__name=topic, index=int(index)).select_related("topic")
         row = rows.prefetch_related("replica_rows").first()
     if row is None:

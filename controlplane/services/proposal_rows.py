@@ -10,6 +10,7 @@ from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import half_topic_name
 from controlplane.domain.proposal import ProposalKind
+from controlplane.domain.transactions import parse_target
 from controlplane.models import Proposal
 from controlplane.models.proposal import ProposalState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
@@ -113,14 +114,12 @@ class Place:
 
 def place_of(kind: str, target: str) -> Place | None:
     """The partition of an election, or the half message of a decision. None for the other kinds, and for a target in another form."""
-    partition, _at, offset = target.partition("@")
-    topic, _dash, index = partition.rpartition("-")
-    if not topic or not index.isdecimal():
-        return None
     if kind == ProposalKind.UNCLEAN_ELECTION:
-        return Place(topic, int(index), None)
-    if kind in (ProposalKind.HALF_COMMIT, ProposalKind.HALF_ROLLBACK) and offset.isdecimal():
-        return Place(half_topic_name(topic), int(index), int(offset))
+        topic, _dash, index = target.rpartition("-")
+        return Place(topic, int(index), None) if topic and index.isdecimal() else None
+    if kind in (ProposalKind.HALF_COMMIT, ProposalKind.HALF_ROLLBACK) and (parsed := parse_target(target)) is not None:
+        topic, partition, offset = parsed
+        return Place(half_topic_name(topic), partition, offset)
     return None
 
 

@@ -12,7 +12,7 @@ from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain import alert_types as types
 from controlplane.domain.alert_cases import rejected_who
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
-from controlplane.domain.broker_metrics import StoredRejection
+from controlplane.domain.broker_metrics import StoredRejectedClient
 from controlplane.models import Broker
 
 REJECTED_ALERTS_MAX = 20
@@ -24,7 +24,7 @@ STEADY_MS = 120_000
 
 def rejected_clients(thresholds: AlertThresholds) -> tuple[types.RejectedClientFacts, ...]:
     """Clients that brokers have rejected continuously for STEADY_MS, the highest rates first. All connections of a principal count as one client."""
-    now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[StoredRejection]]()
+    now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[StoredRejectedClient]]()
     for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
         for row in rows:
             found.setdefault((rejected_who(row["principal"], row["host"]), row["reason"]), []).append(row)
@@ -51,7 +51,7 @@ def rejected_clients(thresholds: AlertThresholds) -> tuple[types.RejectedClientF
     return tuple(sorted(facts, key=lambda f: (-f.per_min, f.client, f.reason))[:REJECTED_ALERTS_MAX])
 
 
-def _logins(rows: Iterable[StoredRejection]) -> tuple[types.FailedLoginFacts, ...]:
+def _logins(rows: Iterable[StoredRejectedClient]) -> tuple[types.FailedLoginFacts, ...]:
     """The failed logins of these rows, the most frequent first. Numbers with the same power of two count as equal: the text of an alert must not change with
     each attempt."""
     counts: Counter[types.FailedLoginFacts] = Counter()
