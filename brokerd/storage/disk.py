@@ -28,8 +28,6 @@ from brokerd.storage.openfiles import OpenFiles
 
 DISCARDED = ".deleted"
 """Suffix of files that are waiting to be unlinked. Remaining ones are deleted when the log is opened."""
-LOAD_AHEAD_BYTES = 2 * 1024 * 1024
-"""Bytes that the kernel may read ahead of a load on a device whose read-ahead is so small that it shortens the load."""
 Bytes = bytes | bytearray | memoryview
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -224,10 +222,12 @@ _arriving = Arriving()
 class OsFile(File):
     """A file that is closed with its last reference."""
 
-    __slots__ = ("_fd", "_name", "_resident_range")
+    __slots__ = ("_fd", "_name", "_read_ahead", "_resident_range")
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self._fd = path, fd
+        self._read_ahead = True
+        """The kernel reads ahead of the reads of this handle."""
         self._name = str(path)
         self._resident_range = NOTHING_FOUND
 
@@ -254,8 +254,12 @@ class OsFile(File):
         return pagecache.cached(self._fd, position, length)
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:
-        _arriving.add(self._name, position, length + beyond + LOAD_AHEAD_BYTES, time.monotonic())
+        _arriving.add(self._name, position, length + beyond, time.monotonic())
         with _translate_errors("reading", self.path):
+            if self._read_ahead:
+                # The pages of a read-ahead would be on their way from the device without being in `_arriving`, for every later read and sendfile.
+                pagecache.disable_read_ahead(self._fd)
+                self._read_ahead = False
             pagecache.load(self._fd, position, length, beyond)
 
     def evict(self, position: int, length: int) -> None:
@@ -270,15 +274,23 @@ class OsFile(File):
         if not cold.are_reads_nonblocking():
             _arriving.add(self._name, position, length + READ_AHEAD_BYTES, time.monotonic())
         elif self.resident(position, length) < length:
-            raise NotInPageCache(f"{self.path} at {position}", partial(self.load, position, length))
+            raise self._missing(position, length)
         try:
-            data = os.pread(self._fd, length, position)
+            if cold.are_reads_nonblocking():
+                if (found := pagecache.pread_cached(self._fd, length, position)) is None:
+                    raise self._missing(position, length)
+                data = found
+            else:
+                data = os.pread(self._fd, length, position)
         except OSError as e:
             raise _translation("reading", self.path, e) from e
         if 0 < len(data) < length:
             # Linux limits a read to 2 GiB and may interrupt it at a signal. An empty read is the end of the file.
             return data + self.pread(length - len(data), position + len(data))
         return data
+
+    def _missing(self, position: int, length: int) -> NotInPageCache:
+        return NotInPageCache(f"{self.path} at {position}", partial(self.load, position, length))
 
     def pwrite(self, data: Bytes, position: int) -> None:
         n = 0

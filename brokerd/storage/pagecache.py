@@ -1,6 +1,6 @@
 """Page cache: Linux system calls that Python lacks.
 
-`resident` and `open_cached` never block and cause no I/O. `load` blocks and is called by jobs. `preadv` with RWF_NOWAIT is not used for
+`resident`, `pread_cached` and `open_cached` never block. `load` blocks and is called by jobs. `preadv` with RWF_NOWAIT is not used for
 `resident`: for a missing page it starts read-ahead, which took 4 ms in the caller's thread.
 """
 
@@ -89,11 +89,32 @@ def _up_to_end(fd: int, position: int, length: int, resident: int) -> int:
     return length if position + max(0, resident) >= os.fstat(fd).st_size else max(0, resident)
 
 
+def disable_read_ahead(fd: int) -> None:
+    """Reads of this descriptor load the requested pages only, and `load` the requested range. Raises OSError."""
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+
+
+def pread_cached(fd: int, length: int, position: int) -> bytes | None:
+    """Read up to `length` bytes that `resident` has found. Returns None if the first of them is being loaded, and fewer bytes if a later one is. Without
+    support of the file system the call may block. Raises OSError."""
+    buffer = bytearray(length)
+    try:
+        size = os.preadv(fd, (buffer,), position, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return None
+    except OSError as e:
+        if e.errno != errno.EOPNOTSUPP:
+            raise
+        return os.pread(fd, length, position)
+    return bytes(buffer) if size == length else bytes(memoryview(buffer)[:size])
+
+
 def load(fd: int, position: int, length: int, beyond: int = 0) -> None:
     """Load the range into the page cache. Blocks. Starts read-ahead of `beyond` further bytes. Raises OSError."""
-    os.posix_fadvise(fd, position, length + beyond, os.POSIX_FADV_WILLNEED)
     end = min(position + length, os.fstat(fd).st_size)
     while position < end:
+        # Again in each round: the kernel may shorten the request to the size that suits the device.
+        os.posix_fadvise(fd, position, end + beyond - position, os.POSIX_FADV_WILLNEED)
         os.pread(fd, 1, position)  # waits for this page; the following pages are loading
         first = position - position % PAGE
         position = first + max(PAGE, _prefix(fd, first, (end - first + PAGE - 1) // PAGE))

@@ -11,6 +11,7 @@ import pytest
 from brokerd.storage import disk as disk_module
 from brokerd.storage import pagecache
 from brokerd.storage.arriving import ARRIVING_S
+from brokerd.storage.cold import NotInPageCache, nonblocking_reads
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull, OsDisk
 from brokerd.storage.found_bytes import VALID_SECONDS
 from tests.simulation.disk import Crashed, SimDisk
@@ -255,6 +256,22 @@ def test_pages_that_were_found_in_memory_are_no_longer_arriving(
     monkeypatch.setattr(disk_module.time, "monotonic", lambda now=time.monotonic(): now + VALID_SECONDS)
     file.resident(0, 100)
     assert requested == [True, False]
+
+
+def test_a_read_of_pages_that_are_still_being_loaded_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel counts such pages as cached, and read-ahead of another handle may have started their load."""
+    file = OsDisk().open(tmp_path / "segment", create=True)
+    file.pwrite(b"0123456789", 0)
+    available = {0: b"0123"}
+    monkeypatch.setattr(pagecache, "pread_cached", lambda fd, length, position: available.get(position))
+    with nonblocking_reads(), pytest.raises(NotInPageCache, match="at 4") as missing:
+        file.pread(10, 0)
+    missing.value.load()
+    available[4] = b"456789"
+    with nonblocking_reads():
+        assert file.pread(10, 0) == b"0123456789"
 
 
 def test_bytes_that_were_just_found_are_checked_again_after_an_eviction(

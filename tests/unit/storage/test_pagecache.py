@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,37 @@ def test_resident_bytes_are_counted_without_a_read(big: Path) -> None:
     file.load(0, MB)
     assert MB <= file.resident(0, 4 * MB) < 4 * MB
     assert file.resident(MB // 2, 100) == 100
+
+
+def test_without_read_ahead_only_the_requested_bytes_are_loaded(big: Path) -> None:
+    fd = os.open(big, os.O_RDONLY)
+    try:
+        drop(big)
+        pagecache.disable_read_ahead(fd)
+        for position in range(0, 10 * pagecache.PAGE, pagecache.PAGE):
+            os.pread(fd, 10, position)  # sequential reads, which the kernel would read ahead
+        assert pagecache.cached(fd, 0, 4 * MB) == 10 * pagecache.PAGE
+        pagecache.load(fd, 2 * MB, MB)
+        assert pagecache.cached(fd, 0, 4 * MB) == 10 * pagecache.PAGE + MB
+    finally:
+        os.close(fd)
+
+
+def test_bytes_in_memory_are_read_without_waiting(big: Path) -> None:
+    file = OsDisk().open(big)
+    assert pagecache.pread_cached(file.fileno(), MB, 4 * MB - 10) == file.pread(10, 4 * MB - 10)
+    drop(big)
+    assert pagecache.pread_cached(file.fileno(), 10, 0) is None, "the read would wait for the device"
+
+
+def test_a_file_system_without_such_reads_blocks(big: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*args: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "preadv", unsupported)
+    file = OsDisk().open(big)
+    with nonblocking_reads():
+        assert len(file.pread(MB, 0)) == MB
 
 
 def test_a_cached_name_is_opened_without_blocking(big: Path) -> None:
