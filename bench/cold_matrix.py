@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -43,14 +44,12 @@ LEADER, COPIER = 1, 4
 """The broker that leads every partition, and the one whose replica copies."""
 BROKERS = 4
 COLD_TOPICS = 10
-"""Number of topics with old records, of one partition each. Each reader reads one of them, once."""
+"""Number of topics with old records, of one partition each. Ten readers read one topic each, and one reader reads all of them, one after another."""
 WARM_SECONDS = 10
 """Time until the JVM has compiled its hot methods."""
 BEGIN_SECONDS = 1.0
 """Time between the start of a load and that of the producer."""
 READER_NICENESS = 10
-FAR = 1 << 60
-"""End offset of a reader that is ended by a signal."""
 
 
 class Disk(StrEnum):
@@ -99,25 +98,33 @@ def read_bytes(pid: int) -> int:
     return int(next(line for line in lines if line.startswith("read_bytes:")).split()[1])
 
 
-def read_forever(port: int, readers: int) -> None:
-    """The process of the readers, which is ended by a signal."""
+def topics_of(number: int, readers: int) -> Iterator[str]:
+    """The topics of reader `number` of `readers`, again and again."""
+    return cycle([f"cold-{n}" for n in range(number, COLD_TOPICS, readers)])
+
+
+def read_forever(port: int, readers: int, end: int) -> None:
+    """The process of the readers, which is ended by a signal. `end`: end offset of each topic."""
     os.nice(READER_NICENESS)
     address = ("127.0.0.1", port)
     with selectors.DefaultSelector() as selector:
-        for n in range(readers):
-            reader = Reader(address, f"cold-{n}", FAR)
-            selector.register(reader.socket, selectors.EVENT_READ, reader)
+        for number in range(readers):
+            topics = topics_of(number, readers)
+            reader = Reader(address, next(topics), end)
+            selector.register(reader.socket, selectors.EVENT_READ, (reader, topics))
             reader.fetch()
         while True:
             for key, _ in selector.select():
-                key.data.receive()
+                reader, topics = key.data
+                if reader.receive():
+                    reader.begin(next(topics))
 
 
 @contextmanager
-def readers(system: System, count: int) -> Iterator[None]:
-    port = system.ports[LEADER]
-    command = [sys.executable, "-m", "bench.cold_matrix", "--read-port", str(port), "--readers", str(count)]
-    process = subprocess.Popen(command, cwd=fetch.ROOT)
+def readers(system: System, count: int, end: int) -> Iterator[None]:
+    numbers = {"--read-port": system.ports[LEADER], "--readers": count, "--end": end}
+    arguments = [str(word) for pair in numbers.items() for word in pair]
+    process = subprocess.Popen([sys.executable, "-m", "bench.cold_matrix", *arguments], cwd=fetch.ROOT)
     try:
         yield
         if process.poll() is not None:
@@ -142,8 +149,14 @@ def copying(system: System) -> Iterator[None]:
         system.end_broker(COPIER, signal.SIGKILL)
 
 
-def loaded(system: System, load: Load) -> AbstractContextManager[None]:
-    return copying(system) if load is Load.COPY else readers(system, 1 if load is Load.ONE else COLD_TOPICS)
+def loaded(system: System, load: Load, end: int) -> AbstractContextManager[None]:
+    """`end`: end offset of each topic with old records."""
+    return copying(system) if load is Load.COPY else readers(system, 1 if load is Load.ONE else COLD_TOPICS, end)
+
+
+def cold_end(gigabytes: int) -> int:
+    """The end offset of each topic with old records. The producer writes to the topics in turn."""
+    return gigabytes * 1_000 * MB // COLD_RECORD_BYTES // COLD_TOPICS
 
 
 def measure(system: System, rate: Rate, acks: str, seconds: float) -> Latency:
@@ -189,7 +202,7 @@ def one_round(system: System, number: int, given: argparse.Namespace) -> Iterato
                     quiet = measure(system, rate, acks, given.seconds)
                     for load in cells(disk, given.loads):
                         drop_old_pages(system)
-                        with loaded(system, load):
+                        with loaded(system, load, cold_end(given.gigabytes)):
                             time.sleep(BEGIN_SECONDS)
                             cold = measure(system, rate, acks, given.seconds)
                         yield {
@@ -211,7 +224,7 @@ def prepare(system: System, given: argparse.Namespace) -> None:
     make_topics(system, [ACKS["all"]], 3)
     place_topics(system, ["copied"], [LEADER, COPIER])
     value = os.urandom(COLD_RECORD_BYTES)
-    produce(system.bootstrap, cold, value, given.gigabytes * 1_000 * MB // COLD_RECORD_BYTES, 1_000_000, "1")
+    produce(system.bootstrap, cold, value, cold_end(given.gigabytes) * COLD_TOPICS, 1_000_000, "1")
     produce(system.bootstrap, ["copied"], value, given.copied_megabytes * MB // COLD_RECORD_BYTES, 1_000_000, "all")
     for acks, topic in ACKS.items():
         latencies(system.bootstrap, topic, os.urandom(1024), 1_000, WARM_SECONDS, acks)
@@ -297,9 +310,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="all values go here")
     parser.add_argument("--read-port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--readers", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--end", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.read_port:
-        read_forever(given.read_port, given.readers)
+        read_forever(given.read_port, given.readers, given.end)
     systems: dict[str, type[System]] = {"weir": Weir, **PEERS}
     kinds = [systems["weir"], systems["kraft"]] if given.only is None else [systems[given.only]]
     found = [row for kind in kinds for row in run(kind, given)]

@@ -48,6 +48,11 @@ class Reader:
         self._buffer = bytearray(PARTITION_BYTES + 4096)
         self._filled = 0
 
+    def begin(self, topic: str) -> None:
+        """Read another topic from its beginning. No fetch may be in flight."""
+        self.topic, self.offset = topic, 0
+        self.fetch()
+
     def fetch(self) -> None:
         partition = FetchRequest.FetchPartition(
             partition=0, fetch_offset=self.offset, partition_max_bytes=PARTITION_BYTES

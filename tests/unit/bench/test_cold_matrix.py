@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
-from bench.cold_matrix import Disk, Load, cells, missed, table
+from bench.cold_matrix import COLD_TOPICS, Disk, Load, cells, missed, table, topics_of
 
 
 def row(system: str, p50: float, p99: float, load: Load = Load.ONE, number: int = 1) -> dict[str, Any]:
@@ -47,3 +48,10 @@ def test_a_cell_has_the_medians_of_its_rounds_for_each_system() -> None:
 def test_ten_readers_are_left_out_where_only_writes_are_limited() -> None:
     assert cells(Disk.READS, list(Load)) == list(Load)
     assert Load.TEN not in cells(Disk.WRITES, list(Load))
+
+
+def test_one_reader_reads_all_topics_and_each_of_ten_readers_reads_its_own() -> None:
+    every = [f"cold-{n}" for n in range(COLD_TOPICS)]
+    assert list(islice(topics_of(0, 1), COLD_TOPICS + 1)) == [*every, "cold-0"]
+    assert [next(topics_of(number, COLD_TOPICS)) for number in range(COLD_TOPICS)] == every
+    assert list(islice(topics_of(3, COLD_TOPICS), 2)) == ["cold-3", "cold-3"]
