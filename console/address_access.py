@@ -1,4 +1,4 @@
-"""Rights of a user for an address of the console: whether its page may be opened, and the role that is missing to use it. Views ask for their own address, and
+"""Rights of a user for an address of the console: whether its page may be opened, and the role that is missing to use it. Views check their own address, and
 lists of buttons for the addresses that they lead to.
 
 Invariant: the same rules decide here and when the address is requested. Does not contain: the rules (`console.access_rules`), the decision

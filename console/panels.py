@@ -1,4 +1,4 @@
-"""The live panels that a request asks for.
+"""The live panels of a request.
 
 A live update reloads panels, not the page. The browser lists the element ids of the panels in a header (static/weir/panels.js). The response has
 only these panels: a template tests `"<id>" in panels` around a panel and `panels.whole` around the rest. A selector is called only if its panel is
@@ -26,7 +26,7 @@ class RequestedPanels:
     def __init__(self, request: HttpRequest) -> None:
         header = request.headers.get(PANELS_HEADER)
         self.whole = header is None
-        """True if the request asks for the whole page: all panels, the frame and everything between the panels."""
+        """True for a request for the whole page: all panels, the frame and everything between the panels."""
         self._ids = frozenset((header or "").split())
 
     def __contains__(self, panel: object) -> bool:

@@ -105,7 +105,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.requested: frozenset[str] = frozenset()
         self.subjects: frozenset[str] = frozenset()
-        """The asked subjects that the user may see."""
+        """The requested subjects that the user may see."""
         self.seen = EVERYTHING
         self.language = settings.LANGUAGE_CODE
         self.run, self.seq = "", -1

@@ -15,7 +15,7 @@ from weir_common.spark_jobs import JobKind, Parameter, ParameterType
 
 
 class SparkJobForm(WeirForm):
-    """Name, the parameters of `kind`, and the schedule of kinds that end by themselves."""
+    """Name, the parameters of `kind`, and the schedule of kinds that end without a request to stop."""
 
     name = forms.CharField(
         max_length=100,

@@ -1,6 +1,6 @@
 """Static files under names with the hash of their content, compressed with brotli or gzip, and cached by browsers for a year.
 
-Invariants: a hashed name always has the same content, so a browser never asks for it again, and a new release has new names. A name with another
+Invariants: a hashed name always has the same content, so a browser never requests it again, and a new release has new names. A name with another
 hash (a page of the release before) is answered with the current content without a cache. Files are read from the source directories: no
 `collectstatic` is needed. Does not contain: names without a hash (WhiteNoise, as configured in `weir.settings`).
 """
@@ -71,7 +71,7 @@ class StaticFile:
 
     @cached_property
     def encodings(self) -> dict[str, bytes]:
-        """The compressed content by the name in Accept-Encoding, the best first. Made at the first request for the file: WhiteNoise asks for the
+        """The compressed content by the name in Accept-Encoding, the best first. Made at the first request for the file: WhiteNoise requests the
         address of every file at the start of a process, also of those of Django's admin, and the content of most is never requested."""
         if not self.compressible:
             return {}

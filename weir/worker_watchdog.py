@@ -39,7 +39,7 @@ class WorkerProgress:
         self.since_s, self.reported = now_s, False
 
     def works(self, now_s: float, transport_answers: Callable[[], bool]) -> bool:
-        """False after HANG_SECONDS_MAX without progress. The transport is asked only then."""
+        """False after HANG_SECONDS_MAX without progress. The transport is checked only then."""
         if now_s - self.since_s < HANG_SECONDS_MAX:
             return True
         if not transport_answers():

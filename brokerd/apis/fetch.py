@@ -120,7 +120,7 @@ class FetchApi:
     def _full(
         self, request: Request, follower: ReplicaIncarnation | None, topics: Topics, unauthorized: Topics
     ) -> None:
-        """Answer for all partitions in the request, and begin a session if the client asks for one."""
+        """Answer for all partitions in the request, and begin a session if the client requests one."""
         body: FetchRequest = request.body
         version = request.header.api_version
         partition_requests = look_up(self._replica_manager, topics, body, version)

@@ -64,7 +64,7 @@ def classify(
     knows_divergence: bool = True,
 ) -> Classified:
     """The condition of `partition_request` on `replica`. `limit` is the first offset that this fetcher may not read. `rack` is the rack of a consumer that may
-    be redirected to a closer replica, otherwise None. `knows_divergence` tells whether responses of the request's version have DivergingEpoch."""
+    be redirected to a closer replica, otherwise None. `knows_divergence`: whether responses of the request's version have DivergingEpoch."""
     requested = partition_request.requested
     if error := epoch_error(replica, requested.current_leader_epoch, from_follower=partition_request.may_follow):
         return Classified(FetchCondition.ERROR, error)

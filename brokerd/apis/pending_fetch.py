@@ -78,7 +78,7 @@ class PendingFetch(ABC):
 
 
 class FullFetch(PendingFetch):
-    """Answers for all partitions in the request, and begins a session if the client asks for one."""
+    """Answers for all partitions in the request, and begins a session if the client requests one."""
 
     __slots__ = ("_now_ms", "_partition_requests", "_session_liveness", "_sessions")
 

@@ -36,7 +36,7 @@ def select_replica(replica: Replica, rack: str, offset: int, image: Image) -> in
 
 
 def can_serve_fetch(replica: Replica, from_follower: bool) -> bool:
-    """Return whether this replica serves fetches. `from_follower` tells whether the consumer sends a rack, so that the leader may have redirected it to this
+    """Return whether this replica serves fetches. `from_follower`: whether the consumer sends a rack, so that the leader may have redirected it to this
     replica."""
     if replica.leads:
         return True

@@ -242,7 +242,7 @@ class SharePartitions:
 
     @staticmethod
     def _read_bytes(shared: Shared, core: SharePartition, member: str, limits: FetchLimits) -> int:
-        """Bytes to read for an acquisition. Members ask for 50 MB and 500 records (defaults of Kafka), so a read of all permitted bytes would read most
+        """Bytes to read for an acquisition. Members request 50 MB and 500 records (defaults of Kafka), so a read of all permitted bytes would read most
         records many times."""
         offset = core.fetch_offset(member)
         if offset is None:

@@ -89,7 +89,7 @@ class TransactionsApi:
             reply(TransactionAnswered(ErrorCode.INVALID_REQUEST))
         elif body.transactional_id is None:
             if known and body.producer_epoch < EPOCH_MAX - 1:
-                # KIP-360: the producer asks to continue with a higher epoch.
+                # KIP-360: the producer requests a higher epoch.
                 reply(TransactionAnswered(ErrorCode.NONE, body.producer_id, body.producer_epoch + 1))
             else:
                 reply(TransactionAnswered(ErrorCode.NONE, self._draw(), 0))

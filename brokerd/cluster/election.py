@@ -1,7 +1,6 @@
 """Leader election: pure functions from one partition state to the next.
 
-Invariants (safety.md section 3, KIP-966): a leader is elected from the ISR; else from the ELR; else from the last known ISR if all its
-members are back; else by an unclean election. Every election increments the leader epoch. The ISR is not emptied while a member may
+Invariants (safety.md section 3, KIP-966): a leader is elected from the ISR; else from the ELR; else from the last known ISR if all its members are available again; else by an unclean election. Every election increments the leader epoch. The ISR is not emptied while a member may
 still have all committed records. `min_insync` is the topic's min.insync.replicas; the functions use the effective minimum, which is never
 larger than the number of replicas. A partition with majority acknowledgements follows the rules of `majority`.
 """

@@ -24,7 +24,7 @@ WAITING_MAX = 1_000
 
 class HalfChecks:
     def __init__(self, log: FrontLog, is_undecided: Callable[[int], bool], answered: Callable[[Now], None]) -> None:
-        """`is_undecided` tells whether the message at an offset is undecided."""
+        """`is_undecided`: whether the message at an offset is undecided."""
         self._log, self._is_undecided, self._answered = log, is_undecided, answered
         self._waiting: dict[int, int] = {}
         """{offset: number of the check}"""

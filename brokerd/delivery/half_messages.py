@@ -1,7 +1,7 @@
 """The half messages of one front partition and their decisions: a sans-IO core.
 
-A half message is stored and invisible until a later record with the same id commits it or rolls it back (RocketMQ's transactional messages). The broker asks
-the producers about an undecided message (checks). Some time after the last check the message expires and is kept for operators.
+A half message is stored and invisible until a later record with the same id commits it or rolls it back (RocketMQ's transactional messages). The broker sends
+checks of an undecided message to the producers. Some time after the last check the message expires and is kept for operators.
 
 Invariants:
   - The first decision of an id wins. Expiry is a decision; it takes effect with its journal entry.

@@ -19,7 +19,7 @@ class LedFronts(Generic[Front]):
         self._led: dict[TopicPartition, tuple[Front, Callable[[], bool]]] = {}
 
     def add(self, tp: TopicPartition, front: Front, leads: Callable[[], bool]) -> None:
-        """`leads` tells whether this broker still leads the partition in the epoch of `front`."""
+        """`leads`: whether this broker still leads the partition in the epoch of `front`."""
         self._led[tp] = front, leads
 
     def remove(self, tp: TopicPartition) -> None:

@@ -39,7 +39,7 @@ from brokerd.wire.murmur2 import key_partition
 from brokerd.wire.records import Record
 
 READ_BYTES = 256 * 1024
-"""Bytes of the log that are read in one turn of the event loop."""
+"""Bytes of the log that are read in one iteration of the event loop."""
 BUFFERED_RECORDS_MAX = 10_000
 BUFFERED_BYTES_MAX = 8 * 1024 * 1024
 """Limits of the records, and of their bytes, that wait for their targets, for one route on one source partition. At a limit the route stops reading."""

@@ -22,7 +22,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
 
 DUE_RECORDS = 250
-"""Maximum number of records of one batch. Limits the work of one turn of the event loop."""
+"""Maximum number of records of one batch. Limits the work of one iteration of the event loop."""
 BATCH_BYTES = 512 * 1024
 
 Written = Callable[[Record, int, Now], Record]

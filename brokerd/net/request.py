@@ -60,7 +60,7 @@ class Session:
     def __init__(self, listener: str, principal: str = ANONYMOUS) -> None:
         self.listener, self.principal = listener, principal
         self.owned = False
-        """The connection uses the time slice of its principal in the turns of the event loop."""
+        """The connection uses the time slice of its principal in the iterations of the event loop."""
         self.sasl: SaslExchange | None = None
         """The SASL exchange, if the listener requires SASL."""
 

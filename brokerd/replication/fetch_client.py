@@ -90,7 +90,7 @@ class Ready:
 # -- effects -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SendFetch:
-    """With `session_epoch` 0 the request contains all partitions, starts a session and ends session `session_id`. `wait` tells whether the leader may wait for
+    """With `session_epoch` 0 the request contains all partitions, starts a session and ends session `session_id`. `wait`: whether the leader may wait for
     data; it is False while more partitions must be sent."""
 
     partitions: tuple[PartitionFetch, ...]

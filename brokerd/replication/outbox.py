@@ -20,4 +20,4 @@ class OutboxEntry(Enum):
 
 class Outbox(Protocol):
     def mark_changed(self, entry: OutboxEntry) -> None:
-        """Mark a report as changed. It is built and sent at the end of the event loop's turn."""
+        """Mark a report as changed. It is built and sent at the end of the iteration of the event loop."""

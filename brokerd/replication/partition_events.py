@@ -13,9 +13,9 @@ from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 # -- events ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class PartitionStateChanged:
-    """The metadata log has a new state of the partition. `leads` tells whether leader and leader_broker_epoch are those of this broker. `min_insync` is the
-    topic's min.insync.replicas as configured. `leader_alive` tells whether a follower has a leader to fetch from. `log_end` is this replica's log end offset,
-    and `acknowledgeable_end` the end of the part that counts (see Appended). `retention_deletes` tells whether retention may raise the log start offset later.
+    """The metadata log has a new state of the partition. `leads`: whether leader and leader_broker_epoch are those of this broker. `min_insync` is the
+    topic's min.insync.replicas as configured. `leader_alive`: whether a follower has a leader to fetch from. `log_end` is this replica's log end offset,
+    and `acknowledgeable_end` the end of the part that counts (see Appended). `retention_deletes`: whether retention may raise the log start offset later.
     """
 
     state: PartitionState

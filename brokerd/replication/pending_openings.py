@@ -1,6 +1,6 @@
-"""Assigned replicas that are not open yet. Their logs are opened in the next turns of the event loop, or when the disk has space again.
+"""Assigned replicas that are not open yet. Their logs are opened in the next iterations of the event loop, or when the disk has space again.
 
-Invariant: after the start, a turn of the event loop opens at most `per_turn` logs. Does not contain: the opening (`replica_opening`).
+Invariant: after the start, an iteration of the event loop opens at most `per_turn` logs. Does not contain: the opening (`replica_opening`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from brokerd.cluster.model import TopicPartition
 
 OPENINGS_PER_TURN = 32
-"""Number of logs that are opened per turn of the event loop after the start. One log takes 0.5 ms or more. Clients are served between the turns."""
+"""Number of logs that are opened per iteration of the event loop after the start. One log takes 0.5 ms or more. Clients are served between the iterations."""
 
 
 class PendingOpenings:

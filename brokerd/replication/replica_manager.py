@@ -198,7 +198,7 @@ class ReplicaManager:
             self.run(replica, self._state_changed_event(replica, state), now)
 
     def open_pending(self, now: Now) -> bool:
-        """At the end of a turn of the event loop, open the replicas that this turn may open. Returns whether some are left."""
+        """At the end of an iteration of the event loop, open the replicas that this iteration may open. Returns whether some are left."""
         while (tp := self.pending_openings.next()) is not None:
             self.sync(tp, now)
         return self.pending_openings.end_turn()

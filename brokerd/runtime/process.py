@@ -60,7 +60,7 @@ def main() -> int:
     except (OSError, DiskFailed, DiskFull) as e:
         print(f"brokerd: cannot start: {e}", file=sys.stderr)
         return 78
-    # Signal handlers run between bytecodes of the loop's thread. The timer moves the call into a turn of the loop.
+    # Signal handlers run between bytecodes of the loop's thread. The timer moves the call into an iteration of the event loop.
     signal.signal(signal.SIGTERM, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
     signal.signal(signal.SIGINT, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
     if metrics is not None:

@@ -50,7 +50,7 @@ def readiness(
     current: Callable[[], bool],
     stopping: Callable[[], bool],
 ) -> Readiness:
-    """The current readiness. Each function reads an attribute of the event loop with one call. `current` tells whether the image has reached the end of the
+    """The current readiness. Each function reads an attribute of the event loop with one call. `current`: whether the image has reached the end of the
     metadata log."""
     if stopping():
         return Readiness(ReadinessState.STOPPING)

@@ -43,7 +43,7 @@ class RemoteFollowers:
         *,
         by_rack: bool,
     ) -> None:
-        """`remote_log` returns the remote log of a partition, from its metadata partition. `by_rack` tells whether consumers may read from followers."""
+        """`remote_log` returns the remote log of a partition, from its metadata partition. `by_rack`: whether consumers may read from followers."""
         self._replica_manager, self._metadata, self._remote_log, self._by_rack = (
             replica_manager,
             metadata,

@@ -1,4 +1,4 @@
-"""The pages of the API reference: an index of all operations, and one page per noun. They need no script, so they hold the content security policy."""
+"""The pages of the API reference: an index of all operations, and one page per noun. They need no script, so they comply with the content security policy."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def tail_context(parameters: QueryDict, query: RecordQuery) -> dict[str, object]
 
 
 def is_one_record(query: RecordQuery) -> bool:
-    """Return whether a query asks for the record at an offset: the address of a single record, not a page of a longer read."""
+    """Return whether a query selects the record at an offset: the address of a single record, not a page of a longer read."""
     by_offset = query.start is StartPosition.OFFSET and len(query.partitions) == 1 and query.limit == 1
     return by_offset and query.filters == RecordFilters()
 

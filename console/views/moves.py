@@ -48,7 +48,7 @@ IMMEDIATE: dict[str, ImmediateAction] = {
 
 
 class ReviewedAction(NamedTuple):
-    """An action with a page that asks for a comment. `{0}` is the id of the move."""
+    """An action with a page on which the operator enters a comment. `{0}` is the id of the move."""
 
     service: Callable[..., Any]
     title: str

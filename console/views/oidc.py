@@ -35,7 +35,7 @@ NO_SESSION = "The login provider has no session of the user."
 @never_cache
 @require_GET
 def start(request: HttpRequest) -> HttpResponse:
-    """Redirect to the provider. A user who is logged in goes to the page that was asked for."""
+    """Redirect to the provider. A user who is logged in goes to the requested page."""
     following = local_address(request, request.GET.get("next", ""))
     if request.user.is_authenticated:
         return HttpResponseRedirect(following)

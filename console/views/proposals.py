@@ -79,7 +79,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 def _page_before(kind: str, target: str) -> str:
-    """The page that offers the request: that of the half messages of its topic, else the list of approval requests."""
+    """The page that offers the request: the half messages of the topic, else the list of approval requests."""
     topic = target.partition("@")[0].rpartition("-")[0]
     return reverse("half-messages", args=[topic]) if kind.startswith("half.") and topic else reverse("proposals")
 

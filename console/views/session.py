@@ -60,7 +60,7 @@ class SignIn(LoginView):
         return super().get_context_data(**self._choices(self.get_redirect_url()), **kwargs)
 
     def _choices(self, following: str) -> dict[str, object]:
-        """The ways to log in that the settings permit. `following`: the page that was asked for."""
+        """The ways to log in that the settings permit. `following`: the requested page."""
         return {
             "theme": shell.theme(self.request),
             "next": following,

@@ -188,7 +188,7 @@ def render_page(
     nav: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """A page in its frame, or the panels that the request asks for. A page carries the feed position from before the view read its rows, so the
+    """A page in its frame, or the requested panels. A page carries the feed position from before the view read its rows, so the
     socket sends all later changes."""
     run, seq = request.META.get(FEED_POSITION) or live_selectors.latest()
     panels, now, reason, seen = RequestedPanels(request), lazy(shared_overview), rejection(request), current()

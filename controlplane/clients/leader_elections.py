@@ -16,10 +16,10 @@ from controlplane.clients.all_brokers import BrokerAddress
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 
 ELECT_SECONDS = 10.0
-"""Deadline of one request, all brokers that are asked in turn included. The controller answers after its next write of the metadata log."""
+"""Deadline of one election, with the requests to one broker after the other. The controller answers after its next write of the metadata log."""
 
 CALL_SECONDS = 4.0
-"""Deadline of one broker. Then the next one is asked."""
+"""Deadline of the request to one broker. Then the next broker gets the request."""
 
 PARTITIONS_PER_REQUEST = 1_000
 """Partitions of one ElectLeaders request. The controller handles a request in one pass, and other requests in between."""
@@ -33,7 +33,7 @@ Spot = tuple[str, int]
 
 
 def elect_preferred(brokers: Sequence[BrokerAddress], partitions: Sequence[Spot]) -> dict[Spot, ErrorCode]:
-    """The controller's verdict per partition; a partition without one is missing. A repeated election changes nothing, so the next broker is asked where
+    """The controller's verdict per partition; a partition without one is missing. A repeated election changes nothing, so the next broker gets the request where
     one does not answer. Raises NoAnswer if no broker answers, or Declined with the error of the whole request."""
     deadline, problem = time.monotonic() + ELECT_SECONDS, "no broker is up"
     for broker in brokers:

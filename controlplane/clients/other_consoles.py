@@ -1,7 +1,7 @@
 """The overview of another Weir console, by its REST API.
 
 Invariants: one request, within a time limit and a size limit, to the address of the settings only: a redirect is not followed, because it would get the
-token. Does not contain: how often consoles are asked (`controlplane.monitoring.other_clusters`).
+token. Does not contain: how often requests are sent (`controlplane.monitoring.other_clusters`).
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class RecordReaderClient:
         self.close()
 
     def renew(self, seconds: float) -> None:
-        """Set a new deadline, and ask brokers again that did not answer."""
+        """Set a new deadline, and send requests again to brokers that did not answer."""
         self._deadline = time.monotonic() + seconds
         self._unreachable.clear()
 

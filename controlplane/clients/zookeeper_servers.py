@@ -1,4 +1,4 @@
-"""The state of each ZooKeeper server of the ensemble, by the four-letter command `srvr`. All servers are asked at the same time, with one deadline."""
+"""The state of each ZooKeeper server of the ensemble, by the four-letter command `srvr`. The requests to all servers run at the same time, with one deadline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAIT_S = 2.0
 ANSWER_BYTES_MAX = 64 * 1024
 """Maximum number of bytes of one answer that are read. The answer to srvr has about 300."""
 SERVERS_MAX = 32
-"""Maximum number of servers that are asked, one thread each. Ensembles have up to nine."""
+"""Maximum number of servers to which a request is sent, one thread each. Ensembles have up to nine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ServerAnswer:
 
 
 def server_states(servers: Sequence[tuple[str, int]], protection: Protection) -> list[ServerAnswer]:
-    """The answers of these servers, in their order. At most SERVERS_MAX are asked."""
+    """The answers of these servers, in their order. A request is sent to at most SERVERS_MAX of them."""
     chosen = servers[:SERVERS_MAX]
     if not chosen:
         return []

@@ -67,7 +67,7 @@ class Baseline(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchedMetric:
-    """If `low`, a small value is an anomaly too. `floor` is the minimum spread, in the unit of the metric. `alerts` tells whether the metric has alerts by
+    """If `low`, a small value is an anomaly too. `floor` is the minimum spread, in the unit of the metric. `alerts`: whether the metric has alerts by
     default."""
 
     subject: HistorySubject

@@ -1,7 +1,7 @@
 """Periodic search for hanging transactions. Its rows are the input of an alert.
 
 Invariants: one search at a time, on a thread that may wait for brokers. A search has a limited number of partitions; the next one continues where it
-ended. Only a transaction that an earlier search has found open is judged, so coordinators are not asked about ordinary ones. A row is deleted only
+ended. Only a transaction that an earlier search has found open is judged, so ordinary ones cause no request to a coordinator. A row is deleted only
 after the leader of its partition has answered. Does not contain: the verdict (`domain.transactions`), the alert (`domain.alert`).
 """
 

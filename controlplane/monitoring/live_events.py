@@ -35,7 +35,7 @@ CHANGES = "changes"
 ARCHIVES = "archives"
 """`live_shapes.ArchivesUpdate`: archive jobs that changed."""
 OTHER_CLUSTERS = "other_clusters"
-"""`live_shapes.OtherClustersUpdate`: the consoles of the other clusters were asked, after each round."""
+"""`live_shapes.OtherClustersUpdate`: sent after each round of requests to the consoles of the other clusters."""
 
 KINDS = (
     CLUSTER,

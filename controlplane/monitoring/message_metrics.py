@@ -1,6 +1,6 @@
 """Metrics of half messages, delayed messages and dead letters, collected for rows, charts and alerts.
 
-A round asks the leaders of front partitions, at most PARTITIONS_MAX of them; the next one continues where it ended. Numbers of dead letters come from
+A round requests the values from the leaders of at most PARTITIONS_MAX front partitions; the next round continues where it ended. Numbers of dead letters come from
 offsets that are in rows. Invariants: a topic has metrics only after each of its front partitions has answered, and a silent partition keeps its last
 answer, with its time. Runs on a thread that may wait for brokers. Does not contain: the messages (`selectors.half_messages`), alerts (`domain.alert`).
 """

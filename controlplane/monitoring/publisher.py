@@ -323,7 +323,7 @@ class LivePublisher:
             owners = owners_of(g.sample)
 
             def shape(key: Key, p: PartitionLag) -> live_shapes.PartitionLagShape:
-                member = owners.get(key)  # noqa: B023  called within this turn of the loop
+                member = owners.get(key)  # noqa: B023  called within this iteration
                 return {
                     "topic": key[0],
                     "index": key[1],

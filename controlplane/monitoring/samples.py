@@ -134,7 +134,7 @@ class MetricsCache:
 
     # -- memory --------------------------------------------------------------------------------------------------------
     def take(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> SampleChanges:
-        """Apply the responses of one round. `failed`: live brokers without a response. A broker that is down is never asked, so its metrics end here."""
+        """Apply the responses of one round. `failed`: live brokers without a response. No request is sent to a broker that is down, so its metrics end here."""
         changed = SampleChanges()
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
         samples = [s for s in samples if image.alive(s.broker_id)]

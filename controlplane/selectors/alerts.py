@@ -146,13 +146,13 @@ def open_alerts() -> list[AlertRow]:
 
 
 def open_alerts_of_group(group_id: str) -> list[AlertRow]:
-    """The open alerts of a consumer group or a share group, gravest and oldest first."""
+    """The open alerts of a consumer group or a share group, the most severe and oldest first."""
     found = Alert.objects.filter(ended_at__isnull=True, subject=group_id, kind__in=GROUP_ALERTS)
     return alert_shapes(visible(found).order_by("severity", "since", "pk"))
 
 
 def open_alerts_of_broker(broker_id: int) -> list[AlertRow]:
-    """The open alerts of a broker, gravest and oldest first."""
+    """The open alerts of a broker, the most severe and oldest first."""
     found = Alert.objects.filter(ended_at__isnull=True, subject=str(broker_id), kind__in=BROKERS)
     return alert_shapes(visible(found).order_by("severity", "since", "pk"))
 

@@ -1,6 +1,6 @@
 """Kafka Connect: the clusters, the list of connectors, one connector. Read from the workers at each request.
 
-Invariants: all clusters are asked at the same time, and a page waits at most PAGE_SECONDS; what did not arrive is unknown. A cluster that does not
+Invariants: the requests to all clusters run at the same time, and a page waits at most PAGE_SECONDS; what did not arrive is unknown. A cluster that does not
 answer is a `problem` of its row, not an error. No row has a secret of a config. Does not contain: changes (`controlplane.services.connect`).
 """
 

@@ -28,7 +28,7 @@ ROWS_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class HalfMessageRow:
-    """An undecided half message. `half_id`: as text; bytes that are no UTF-8 are replaced. `checks`: how often its producers were asked."""
+    """An undecided half message. `half_id`: as text; bytes that are no UTF-8 are replaced. `checks`: how many checks were sent to its producers."""
 
     partition: int
     offset: int

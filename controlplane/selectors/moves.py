@@ -53,7 +53,7 @@ class MoveRow:
     `needs_bytes_per_s` set: the move will not finish with a lower rate per broker. `waits_for`: a phrase, where the whole move is blocked.
     `origin`: operator, or client of a broker. `adaptive`: bounds in bytes/s of its adaptive throttle, and the producers' p99 and its baseline in ms
     as last reported. `producers_p99_ms`: p99 latency of produce requests at the slowest of the brokers that the move loads, as last reported; None
-    = no produce requests. `deadline`: in mode tail the move waits for retention until then, and then asks for the deletion of old records.
+    = no produce requests. `deadline`: in mode tail the move waits for retention until then, and then requests the deletion of old records from an operator.
     `handover`: "early" for a move that does not wait for retention. `took_s`: from its start to its end."""
 
     id: int

@@ -48,7 +48,7 @@ from controlplane.selectors.topics import drift_list
 from controlplane.selectors.visibility import visible
 
 PARTS_EXAMINED_MAX = 1000
-"""Maximum number of partitions of running moves that are examined for a broker: the overview asks at each request."""
+"""Maximum number of partitions of running moves that are examined for a broker: the overview searches them at each request."""
 
 TROUBLE_EXAMINED_MAX = 1000
 """Maximum number of partitions with problems among which one with too few in-sync replicas is searched."""

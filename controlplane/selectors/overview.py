@@ -263,7 +263,7 @@ def overview() -> Overview:
 
 
 def shared_overview() -> Overview:
-    """The overview for the frame of a page, whose rows the pages of a moment share. The age is current."""
+    """The overview for the frame of a page. Pages that are requested within one second share its rows. The age is current."""
     row = at_this_moment("overview", overview)
     return replace(row, age_s=age_s(row.observed_at))
 

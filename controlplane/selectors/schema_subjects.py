@@ -1,6 +1,6 @@
 """Subjects of the schema registry: the list, one with a version, the difference between two versions. Read at each request.
 
-Invariants: the list asks for the details of the shown subjects only, in parallel, and for at most DETAIL_SECONDS; what did not arrive is unknown.
+Invariants: the list requests the details of the shown subjects only, in parallel, and for at most DETAIL_SECONDS; what did not arrive is unknown.
 A registry that does not answer is a `problem`, not an error. Does not contain: changes (`controlplane.services.schema_subjects`).
 """
 

@@ -1,4 +1,4 @@
-"""Rows that are the same for all viewers, read once for the pages of a moment instead of once for each page.
+"""Rows that are the same for all viewers. Pages that are requested within one second share them, so they are read once instead of once for each page.
 
 Invariants: only rows that the cluster monitor writes, and totals of a move by its version, are shared: a page after a change shows the change. Rows
 belong to what their reader may see (`visibility`), and no reader with another visibility gets them. The position of a moment among the live updates was

@@ -1,6 +1,6 @@
 """Undecided half messages of all topics, read from the leaders of their front partitions.
 
-Invariants: a request asks at most PARTITIONS_MAX partitions, each for its oldest MESSAGES_PER_PARTITION messages, and waits at most a few seconds. A page
+Invariants: a page reads the oldest MESSAGES_PER_PARTITION messages of each of at most PARTITIONS_MAX partitions, and waits at most a few seconds. A page
 says what it lacks: silent partitions, partitions beyond the limit, younger messages. A user sees only messages of visible topics.
 Does not contain: one topic with its values (`half_messages`), decisions (`services.half_messages`).
 """
@@ -29,7 +29,7 @@ from controlplane.selectors.paging import ListOrder, Page, PageStart, computed_p
 from controlplane.selectors.visibility import sees
 
 PARTITIONS_MAX = 500
-"""Maximum number of front partitions that one request asks. Those of the topics with the oldest messages come first."""
+"""Maximum number of front partitions of one page. Those of the topics with the oldest messages come first."""
 MESSAGES_PER_PARTITION = 100
 """Maximum number of messages of one answer, the oldest ones."""
 
@@ -38,7 +38,7 @@ Spot = tuple[str, int]
 
 
 class HalfState(StrEnum):
-    """`unchecked`: its producers were not asked yet. `checked`: its producers were asked. `overdue`: older than the alert threshold of its topic. `expiring`: the last
+    """`unchecked`: no check was sent to its producers yet. `checked`: a check was sent. `overdue`: older than the alert threshold of its topic. `expiring`: the last
     check was not answered."""
 
     UNCHECKED = "unchecked"
@@ -134,7 +134,7 @@ def visible_fronts() -> dict[str, str]:
 
 
 def overdue_topics() -> list[str]:
-    """The visible topics whose oldest undecided half message is older than the alert threshold of the topic, the oldest first. It asks no broker."""
+    """The visible topics whose oldest undecided half message is older than the alert threshold of the topic, the oldest first. No request is sent to a broker."""
     thresholds, now = alert_thresholds.current(), timezone.now()
     smallest = min(
         [thresholds[ThresholdName.HALF_UNDECIDED], *thresholds.overrides.get(ThresholdName.HALF_UNDECIDED, {}).values()]

@@ -80,7 +80,7 @@ class ConnectorValidation:
 
 
 def validate_config(cluster: str, name: str, config: Mapping[str, str]) -> ConnectorValidation:
-    """Ask the workers whether they would accept the config of a new or an existing connector. Hidden values are those of the existing one. Changes nothing.
+    """Check whether the workers would accept the config of a new or an existing connector. Hidden values are those of the existing one. Changes nothing.
     Raises Rejected."""
     client = client_of(cluster)
     stored = _stored_config(client, name)

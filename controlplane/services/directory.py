@@ -1,4 +1,4 @@
-"""Renewal of the session of a user of an LDAP directory: the directory is asked again whether the user exists, and in which groups."""
+"""Renewal of the session of a user of an LDAP directory: a new query of the directory shows whether the user exists, and in which groups."""
 
 from __future__ import annotations
 

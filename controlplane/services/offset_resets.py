@@ -45,7 +45,7 @@ VERBS = {ResetTarget.DELETE: AuditOperation.GROUP_DELETE_OFFSETS, ResetTarget.UN
 
 
 class NotReady(Exception):
-    """The reset cannot be applied now; nothing was written. `recorded` tells whether the rejection is in the audit log."""
+    """The reset cannot be applied now; nothing was written. `recorded`: whether the rejection is in the audit log."""
 
     def __init__(
         self, cause: ResetCause, reason: str, differences: Sequence[OffsetDifference] = (), *, recorded: bool = False

@@ -1,6 +1,6 @@
 """Typed keys and values of produced records as bytes: formats without a schema, and schemas of the registry.
 
-Invariants: a registry is asked only for a value whose format is SCHEMA_FORMAT. Does not contain: the encodings (`controlplane.domain.schema_encoding`),
+Invariants: only a value whose format is SCHEMA_FORMAT causes a request to a registry. Does not contain: the encodings (`controlplane.domain.schema_encoding`),
 the permission to produce (`controlplane.services.produce`).
 """
 
