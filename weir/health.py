@@ -48,7 +48,7 @@ def check_database() -> WebReadiness:
     return WebReadiness.MIGRATIONS_MISSING if missing else WebReadiness.READY
 
 
-def ask_database() -> WebReadiness:
+def check_connection() -> WebReadiness:
     """Return whether the database answers. Called after `check_database` has found the migrations complete."""
     try:
         with connection.cursor() as cursor:
@@ -64,7 +64,7 @@ class HealthChecks:
     """`answer` runs in the event loop of the web process."""
 
     def __init__(
-        self, first: Callable[[], WebReadiness] = check_database, later: Callable[[], WebReadiness] = ask_database
+        self, first: Callable[[], WebReadiness] = check_database, later: Callable[[], WebReadiness] = check_connection
     ) -> None:
         self._first, self._later = first, later
         self._was_ready = False

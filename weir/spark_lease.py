@@ -70,7 +70,7 @@ class SparkLease:
     def _keep(self) -> None:
         """Request the lock every second. A request to the database may block, so `_guard` runs on a separate thread."""
         waiting = False
-        while not self.ask():
+        while not self.renew():
             if not waiting:
                 log.info("Spark worker on standby: another worker has the lease, or the database does not answer")
                 waiting = True
@@ -79,9 +79,9 @@ class SparkLease:
         self.acquired.set()
         while True:
             self._sleep(CHECK_SECONDS)
-            self.ask()
+            self.renew()
 
-    def ask(self) -> bool:
+    def renew(self) -> bool:
         """Return whether the database has the lock for this process now. A lock that was lost with its connection is acquired again if no other process has it."""
         sent_s = self._monotonic()
         if not (self._lock.is_held() or self._lock.acquire()):

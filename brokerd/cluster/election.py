@@ -1,8 +1,9 @@
 """Leader election: pure functions from one partition state to the next.
 
-Invariants (safety.md section 3, KIP-966): a leader is elected from the ISR; else from the ELR; else from the last known ISR if all its members are available again; else by an unclean election. Every election increments the leader epoch. The ISR is not emptied while a member may
-still have all committed records. `min_insync` is the topic's min.insync.replicas; the functions use the effective minimum, which is never
-larger than the number of replicas. A partition with majority acknowledgements follows the rules of `majority`.
+Invariants (safety.md section 3, KIP-966): a leader is elected from the ISR; else from the ELR; else from the last known ISR if all its members are available
+again; else by an unclean election. Every election increments the leader epoch. The ISR is not emptied while a member may still have all committed records.
+`min_insync` is the topic's min.insync.replicas; the functions use the effective minimum, which is never larger than the number of replicas. A partition with
+majority acknowledgements follows the rules of `majority`.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def with_isr(state: PartitionState, isr: tuple[ReplicaIncarnation, ...], *, min_
     return replace(state, isr=isr, elr=elr, partition_epoch=state.partition_epoch + 1)
 
 
-def without_needless_elr(state: PartitionState, *, min_insync: int) -> PartitionState:
+def without_outdated_elr(state: PartitionState, *, min_insync: int) -> PartitionState:
     """The state after the effective minimum was lowered (a config or fewer replicas). An ISR that reaches the minimum commits without the ELR,
     so ELR members may lack records. With majority acknowledgements the ELR does not depend on the minimum."""
     if state.voters or not state.elr or len(state.isr) < state.effective_min_insync(min_insync):

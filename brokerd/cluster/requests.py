@@ -265,7 +265,7 @@ class UpdateFeatures(ItemsPayload):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaiseMetadataLevel(Payload):
-    """`level` None: the highest that the acting controller supports."""
+    """`level` None: the highest that the active controller supports."""
 
     KIND: ClassVar[RequestKind] = RequestKind.RAISE_METADATA_LEVEL
     level: int | None = None

@@ -1,7 +1,7 @@
 """The outbox of a broker to the controller: proposals of leaders, damaged and offline replicas.
 
-Invariant: a changed entry is sent completely at the end of the iteration of the event loop in which it changed. Several changes in one iteration are sent together.
-Does not contain: the rules for the contents (`replication`), the znodes (`membership`).
+Invariant: a changed entry is sent completely at the end of the iteration of the event loop in which it changed. Several changes in one iteration are sent
+together. Does not contain: the rules for the contents (`replication`), the znodes (`membership`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ SEND_PARTS_MAX = 64
 """Maximum number of response parts per system call."""
 READ_BYTES_MAX = 16 * 1024
 """File regions up to this size are read and sent with the preceding bytes, because a copy is cheaper than a sendfile call."""
-MUTED_LOOK_MS = 10_000
+MUTED_CHECK_MS = 10_000
 """Maximum timer of a throttled connection. Longer pauses use several timers."""
 TOO_LARGE = "connection closed, request too large: peer=%s bytes=%d socket.request.max.bytes=%d"
 SHORT = "a log segment is shorter than its recorded size"
@@ -406,7 +406,7 @@ class Connection:
         left_ms = self._muted_until_ms - self.loop.now.mono_ms
         if left_ms > 0 and not self.closed:
             # Short timers: a timer references the connection, and a closed connection must be freed before a long pause ends.
-            self.loop.call_later(min(left_ms, MUTED_LOOK_MS), lambda now: self._unmute())
+            self.loop.call_later(min(left_ms, MUTED_CHECK_MS), lambda now: self._unmute())
             return
         self._muted = False
         self._update_events()

@@ -244,7 +244,7 @@ class BrokerServer:
             self.metadata_publisher,
             lambda: self.loop.now,
             endpoints=self.listeners.endpoints,
-            clear=self.listeners.clear,
+            clear=self.listeners.plaintext_endpoint,
             rack=config["broker.rack"],
             failure_domain=config["failure.domain"],
         )

@@ -19,7 +19,7 @@ from brokerd.net.connection import Connection
 from brokerd.net.listener import SocketBuffers
 from brokerd.net.peers import Peer
 from brokerd.net.rejections import Rejections
-from brokerd.security.certificates import LOOK_MS, Certificates
+from brokerd.security.certificates import CERTIFICATE_CHECK_MS, Certificates
 from brokerd.security.sasl_client import SaslClientExchange
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Listeners:
                 )
             self._new_sasl_exchange = lambda: SaslClientExchange(mechanism, login)
         if self._certificates:
-            environment.loop.every(LOOK_MS, lambda now: self._look_at_certificates())
+            environment.loop.every(CERTIFICATE_CHECK_MS, lambda now: self._reload_changed_certificates())
         ports = [listener.port for listener in self._open]
         self.endpoints = tuple(d.endpoint(port) for d, port in zip(config.listeners, ports, strict=True))
         inter_broker = config.inter_broker
@@ -100,7 +100,7 @@ class Listeners:
         self._admission.limit(*self._limits())
 
     @property
-    def clear(self) -> Endpoint:
+    def plaintext_endpoint(self) -> Endpoint:
         """The endpoint for programs on this machine that are configured with an address only, without a security protocol."""
         return next((e for e in self.endpoints if e.protocol == "PLAINTEXT"), self.inter_broker)
 
@@ -112,7 +112,7 @@ class Listeners:
             security["proves"] = True
         return security
 
-    def _look_at_certificates(self) -> None:
+    def _reload_changed_certificates(self) -> None:
         for certificates in self._certificates.values():
             certificates.check_files()
 

@@ -29,12 +29,14 @@ RETRY_SECONDS = 0.1
 """Pause between two reads of the leaders."""
 
 PREFERRED = 0
-Spot = tuple[str, int]
+PartitionName = tuple[str, int]
 
 
-def elect_preferred(brokers: Sequence[BrokerAddress], partitions: Sequence[Spot]) -> dict[Spot, ErrorCode]:
-    """The controller's verdict per partition; a partition without one is missing. A repeated election changes nothing, so the next broker gets the request where
-    one does not answer. Raises NoAnswer if no broker answers, or Declined with the error of the whole request."""
+def elect_preferred(
+    brokers: Sequence[BrokerAddress], partitions: Sequence[PartitionName]
+) -> dict[PartitionName, ErrorCode]:
+    """The controller's verdict per partition; a partition without one is missing. A repeated election changes nothing, so the next broker gets the request
+    where one does not answer. Raises NoAnswer if no broker answers, or Declined with the error of the whole request."""
     deadline, problem = time.monotonic() + ELECT_SECONDS, "no broker is up"
     for broker in brokers:
         left = min(CALL_SECONDS, deadline - time.monotonic())
@@ -66,7 +68,7 @@ def elect_preferred(brokers: Sequence[BrokerAddress], partitions: Sequence[Spot]
     raise NoAnswer(f"{problem}.")
 
 
-def leaders(connection: KafkaConnection, topics: Iterable[str]) -> dict[Spot, int | None]:
+def leaders(connection: KafkaConnection, topics: Iterable[str]) -> dict[PartitionName, int | None]:
     """The leader of each partition of these topics, as this broker reports it; None: no leader. Raises NoAnswer."""
     body = m.MetadataRequest(
         topics=[m.MetadataRequest.MetadataRequestTopic(name=n) for n in topics], allow_auto_topic_creation=False
@@ -79,7 +81,9 @@ def leaders(connection: KafkaConnection, topics: Iterable[str]) -> dict[Spot, in
     }
 
 
-def read_back(brokers: Sequence[BrokerAddress], expected: Mapping[Spot, int]) -> dict[Spot, int | None]:
+def read_back(
+    brokers: Sequence[BrokerAddress], expected: Mapping[PartitionName, int]
+) -> dict[PartitionName, int | None]:
     """The leaders of these partitions, read until all are as expected or the time is over. Raises NoAnswer if no broker answers."""
     deadline, problem = time.monotonic() + READ_BACK_SECONDS, "no broker is up"
     for broker in brokers:
@@ -99,11 +103,13 @@ def read_back(brokers: Sequence[BrokerAddress], expected: Mapping[Spot, int]) ->
     raise NoAnswer(f"{problem}.")
 
 
-def _of_expected(reported: Mapping[Spot, int | None], expected: Collection[Spot]) -> dict[Spot, int | None]:
+def _of_expected(
+    reported: Mapping[PartitionName, int | None], expected: Collection[PartitionName]
+) -> dict[PartitionName, int | None]:
     return {spot: reported.get(spot) for spot in expected}
 
 
-def _by_topic(partitions: Iterable[Spot]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[PartitionName]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for topic, index in partitions:
         found.setdefault(topic, []).append(index)

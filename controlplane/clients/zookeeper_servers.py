@@ -1,4 +1,4 @@
-"""The state of each ZooKeeper server of the ensemble, by the four-letter command `srvr`. The requests to all servers run at the same time, with one deadline."""
+"""The state of each ZooKeeper server of the ensemble (command `srvr`). The requests to all servers run at the same time, with one deadline."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from controlplane.controller import brokers, leaders, proposals
 from controlplane.controller.desired import DesiredState
 from controlplane.controller.events import (
     BrokersSeen,
-    ChangeMade,
     ControllerTick,
     Deposed,
     DesiredFailed,
@@ -29,6 +28,7 @@ from controlplane.controller.events import (
     Event,
     IsrProposed,
     LogEntryAppended,
+    LoggedChange,
     ReplicasOffline,
     Report,
     ReportKind,
@@ -64,7 +64,7 @@ class Core:
     preferred_at_ms: int = 0
     _dirty: bool = True
     """An event has arrived since a pass found nothing to do. Otherwise a tick triggers a pass only when a timer is due."""
-    _made: list[ChangeMade] = field(default_factory=list)
+    _logged_changes: list[LoggedChange] = field(default_factory=list)
     """Effects that are emitted as soon as the records are in the log."""
 
     def handle(self, event: Event, now: Now) -> list[Effect]:
@@ -89,7 +89,7 @@ class Core:
                 self.requests.failed(event)
             case LogEntryAppended():
                 self.in_flight = False
-                effects, self._made = [*self._made], []
+                effects, self._logged_changes = [*self._logged_changes], []
             case ControllerTick():
                 if not self._needs_pass(now):
                     return []
@@ -106,7 +106,7 @@ class Core:
         self.proposed.clear()
         self.offline.clear()
         self.leaving.clear()
-        self._made.clear()
+        self._logged_changes.clear()
         self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
 
     def _needs_pass(self, now: Now) -> bool:
@@ -166,7 +166,7 @@ class Core:
         leaders.elect_leaders(plan, self.votes, now, preferred=preferred)
         self.desired.write_resets(plan)
         self.requests.answer_due(plan, now)
-        self._made += plan.made
+        self._logged_changes += plan.logged_changes
         append = plan.append()
         self._dirty = self.in_flight = append is not None
         return plan.effects if append is None else [*plan.effects, append]

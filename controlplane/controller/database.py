@@ -39,12 +39,12 @@ from brokerd.cluster.requests import ForwardedRequest
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller import request_persistence
 from controlplane.controller.events import (
-    ChangeMade,
     DesiredAccess,
     DesiredFailed,
     DesiredRead,
     DesiredReset,
     DesiredTopic,
+    LoggedChange,
     Report,
     Subject,
     SubjectKind,
@@ -139,7 +139,15 @@ class Stop:
 
 
 Command = (
-    TermStarted | TermEnded | ResetsApplied | FeaturesApplied | PollNow | ForwardedRequest | Report | ChangeMade | Stop
+    TermStarted
+    | TermEnded
+    | ResetsApplied
+    | FeaturesApplied
+    | PollNow
+    | ForwardedRequest
+    | Report
+    | LoggedChange
+    | Stop
 )
 Post = Callable[[DesiredRead | DesiredFailed], None]
 
@@ -176,7 +184,7 @@ class DatabaseThread:
         self._finalised: dict[str, int] = {}
         """Features finalised in the log, not yet written to the database."""
         self._reports: dict[Subject, tuple[str, float]] = {}
-        self._changes: deque[ChangeMade] = deque(maxlen=CHANGES_QUEUED_MAX)
+        self._changes: deque[LoggedChange] = deque(maxlen=CHANGES_QUEUED_MAX)
         """Changes in the log whose audit rows are not yet written."""
         self._internal_topics_checked = 0.0
         self.problem: str | None = None
@@ -187,10 +195,10 @@ class DatabaseThread:
         self._post = post
         self._thread.start()
 
-    def acting(self, controller_epoch: int) -> None:
+    def begin_term(self, controller_epoch: int) -> None:
         self._commands.put(TermStarted(controller_epoch))
 
-    def standing_by(self) -> None:
+    def stand_by(self) -> None:
         self._commands.put(TermEnded())
 
     def write(self, request: ForwardedRequest) -> None:
@@ -211,7 +219,7 @@ class DatabaseThread:
         ):
             self._commands.put(PollNow())
 
-    def report(self, report: Report | ChangeMade) -> None:
+    def report(self, report: Report | LoggedChange) -> None:
         self._commands.put(report)
 
     def close(self) -> None:
@@ -270,7 +278,7 @@ class DatabaseThread:
                 self._request(command)
             case Report():
                 self._report(command)
-            case ChangeMade():
+            case LoggedChange():
                 self._changes.append(command)
             case PollNow() | Stop():
                 pass

@@ -136,7 +136,7 @@ class DesiredState:
                 if (desired.kind, desired.key) == (BROKER, str(ALL_BROKERS)):
                     plan.cluster_configs = configs_of(desired.value)
                     for topic in plan.image.topics.values():
-                        _drop_needless_elr(plan, topic)
+                        _drop_outdated_elr(plan, topic)
             elif desired.generation < known:
                 text = f"the row has generation {desired.generation}, the log {known}: an older database?"
                 plan.report(ReportKind.DRIFT, Subject(SubjectKind.ACCESS, f"{desired.kind} {desired.key}"), text)
@@ -225,17 +225,17 @@ def _topic_step(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -> 
         grown += [PartitionChanged(topic.topic_id, i, s) for i, s in found.items()]
     plan.add(TopicConfigChanged(topic.topic_id, desired.generation, dict(desired.configs)), *grown)
     plan.topic_configs[topic.topic_id] = desired.configs
-    _drop_needless_elr(plan, topic)
+    _drop_outdated_elr(plan, topic)
     return True
 
 
-def _drop_needless_elr(plan: ReconcilePass, topic: TopicState) -> None:
+def _drop_outdated_elr(plan: ReconcilePass, topic: TopicState) -> None:
     """`min.insync.replicas` may have fallen: from this record on the high watermark can advance without the replicas that left the ISR."""
     least = plan.config(topic).min_insync_replicas
     for index, state in topic.partitions.items():
         tp = TopicPartition(topic.topic_id, index)
         before = plan.decided.get(tp, state)
-        if (after := election.without_needless_elr(before, min_insync=least)) is not before:
+        if (after := election.without_outdated_elr(before, min_insync=least)) is not before:
             plan.put(tp, after)
 
 
@@ -314,7 +314,7 @@ def _apply_desired(
     after = _desired_state(plan, topic, state, desired)
     if isinstance(after, str):
         return after
-    return election.without_needless_elr(after, min_insync=plan.config(topic).min_insync_replicas)
+    return election.without_outdated_elr(after, min_insync=plan.config(topic).min_insync_replicas)
 
 
 def _desired_state(

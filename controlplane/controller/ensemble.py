@@ -131,7 +131,7 @@ class Ensemble:
 
     # -- election --------------------------------------------------------------------------------------------------------
     def run_for_election(self) -> None:
-        """Try to become the acting controller."""
+        """Try to become the active controller."""
         if self._electing or self.acting or not self._ready or not self.can_lead:
             return
         self._electing = True

@@ -247,7 +247,7 @@ class StepDown:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeMade:
+class LoggedChange:
     """A change without a row, because it must not wait for the database. Its audit row is written after it is in the log.
 
     `rejected`: nothing was changed; `detail` has the reason.
@@ -263,4 +263,4 @@ class ChangeMade:
     rejected: bool = False
 
 
-Effect = AppendMetadata | WriteDesired | Report | ChangeMade | StepDown
+Effect = AppendMetadata | WriteDesired | Report | LoggedChange | StepDown

@@ -38,7 +38,7 @@ from brokerd.cluster.requests import (
 from brokerd.cluster.typed_json import encode_record
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller import elections, leaders, request_validation
-from controlplane.controller.events import ChangeMade, DesiredFailed, WriteDesired
+from controlplane.controller.events import DesiredFailed, LoggedChange, WriteDesired
 from controlplane.controller.reconcile_pass import ReconcilePass
 from controlplane.domain.audit_operation import AuditOperation
 
@@ -212,8 +212,8 @@ def _finalise(plan: ReconcilePass, request: ForwardedRequest, name: str, level: 
     if level == before and (name == FEATURE or name in plan.image.features):
         return
     plan.add(MetadataLevelRaised(level) if name == FEATURE else FeatureFinalised(name, level))
-    plan.made.append(
-        ChangeMade(
+    plan.logged_changes.append(
+        LoggedChange(
             request_validation.principal_of(request),
             AuditOperation.FEATURE_FINALISE,
             "feature",
@@ -258,8 +258,8 @@ def _elect_in_topic(
     rejected = not after and any(e != ErrorCode.ELECTION_NOT_NEEDED for _, e in verdicts)
     if after or rejected:
         errors = {str(i): int(e) for i, e in verdicts if e}
-        plan.made.append(
-            ChangeMade(
+        plan.logged_changes.append(
+            LoggedChange(
                 request_validation.principal_of(request),
                 AuditOperation.TOPIC_CLIENT_ELECT_UNCLEAN if unclean else AuditOperation.TOPIC_CLIENT_ELECT_PREFERRED,
                 "topic",

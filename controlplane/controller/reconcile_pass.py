@@ -33,7 +33,15 @@ from brokerd.cluster.model import (
     TopicState,
 )
 from brokerd.cluster.znodes import Registration
-from controlplane.controller.events import AppendMetadata, ChangeMade, Effect, Report, ReportKind, Subject, SubjectKind
+from controlplane.controller.events import (
+    AppendMetadata,
+    Effect,
+    LoggedChange,
+    Report,
+    ReportKind,
+    Subject,
+    SubjectKind,
+)
 
 Offline = Mapping[int, tuple[int, frozenset[TopicPartition]]]
 """Broker epoch and reported offline replicas of each broker."""
@@ -58,7 +66,7 @@ class ReconcilePass:
     cluster_configs: dict[str, str] | None = None
     """The cluster-wide broker configs, if this pass changes them."""
     effects: list[Effect] = field(default_factory=list)
-    made: list[ChangeMade] = field(default_factory=list)
+    logged_changes: list[LoggedChange] = field(default_factory=list)
     """Emitted as soon as this pass's records are in the log."""
     _records: list[MetadataRecord | None] = field(default_factory=list)
     _places: dict[TopicPartition, int] = field(default_factory=dict)

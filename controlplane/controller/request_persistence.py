@@ -38,7 +38,7 @@ from controlplane.controller.events import (
     DesiredRead,
     DesiredTopic,
 )
-from controlplane.domain import tail
+from controlplane.domain import tail_move
 from controlplane.domain.config_overlay import apply_overlay
 from controlplane.domain.move_states import PartState
 from controlplane.models import AccessEntry, HandledRequest, MovePartition, ObservedTopic, Topic
@@ -207,7 +207,7 @@ def desired_topic(row: Topic, request_id: str | None = None) -> DesiredTopic:
 
 
 def desired_assignment(row: MovePartition, request_id: str | None = None) -> DesiredAssignment:
-    order = tail.order(
+    order = tail_move.order(
         PartState(row.state),
         desired_replicas=row.desired_replicas,
         replicas_from=row.replicas_from,

@@ -112,7 +112,7 @@ def requested_level(
             f"the metadata level is {image.metadata_version} and cannot be lowered; restore a backup instead",
         )
     if level > LEVEL_MAX:
-        return level, f"the acting controller supports metadata levels up to {LEVEL_MAX}; upgrade it first"
+        return level, f"the active controller supports metadata levels up to {LEVEL_MAX}; upgrade it first"
     old = sorted(r.broker_id for r in incompatible_brokers(registrations, level))
     if old:
         return level, f"brokers {old} do not support metadata level {level}; upgrade them first"

@@ -31,7 +31,6 @@ from controlplane.controller.ensemble import Ensemble
 from controlplane.controller.events import (
     AppendMetadata,
     BrokersSeen,
-    ChangeMade,
     ControllerTick,
     Deposed,
     DesiredFailed,
@@ -41,6 +40,7 @@ from controlplane.controller.events import (
     Event,
     IsrProposed,
     LogEntryAppended,
+    LoggedChange,
     ReplicasOffline,
     Report,
     Requested,
@@ -61,15 +61,15 @@ class Database(Protocol):
 
     def start(self, post: Callable[[DesiredRead | DesiredFailed], None]) -> None: ...
 
-    def acting(self, controller_epoch: int) -> None: ...
+    def begin_term(self, controller_epoch: int) -> None: ...
 
-    def standing_by(self) -> None: ...
+    def stand_by(self) -> None: ...
 
     def write(self, request: ForwardedRequest) -> None: ...
 
     def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None: ...
 
-    def report(self, report: Report | ChangeMade) -> None: ...
+    def report(self, report: Report | LoggedChange) -> None: ...
 
     def close(self) -> None: ...
 
@@ -210,7 +210,7 @@ class Controller:
             records_per_entry=self._records_per_entry,
         )
         self._snapshots = SnapshotWriter(self._store, image, version, self._snapshot_log_bytes)
-        self._database.acting(epoch)
+        self._database.begin_term(epoch)
         self._registrations = None
         self._handle(Elected(epoch))
         self.ensemble.term_started()
@@ -273,7 +273,7 @@ class Controller:
                     self.appender.submit(effect.records, [request_path(r) for r in effect.answered])
                 case WriteDesired():
                     self._database.write(effect.request)
-                case Report() | ChangeMade():
+                case Report() | LoggedChange():
                     self._database.report(effect)
                 case StepDown():
                     self._depose(effect.reason)
@@ -297,4 +297,4 @@ class Controller:
         self._probes.stand_by(self._clock())
         self._handle(Deposed(reason))
         self.ensemble.deposed()
-        self._database.standing_by()
+        self._database.stand_by()

@@ -142,7 +142,7 @@ def wait_for_expired_sessions(zk: BlockingStore, seconds: float = SESSIONS_SECON
 
 
 def _live(zk: BlockingStore) -> list[str]:
-    """The registered brokers and the acting controller, in words."""
+    """The registered brokers and the active controller, in words."""
     zk.sync()
     return [
         *(f"broker {n}" for n in zk.children(znodes.BROKERS)),

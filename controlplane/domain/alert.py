@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from controlplane.domain import alert_cases as cases
 from controlplane.domain import alert_group_cases as group_cases
-from controlplane.domain.alert_phrases import P
+from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
 from controlplane.domain.lag import LagStatus
@@ -35,7 +35,7 @@ def alerts(facts: Facts) -> list[ComputedAlert]:
     """The most severe alerts first. Within a severity the order is that of RULES. Of cases with the same subject, which is cut if it is long, only the first
     has an alert."""
     down = [b.broker_id for b in facts.brokers if not b.alive]
-    always: dict[str, Value] = {"down": Phrase(P.DOWN, {"brokers": [str(b) for b in down]}) if down else ""}
+    always: dict[str, Value] = {"down": Phrase(AlertPhrase.DOWN, {"brokers": [str(b) for b in down]}) if down else ""}
     found: dict[tuple[AlertKind, str], ComputedAlert] = {}
     for rule in RULES:
         for case in rule.cases(facts):
@@ -48,10 +48,10 @@ def alerts(facts: Facts) -> list[ComputedAlert]:
 
 
 RULES = (
-    AlertRule(AlertKind.PARTITIONS_OFFLINE, Severity.AT_RISK, lambda f: cases.counted(f.offline, P.PARTITIONS),
+    AlertRule(AlertKind.PARTITIONS_OFFLINE, Severity.AT_RISK, lambda f: cases.counted(f.offline, AlertPhrase.PARTITIONS),
          "{what} {has} no leader and cannot be read or written.",
          "Start a broker of the last in-sync replicas{down}. If its disk is permanently lost, request an unclean leader election on the partition page, which shows the records that would be lost."),
-    AlertRule(AlertKind.PARTITIONS_UNDER_MIN_ISR, Severity.AT_RISK, lambda f: cases.counted(f.under_min_isr, P.PARTITIONS),
+    AlertRule(AlertKind.PARTITIONS_UNDER_MIN_ISR, Severity.AT_RISK, lambda f: cases.counted(f.under_min_isr, AlertPhrase.PARTITIONS),
          "{what} {has} fewer in-sync replicas than min.insync.replicas: producers with acks=all get NOT_ENOUGH_REPLICAS.",
          "Start the brokers of the missing replicas{down}. If they are permanently lost, move the partitions to other brokers."),
     AlertRule(AlertKind.NO_CONTROLLER, Severity.AT_RISK, lambda f: cases.once(f.zookeeper and f.controller is None),
@@ -87,7 +87,7 @@ RULES = (
     AlertRule(AlertKind.PARTITIONS_UNDER_REPLICATED, Severity.DEGRADED, cases.lagging_replicas,
          "{what} {has} a replica that is out of sync, although every broker is alive.",
          "The replica may be catching up: check whether the count decreases. If not, check disk and network of the lagging broker, or re-replicate the replica on the partition page."),
-    AlertRule(AlertKind.COPIES_DAMAGED, Severity.DEGRADED, lambda f: cases.counted(f.damaged, P.REPLICAS),
+    AlertRule(AlertKind.COPIES_DAMAGED, Severity.DEGRADED, lambda f: cases.counted(f.damaged, AlertPhrase.REPLICAS),
          "Brokers report {what} as damaged.",
          "Re-replicate each from its leader under Moves, Damaged replicas. The only in-sync replica of a partition is never deleted."),
     AlertRule(AlertKind.TRANSACTION_HANGING, Severity.DEGRADED, cases.hanging,
@@ -150,13 +150,13 @@ RULES = (
     AlertRule(AlertKind.ARCHIVE_FAILED, Severity.DEGRADED, cases.archives_failed,
          "Archive job {id} has failed: {note}",
          "Fix the cause that the job page shows, then resume the job: it continues at its last committed offsets."),
-    AlertRule(AlertKind.DRIFT, Severity.DEGRADED, lambda f: cases.once(f.drift, topics=number_of(f.drift, *P.TOPICS_DIFFER)),
+    AlertRule(AlertKind.DRIFT, Severity.DEGRADED, lambda f: cases.once(f.drift, topics=number_of(f.drift, *AlertPhrase.TOPICS_DIFFER)),
          "{topics} between database and cluster.",
          "Drift is not corrected automatically. The page Topics, Drift, lists the differences. Adopt the cluster state of each topic where it is correct."),
     AlertRule(AlertKind.DOCUMENT_DRIFT, Severity.DEGRADED, cases.documents_drifted,
          "{what} {is} not as the document of {owner} declares (plan {plan}).{by}",
          "Open the drift of the plan: it has each difference. Apply the document again, or change the document and apply it."),
-    AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=number_of(f.changes_unknown, *P.CHANGES)),
+    AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=number_of(f.changes_unknown, *AlertPhrase.CHANGES)),
          "The outcome of {changes} is unknown.",
          "The audit log lists the changes with an unknown outcome. Check in the cluster whether each was applied, and repeat it if it was not."),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from brokerd.cluster.rejection_reasons import RejectionReason
-from controlplane.domain.alert_phrases import NO_FORECASTS, REJECTED, UNWRITABLE, P
+from controlplane.domain.alert_phrases import NO_FORECASTS, REJECTED, UNWRITABLE, AlertPhrase
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import (
     NAMES_MAX,
@@ -52,7 +52,7 @@ def counted(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], subject
         return []
     what: Value = number_of(count, *noun)
     if names:
-        what = Phrase(P.NAMED, {"what": what, "names": names_of(names, count)})
+        what = Phrase(AlertPhrase.NAMED, {"what": what, "names": names_of(names, count)})
     single = ("has", "is", "was", "it", "its", "s")
     plural = ("have", "are", "were", "they", "their", "")
     words = dict(zip(single, single if count == 1 else plural, strict=True))
@@ -62,19 +62,19 @@ def counted(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], subject
 def names_of(names: Sequence[Value], count: int) -> Value:
     """The first names of `count` objects, and the number of the others."""
     rest = count - len(names)
-    return Phrase(P.AND_MORE, {"names": list(names), "rest": f"{rest:,}"}) if rest > 0 else list(names)
+    return Phrase(AlertPhrase.AND_MORE, {"names": list(names), "rest": f"{rest:,}"}) if rest > 0 else list(names)
 
 
 def lagging_replicas(facts: Facts) -> list[Case]:
     """No cases while a broker is down: the alert about the broker already explains the missing replicas."""
     if any(not b.alive for b in facts.brokers):
         return []
-    return counted(facts.under_replicated, P.PARTITIONS)
+    return counted(facts.under_replicated, AlertPhrase.PARTITIONS)
 
 
 def brokers_down(facts: Facts) -> list[Case]:
     return [
-        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": number_of(b.replicas, *P.REPLICAS)})
+        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": number_of(b.replicas, *AlertPhrase.REPLICAS)})
         for b in facts.brokers
         if not b.alive and b.replicas
     ]
@@ -91,8 +91,8 @@ def disks_failed(facts: Facts) -> list[Case]:
             {
                 "id": str(b.broker_id),
                 "dirs": _dirs(
-                    P.FAILED_DIRS,
-                    [Phrase(P.HUNG_DIR, {"directory": d}) if d in b.dirs_hung else d for d in b.dirs_failed],
+                    AlertPhrase.FAILED_DIRS,
+                    [Phrase(AlertPhrase.HUNG_DIR, {"directory": d}) if d in b.dirs_hung else d for d in b.dirs_failed],
                 ),
             },
         )
@@ -107,7 +107,7 @@ def disks_slow(facts: Facts) -> list[Case]:
             str(b.broker_id),
             {
                 "id": str(b.broker_id),
-                "dirs": _dirs(P.SLOW_DIRS, [_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow]),
+                "dirs": _dirs(AlertPhrase.SLOW_DIRS, [_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow]),
             },
         )
         for b in facts.brokers
@@ -122,13 +122,17 @@ def _dirs(noun: tuple[str, str], dirs: Sequence[Value]) -> Phrase:
 
 def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> Value:
     ms = probe_ms.get(directory)
-    return directory if ms is None else Phrase(P.SLOW_DIR, {"directory": directory, "seconds": f"{ms / 1000:.1f}"})
+    return (
+        directory
+        if ms is None
+        else Phrase(AlertPhrase.SLOW_DIR, {"directory": directory, "seconds": f"{ms / 1000:.1f}"})
+    )
 
 
 def hanging(facts: Facts) -> list[Case]:
     """Return the case of hanging transactions. It is at risk if groups wait: retention deletes the records that they cannot read."""
-    found = counted(facts.hanging, P.PARTITIONS)
-    waits = number_of(facts.hanging_groups, *P.GROUPS_WAIT) if facts.hanging_groups else ""
+    found = counted(facts.hanging, AlertPhrase.PARTITIONS)
+    waits = number_of(facts.hanging_groups, *AlertPhrase.GROUPS_WAIT) if facts.hanging_groups else ""
     severity = Severity.AT_RISK if waits else None
     return [Case(case.subject, {**case.words, "waits": waits}, severity) for case in found]
 
@@ -169,9 +173,9 @@ def disks_filling(facts: Facts) -> list[Case]:
             str(f.broker_id),
             {
                 "id": str(f.broker_id),
-                "when": Phrase(P.IN_ABOUT, {"time": coarse_duration(f.median_s)})
+                "when": Phrase(AlertPhrase.IN_ABOUT, {"time": coarse_duration(f.median_s)})
                 if f.median_s >= 1
-                else Phrase(P.ABOUT_NOW),
+                else Phrase(AlertPhrase.ABOUT_NOW),
                 "stated": str(f.stated_pct),
                 "interval": _interval(f),
                 "used": size_text(f.used_bytes),
@@ -187,14 +191,14 @@ def disks_filling(facts: Facts) -> list[Case]:
 def _interval(f: DiskForecastFacts) -> Phrase:
     low = coarse_duration(max(0.0, f.low_s))
     if f.high_s is None:
-        return Phrase(P.OR_LATER, {"low": low})
-    return Phrase(P.TO, {"low": low, "high": coarse_duration(max(0.0, f.high_s))})
+        return Phrase(AlertPhrase.OR_LATER, {"low": low})
+    return Phrase(AlertPhrase.TO, {"low": low, "high": coarse_duration(max(0.0, f.high_s))})
 
 
 def _accuracy(f: DiskForecastFacts) -> Phrase:
     if not f.decided or f.inside_pct is None:
         return Phrase(NO_FORECASTS)
-    one, many = P.ACCURACY
+    one, many = AlertPhrase.ACCURACY
     return Phrase(one, {"count": f"{f.decided:,}", "share": f"{f.inside_pct:g}"}, many, f.decided)
 
 
@@ -204,10 +208,10 @@ def moves(facts: Facts, *, failed: bool) -> list[Case]:
             str(m.move_id),
             {
                 "id": str(m.move_id),
-                "parts": number_of(m.stalled, *P.PARTITIONS),
+                "parts": number_of(m.stalled, *AlertPhrase.PARTITIONS),
                 "is": "is" if m.stalled == 1 else "are",
                 "was": "was" if m.stalled == 1 else "were",
-                "why": Phrase(P.CAUSES, {"causes": [Phrase(c.replace("_", " ")) for c in m.causes]})
+                "why": Phrase(AlertPhrase.CAUSES, {"causes": [Phrase(c.replace("_", " ")) for c in m.causes]})
                 if m.causes
                 else "",
             },
@@ -227,7 +231,7 @@ def moves_outrun(facts: Facts) -> list[Case]:
 
 def archives_failed(facts: Facts) -> list[Case]:
     return [
-        Case(str(job), {"id": str(job), "note": _with_full_stop(note) or Phrase(P.SEE_JOB)})
+        Case(str(job), {"id": str(job), "note": _with_full_stop(note) or Phrase(AlertPhrase.SEE_JOB)})
         for job, note in facts.archives
     ]
 
@@ -247,9 +251,12 @@ MESSAGE_ALERTS_MAX = 20
 def documents_drifted(facts: Facts) -> list[Case]:
     found = []
     for d in facts.documents:
-        by: Value = Phrase(P.CHANGED_BY, {"user": d.changed_by}) if d.changed_by else ""
+        by: Value = Phrase(AlertPhrase.CHANGED_BY, {"user": d.changed_by}) if d.changed_by else ""
         words: dict[str, Value] = {"owner": d.owner, "plan": str(d.plan_id), "by": by}
-        found += [Case(c.subject, {**c.words, **words}) for c in counted(d.differences, P.RESOURCES, subject=d.owner)]
+        found += [
+            Case(c.subject, {**c.words, **words})
+            for c in counted(d.differences, AlertPhrase.RESOURCES, subject=d.owner)
+        ]
     return found
 
 
@@ -264,9 +271,9 @@ def half_undecided(facts: Facts) -> list[Case]:
             {
                 "topic": f.topic,
                 "age": coarse_duration(age),
-                "messages": Phrase(P.UNDECIDED_MANY, {"count": coarse_count(f.half_undecided)})
+                "messages": Phrase(AlertPhrase.UNDECIDED_MANY, {"count": coarse_count(f.half_undecided)})
                 if f.half_undecided > 1
-                else Phrase(P.UNDECIDED_ONE),
+                else Phrase(AlertPhrase.UNDECIDED_ONE),
             },
         )
         for age, f in found[:MESSAGE_ALERTS_MAX]
@@ -278,7 +285,11 @@ def half_expired(facts: Facts) -> list[Case]:
     return [
         Case(
             topic,
-            {"topic": topic, "messages": number_of(count, *P.HALF_MESSAGES), "has": "has" if count == 1 else "have"},
+            {
+                "topic": topic,
+                "messages": number_of(count, *AlertPhrase.HALF_MESSAGES),
+                "has": "has" if count == 1 else "have",
+            },
         )
         for count, topic in found[:MESSAGE_ALERTS_MAX]
     ]
@@ -319,7 +330,7 @@ def dead_letters_missing(facts: Facts) -> list[Case]:
 ANONYMOUS = "User:ANONYMOUS"
 
 
-def rejected_who(principal: str, host: str) -> str:
+def rejected_client_name(principal: str, host: str) -> str:
     """The name of a rejected client: its principal, or its address if it is not authenticated."""
     return principal if principal not in ("", ANONYMOUS) else host
 
@@ -327,34 +338,34 @@ def rejected_who(principal: str, host: str) -> str:
 LOGINS_MAX = 3
 """Maximum number of failed logins in the text of an alert."""
 
-WHO_CHARS_MAX = 250
+CLIENT_CHARS_MAX = 250
 """Maximum number of characters of a principal in the subject of an alert: a certificate may have a longer name."""
 
 
 def rejected_subject(client: str, reason: str) -> str:
     """Identifies the alert in silences and for receivers of notifications. The row has the parts in columns."""
-    return f"{client[:WHO_CHARS_MAX]} ({reason.replace('_', ' ')})"
+    return f"{client[:CLIENT_CHARS_MAX]} ({reason.replace('_', ' ')})"
 
 
 def _login(x: FailedLoginFacts) -> Phrase:
     failure = Phrase(x.failure.replace("_", " "))
-    values = {"user": x.user, "mechanism": x.mechanism or Phrase(P.NO_MECHANISM), "failure": failure}
-    return Phrase(P.LOGIN if x.user else P.LOGIN_WITHOUT_USER, values)
+    values = {"user": x.user, "mechanism": x.mechanism or Phrase(AlertPhrase.NO_MECHANISM), "failure": failure}
+    return Phrase(AlertPhrase.LOGIN if x.user else AlertPhrase.LOGIN_WITHOUT_USER, values)
 
 
-def _rejected_why(f: RejectedClientFacts) -> Phrase:
+def _rejection_text(f: RejectedClientFacts) -> Phrase:
     if not f.logins:
         return Phrase(REJECTED[f.reason])
     shown = [_login(x) for x in f.logins[:LOGINS_MAX]]
-    return Phrase(P.LOGINS_FAIL, {"logins": names_of(shown, len(f.logins))})
+    return Phrase(AlertPhrase.LOGINS_FAIL, {"logins": names_of(shown, len(f.logins))})
 
 
 def _rejected_advice(f: RejectedClientFacts) -> Phrase:
     """For failed logins: that for the most frequent one with a known reason."""
     if f.reason is RejectionReason.UNAUTHORIZED:
-        return Phrase(P.CHECK_PERMISSION)
+        return Phrase(AlertPhrase.CHECK_PERMISSION)
     known = (LOGIN_ADVICE[x.failure] for x in f.logins if x.failure in LOGIN_ADVICE)
-    return Phrase(next(known, P.CORRECT_CLIENT))
+    return Phrase(next(known, AlertPhrase.CORRECT_CLIENT))
 
 
 def clients_rejected(facts: Facts) -> list[Case]:
@@ -363,12 +374,12 @@ def clients_rejected(facts: Facts) -> list[Case]:
             rejected_subject(f.client, f.reason),
             {
                 "who": f.client,
-                "rate": Phrase(P.PER_MINUTE, {"count": leading_digit(f.per_min)}),
-                "since": Phrase(P.SINCE, {"time": f"{f.since:%H:%M}", "day": f"{f.since:%Y-%m-%d}"}),
-                "why": _rejected_why(f),
+                "rate": Phrase(AlertPhrase.PER_MINUTE, {"count": leading_digit(f.per_min)}),
+                "since": Phrase(AlertPhrase.SINCE, {"time": f"{f.since:%H:%M}", "day": f"{f.since:%Y-%m-%d}"}),
+                "why": _rejection_text(f),
                 "advice": _rejected_advice(f),
                 "operation": Phrase(
-                    P.OPERATION,
+                    AlertPhrase.OPERATION,
                     {
                         "operation": f.operation.replace("_", " "),
                         "resource": f"{f.resource_type.replace('_', ' ')} {f.resource_name}",
@@ -376,9 +387,9 @@ def clients_rejected(facts: Facts) -> list[Case]:
                 )
                 if f.operation
                 else "",
-                "client": Phrase(P.CLIENT, {"client": f.client_id, "address": f.host})
+                "client": Phrase(AlertPhrase.CLIENT, {"client": f.client_id, "address": f.host})
                 if f.client_id
-                else Phrase(P.ADDRESS, {"address": f.host}),
+                else Phrase(AlertPhrase.ADDRESS, {"address": f.host}),
             },
             parts=ClientRejection(f.client, f.reason),
         )
@@ -411,8 +422,8 @@ def spark_worker_silent(facts: Facts) -> list[Case]:
     if facts.spark_worker_silent_s is None or facts.spark_worker_silent_s < SPARK_WORKER_SILENT_S:
         return []
     count, jobs = facts.spark_jobs_waiting
-    names = [name if isinstance(name, str) else Phrase(P.ARCHIVE, {"id": f"{name}"}) for name in jobs]
-    return counted((count, names), P.JOBS)
+    names = [name if isinstance(name, str) else Phrase(AlertPhrase.ARCHIVE, {"id": f"{name}"}) for name in jobs]
+    return counted((count, names), AlertPhrase.JOBS)
 
 
 def connector_subject(cluster: str, connector: str) -> str:
@@ -433,9 +444,9 @@ def connectors_failed(facts: Facts) -> list[Case]:
 
 def _failed_parts(f: ConnectorFailure) -> Phrase:
     if not f.failed_tasks:
-        return Phrase(P.CONNECTOR_FAILED)
+        return Phrase(AlertPhrase.CONNECTOR_FAILED)
     ids = names_of([str(n) for n in f.failed_tasks[:NAMES_MAX]], len(f.failed_tasks))
-    one, many = P.TASKS_AND_CONNECTOR if f.has_failed else P.TASKS
+    one, many = AlertPhrase.TASKS_AND_CONNECTOR if f.has_failed else AlertPhrase.TASKS
     return Phrase(one, {"failed": f"{len(f.failed_tasks):,}", "tasks": f"{f.tasks:,}", "ids": ids}, many, f.tasks)
 
 

@@ -6,7 +6,7 @@ Does not contain: the texts, and the severity of a kind (`alert`).
 from __future__ import annotations
 
 from controlplane.domain.alert_cases import names_of
-from controlplane.domain.alert_phrases import P
+from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity, ShareGroupFacts
 from controlplane.domain.lag import LagStatus
@@ -30,7 +30,7 @@ def groups(facts: Facts, status: LagStatus) -> list[Case]:
             Case(
                 g.group_id,
                 {
-                    "who": Phrase(P.GROUP, {"group": g.group_id}),
+                    "who": Phrase(AlertPhrase.GROUP, {"group": g.group_id}),
                     **_ONE,
                     "lag": _lag(g),
                     "detail": _detail(g),
@@ -40,15 +40,15 @@ def groups(facts: Facts, status: LagStatus) -> list[Case]:
             for g in found
         ]
     names = [g.group_id for g in found[:NAMES_MAX]]
-    who = Phrase(P.NAMED, {"what": number_of(count, *P.GROUPS), "names": names_of(names, count)})
-    detail = Phrase(P.RECORDS) if status is LagStatus.DATA_LOST else ""
+    who = Phrase(AlertPhrase.NAMED, {"what": number_of(count, *AlertPhrase.GROUPS), "names": names_of(names, count)})
+    detail = Phrase(AlertPhrase.RECORDS) if status is LagStatus.DATA_LOST else ""
     return [Case("", {"who": who, **_MANY, "lag": "", "detail": detail, "needs": ""})]
 
 
 _STALLS = {
-    ShareStall.NO_MEMBERS: (P.NO_MEMBERS, P.START_CONSUMERS),
-    ShareStall.NOT_ASSIGNED: (P.NOT_ASSIGNED, P.CHECK_TOPICS),
-    ShareStall.NO_PROGRESS: (P.NO_PROGRESS, P.READ_RECORD),
+    ShareStall.NO_MEMBERS: (AlertPhrase.NO_MEMBERS, AlertPhrase.START_CONSUMERS),
+    ShareStall.NOT_ASSIGNED: (AlertPhrase.NOT_ASSIGNED, AlertPhrase.CHECK_TOPICS),
+    ShareStall.NO_PROGRESS: (AlertPhrase.NO_PROGRESS, AlertPhrase.READ_RECORD),
 }
 """Text and advice of each cause."""
 
@@ -62,7 +62,7 @@ def share_groups(facts: Facts) -> list[Case]:
             Case(
                 g.group_id,
                 {
-                    "who": Phrase(P.SHARE_GROUP, {"group": g.group_id}),
+                    "who": Phrase(AlertPhrase.SHARE_GROUP, {"group": g.group_id}),
                     **_ONE,
                     "why": Phrase(_STALLS[g.stall][0], {"partition": g.partition}),
                     "lag": _lag(g),
@@ -72,8 +72,10 @@ def share_groups(facts: Facts) -> list[Case]:
             for g in found
         ]
     names = [g.group_id for g in found[:NAMES_MAX]]
-    who = Phrase(P.NAMED, {"what": number_of(count, *P.SHARE_GROUPS), "names": names_of(names, count)})
-    return [Case("", {"who": who, **_MANY, "why": "", "lag": "", "advice": Phrase(P.COMMON_CAUSE)})]
+    who = Phrase(
+        AlertPhrase.NAMED, {"what": number_of(count, *AlertPhrase.SHARE_GROUPS), "names": names_of(names, count)}
+    )
+    return [Case("", {"who": who, **_MANY, "why": "", "lag": "", "advice": Phrase(AlertPhrase.COMMON_CAUSE)})]
 
 
 def _lag(g: GroupFacts | ShareGroupFacts) -> Value:
@@ -81,26 +83,32 @@ def _lag(g: GroupFacts | ShareGroupFacts) -> Value:
         return ""
     records = coarse_count(g.lag_records)
     if g.lag_ms is None:
-        return Phrase(P.LAG, {"records": records})
+        return Phrase(AlertPhrase.LAG, {"records": records})
     age = coarse_duration(g.lag_ms / 1000)
-    return Phrase(P.LAG_AT_LEAST if g.lag_at_least else P.LAG_FOR, {"records": records, "age": age})
+    return Phrase(AlertPhrase.LAG_AT_LEAST if g.lag_at_least else AlertPhrase.LAG_FOR, {"records": records, "age": age})
 
 
 def _detail(g: GroupFacts) -> Value:
     if g.status is LagStatus.DATA_LOST:
-        return Phrase(P.LOST, {"records": coarse_count(g.lost_records)}) if g.lost_records else Phrase(P.RECORDS)
+        return (
+            Phrase(AlertPhrase.LOST, {"records": coarse_count(g.lost_records)})
+            if g.lost_records
+            else Phrase(AlertPhrase.RECORDS)
+        )
     if g.status is LagStatus.STALLED:
-        return Phrase(P.OF, {"partition": g.worst}) if g.worst else ""
+        return Phrase(AlertPhrase.OF, {"partition": g.worst}) if g.worst else ""
     if g.consumed_per_s is None or g.produced_per_s is None:
         return ""
-    return Phrase(P.PACE, {"consumed": coarse_count(g.consumed_per_s), "produced": coarse_count(g.produced_per_s)})
+    return Phrase(
+        AlertPhrase.PACE, {"consumed": coarse_count(g.consumed_per_s), "produced": coarse_count(g.produced_per_s)}
+    )
 
 
 def _needs(g: GroupFacts) -> Value:
     if g.lag_records is None or g.produced_per_s is None:
         return ""
     speed = needed_count(g.produced_per_s + g.lag_records / CATCH_UP_S)
-    return Phrase(P.NEEDS, {"speed": speed})
+    return Phrase(AlertPhrase.NEEDS, {"speed": speed})
 
 
 def retention(facts: Facts) -> list[Case]:
@@ -115,14 +123,14 @@ def retention(facts: Facts) -> list[Case]:
     if count > facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
         soonest = coarse_duration(found[0][0])
         names = names_of([g.group_id for _, g in found[:NAMES_MAX]], count)
-        where = Phrase(P.NAMED, {"what": number_of(count, *P.GROUPS), "names": names})
+        where = Phrase(AlertPhrase.NAMED, {"what": number_of(count, *AlertPhrase.GROUPS), "names": names})
         return [
             Case(
                 "",
                 {
-                    "where": Phrase(P.NOT_CONSUMED_BY, {"groups": where}),
-                    "when": Phrase(P.IN_AND_LATER, {"time": soonest}),
-                    "limit": Phrase(P.LIMITS),
+                    "where": Phrase(AlertPhrase.NOT_CONSUMED_BY, {"groups": where}),
+                    "when": Phrase(AlertPhrase.IN_AND_LATER, {"time": soonest}),
+                    "limit": Phrase(AlertPhrase.LIMITS),
                 },
                 grave,
             )
@@ -131,8 +139,10 @@ def retention(facts: Facts) -> list[Case]:
         Case(
             g.group_id,
             {
-                "where": Phrase(P.NOT_CONSUMED, {"partition": g.retention_partition, "group": g.group_id}),
-                "when": Phrase(P.WITHIN if g.retention_at_most else P.IN, {"time": coarse_duration(in_s)}),
+                "where": Phrase(AlertPhrase.NOT_CONSUMED, {"partition": g.retention_partition, "group": g.group_id}),
+                "when": Phrase(
+                    AlertPhrase.WITHIN if g.retention_at_most else AlertPhrase.IN, {"time": coarse_duration(in_s)}
+                ),
                 "limit": g.retention_limit,
             },
             Severity.AT_RISK if g.group_id in grave_groups else None,

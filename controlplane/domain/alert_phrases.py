@@ -14,7 +14,7 @@ from controlplane.domain.history import HistorySubject
 Pair = tuple[str, str]
 
 
-class P:
+class AlertPhrase:
     """Parts of sentences, with the blank in front of an addition."""
 
     NAMED = "{what} ({names})"
@@ -141,7 +141,7 @@ MONITOR_SILENT_DO = (
 
 def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "")."""
-    for name, value in vars(P).items():
+    for name, value in vars(AlertPhrase).items():
         if name.isupper():
             yield value if isinstance(value, tuple) else (value, "")
     yield from ((text, "") for text in (NO_FORECASTS, MONITOR_SILENT, MONITOR_SILENT_DO))

@@ -214,7 +214,7 @@ class TopicMessageFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class MissingLetterFacts:
+class MissingDeadLetterFacts:
     """Records of a topic that a share group has archived without a dead letter. `reason`: `brokerd.sharing.dead_letters.Unwritable`."""
 
     group_id: str
@@ -304,7 +304,7 @@ class Facts:
     changes_unknown: int = 0
     archives: tuple[tuple[int, str], ...] = ()
     messages: tuple[TopicMessageFacts, ...] = ()
-    letters_missing: tuple[MissingLetterFacts, ...] = ()
+    letters_missing: tuple[MissingDeadLetterFacts, ...] = ()
     rejected: tuple[RejectedClientFacts, ...] = ()
     connect: tuple[ConnectFacts, ...] = ()
     thresholds: AlertThresholds = field(default_factory=AlertThresholds)

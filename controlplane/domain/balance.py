@@ -82,7 +82,9 @@ def propose(
     work.count()
     before = _loads(work)
     requested = [Goal(g) for g in dict.fromkeys(goals)]
-    initial = {g: _needless(work) if g == Goal.RACK else work.furthest(g) for g in requested} if open_ else {}
+    initial = (
+        {g: _shared_racks_avoidable(work) if g == Goal.RACK else work.furthest(g) for g in requested} if open_ else {}
+    )
     obstacles: dict[Goal, Obstacle | None] = dict.fromkeys(requested, Obstacle.TOO_FEW_BROKERS)
     if len(open_) > 1:
         kept: list[Goal] = []
@@ -205,7 +207,7 @@ def _keeps(work: BalanceState, current: Sequence[Goal], i: int, old: int, new: i
 
 
 # -- racks ---------------------------------------------------------------------------------------------------------------------
-def _needless(work: BalanceState) -> int:
+def _shared_racks_avoidable(work: BalanceState) -> int:
     """Number of partitions with two replicas in one rack although an open rack has none."""
     racks = {work.rack(b) for b in work.open} - {None}
     count = 0
@@ -254,7 +256,7 @@ def _change_rack(
 
 # -- results -----------------------------------------------------------------------------------------------------------
 def _result(work: BalanceState, goal: Goal, before: float, obstacle: Obstacle | None) -> GoalResult:
-    after = _needless(work) if goal == Goal.RACK else work.furthest(goal)
+    after = _shared_racks_avoidable(work) if goal == Goal.RACK else work.furthest(goal)
     reached = not after if goal == Goal.RACK else work.within(goal)
     if reached or obstacle is None:
         return GoalResult(goal, round(before, 1), round(after, 1), reached)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.domain.alert_phrases import P
+from controlplane.domain.alert_phrases import AlertPhrase
 from weir_common.phrases import Phrase, Value, number_of, sentence
 
 NAMES_MAX = 3
@@ -95,8 +95,8 @@ def leader_events(changes: Iterable[LeaderChange]) -> list[ObservedEvent]:
     rest = len(found) - NAMES_MAX
     names: Value = [c.partition for c in found[:NAMES_MAX]]
     if rest > 0:
-        names = Phrase(P.AND_MORE, {"names": names, "rest": f"{rest:,}"})
-    partitions = number_of(len(found), *P.PARTITIONS)
+        names = Phrase(AlertPhrase.AND_MORE, {"names": names, "rest": f"{rest:,}"})
+    partitions = number_of(len(found), *AlertPhrase.PARTITIONS)
     text = sentence(
         "Leader election for {partitions} ({names}). {changes}.", partitions=partitions, names=names, changes=shown
     )

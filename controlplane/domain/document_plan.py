@@ -111,7 +111,7 @@ NOT_RUN = StepOutcome(StepResult.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class CurrentResources:
     """The current state of the resources that a document can name. `owners`: who manages which resource. `protected`: topics that follow another topic,
     with its name."""
 
@@ -131,12 +131,12 @@ class DocumentDifference:
 
 Rejection = Callable[[str, str], DocumentProblem]
 """The rejection of (field, detail) of one resource."""
-ResourceCheck = Callable[[DocumentResource, Present], Iterable[DocumentProblem]]
+ResourceCheck = Callable[[DocumentResource, CurrentResources], Iterable[DocumentProblem]]
 """Adds further rejections of one resource, for example rejections of the services that would run its step."""
 
 
 def steps_of(
-    document: ClusterDocument, present: Present, *, prune: bool = False, take_over: bool = False
+    document: ClusterDocument, present: CurrentResources, *, prune: bool = False, take_over: bool = False
 ) -> list[DocumentStep]:
     """The steps in their order. `take_over`: also resources that another owner manages. Raises InvalidDocument with all rejections."""
     found = difference(document, present, prune=prune, take_over=take_over)
@@ -147,7 +147,7 @@ def steps_of(
 
 def difference(
     document: ClusterDocument,
-    present: Present,
+    present: CurrentResources,
     *,
     prune: bool = False,
     take_over: bool = False,
@@ -217,19 +217,19 @@ def changed_since(step: DocumentStep, now: DocumentValues | None) -> list[FieldC
     return _differences(step.before, now) if step.before != now else []
 
 
-def _resources_to_delete(owner: str, named: set[ResourceId], present: Present) -> Iterator[ResourceId]:
+def _resources_to_delete(owner: str, named: set[ResourceId], present: CurrentResources) -> Iterator[ResourceId]:
     for found, managed_by in present.owners.items():
         if managed_by == owner and found not in named and found in present.values:
             yield found
 
 
-def _deletion(resource_id: ResourceId, present: Present) -> DocumentStep:
+def _deletion(resource_id: ResourceId, present: CurrentResources) -> DocumentStep:
     before = present.values[resource_id]
     return DocumentStep(*resource_id, StepAction.DELETE, before, None, _differences(before, None))
 
 
 def _step(
-    document: ClusterDocument, resource: DocumentResource, present: Present, take_over: bool
+    document: ClusterDocument, resource: DocumentResource, present: CurrentResources, take_over: bool
 ) -> list[DocumentStep]:
     before, desired = present.values.get(resource.id), resource.desired
     changes = _changes(desired, before)
@@ -299,7 +299,7 @@ def _flat(value: Mapping[str, object]) -> dict[str, object]:
 
 
 def _rejections(
-    document: ClusterDocument, resource: DocumentResource, present: Present, take_over: bool
+    document: ClusterDocument, resource: DocumentResource, present: CurrentResources, take_over: bool
 ) -> Iterator[DocumentProblem]:
     def rejected(field: str, detail: str) -> DocumentProblem:
         return DocumentProblem(f"{resource.path}.{field}", DocumentFault.REJECTED, detail)

@@ -200,7 +200,7 @@ def outcome(rule: CheckRule, values: Values, thresholds: AlertThresholds, failur
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CheckCounts:
     """A check with the number of its objects, of failed and of unknown ones."""
 
     name: CheckName
@@ -209,7 +209,7 @@ class Counted:
     unknown: int
 
 
-def cluster_score(checks: Iterable[Counted]) -> int | None:
+def cluster_score(checks: Iterable[CheckCounts]) -> int | None:
     """A score from 0 to 100: the share of objects that pass, averaged over the checks by weight. The score is 100 only if all objects pass. None if nothing is
     known."""
     total = passed = 0.0

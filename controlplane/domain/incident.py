@@ -148,8 +148,8 @@ def incidents(alerts: Sequence[OpenAlert]) -> list[Incident]:
     found = []
     for cause, others in effects.items():
         others.sort(key=_order)
-        gravest = min((by_id[cause], *others), key=_order).severity
-        found.append(Incident(cause, tuple(a.id for a in others), gravest))
+        severity = min((by_id[cause], *others), key=_order).severity
+        found.append(Incident(cause, tuple(a.id for a in others), severity))
     return sorted(
         found, key=lambda i: (i.severity is not Severity.AT_RISK, _rank(by_id[i.cause]), _order(by_id[i.cause]))
     )

@@ -8,7 +8,7 @@ contains nothing of its throttle. Does not contain: the database, clocks (now is
 
     waiting -> submitted -> copying -> verifying | comparing -> done | reverted
 
-`skipped`: cancelled before its order. `rejected`: by the controller. A part of mode `tail` reaches `submitted` in another way (`tail`); from there, and
+`skipped`: cancelled before its order. `rejected`: by the controller. A part of mode `tail` reaches `submitted` in another way (`tail_move`); from there, and
 backward, it is like the others. The next state of one part in progress is in `move_part`, cancel and roll back are in `move_revert`.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from controlplane.domain import move_phrases as texts
-from controlplane.domain import progress, tail, wait_reason
+from controlplane.domain import progress, tail_move, wait_reason
 from controlplane.domain.move_part import advance, was_compared
 from controlplane.domain.move_states import (
     COPYING,
@@ -115,7 +115,7 @@ def _cannot_finish(move: MoveSnapshot, now: float) -> tuple[dict[int, str], int 
     needs = progress.required_throttle(growths.values())
     text = texts.WILL_NOT_FINISH if move.throttle is None else texts.WILL_NOT_FINISH_THROTTLE
     return {
-        i: sentence(text, arrive=progress.amount(growths.get(i, ((), 0.0))[1]), needs=progress.amount(needs))
+        i: sentence(text, arrive=progress.rate_text(growths.get(i, ((), 0.0))[1]), needs=progress.rate_text(needs))
         for i in out
     }, int(needs)
 
@@ -131,7 +131,7 @@ def _order(part: PartView, move: MoveSnapshot) -> PartStep:
     if was_compared(part, seen):
         return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True, note="", cause="")
     if move.mode == MoveMode.TAIL and not part.going_back and part.copies_to:
-        return tail.begin(part, seen)
+        return tail_move.begin(part, seen)
     if seen.generation != part.read_generation:
         return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
     return PartStep(part.id, PartState.SUBMITTED, submits=True, note="", cause="")

@@ -7,7 +7,7 @@ replicas are removed only after a comparison of all replicas in the ISR. Does no
 from __future__ import annotations
 
 from controlplane.domain import move_phrases as texts
-from controlplane.domain import progress, tail
+from controlplane.domain import progress, tail_move
 from controlplane.domain.move_states import TAIL, UNDER_WAY, PartState
 from controlplane.domain.move_types import (
     GONE,
@@ -40,7 +40,7 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
             None  # the observation is older than the order: a client's request is bound to the controller's newer state
         )
     if part.state in TAIL:
-        return tail.advance(part, observed, move, now)
+        return tail_move.advance(part, observed, move, now)
     if part.state == PartState.SUBMITTED:
         return _advance_submitted(part, observed, move.alive, now)
     if observed.target != part.desired_replicas:

@@ -1,4 +1,5 @@
-"""Values of a move: its rows, the observed state, the changes of one step. Its states are in `move_states`. The decisions are in `move` and, for mode `tail`, in `tail`."""
+"""Values of a move: its rows, the observed state, the changes of one step. Its states are in `move_states`. The decisions are in `move` and, for mode `tail`,
+in `tail_move`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_states import MoveMode, MoveState, PartState
 from weir_common.phrases import sentence
 
-ORDER_UNTAKEN_SECONDS = 10.0
+ORDER_UNAPPLIED_SECONDS = 10.0
 """Seconds until an order without a controller's reaction is reported. A controller failover takes about 3."""
 
 OBSERVATION_SECONDS = 60.0
@@ -211,8 +212,8 @@ def no_leader(observed: ObservedPart) -> str:
 def step_for_unapplied_order(
     part: PartView, observed: ObservedPart, alive: frozenset[int], now: float
 ) -> PartStep | None:
-    """Return the reason why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REJECTED`) is kept."""
-    if part.submitted_at is None or now - part.submitted_at <= ORDER_UNTAKEN_SECONDS:
+    """Return the reason why an order is not carried out after ORDER_UNAPPLIED_SECONDS. The reason that a controller gave (`REJECTED`) is kept."""
+    if part.submitted_at is None or now - part.submitted_at <= ORDER_UNAPPLIED_SECONDS:
         return None
     cause, text = progress.StallCause.CONTROLLER, sentence(texts.NOT_TAKEN)
     if down := [b for b in part.copies_to if b not in alive and b not in observed.replicas]:

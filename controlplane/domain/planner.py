@@ -14,7 +14,7 @@ from uuid import UUID
 from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import balance
 from controlplane.domain import planner_phrases as texts
-from controlplane.domain.alert_phrases import P
+from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.balance_state import TIGHT
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
 from controlplane.domain.scope import (
@@ -164,9 +164,9 @@ def _desired_replicas(
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     match scope:
         case PartitionsScope(placements, _):
-            return _by_hand(placements, partitions)
+            return _manual_placement(placements, partitions)
         case TopicScope(topic, over):
-            return _topic_over(topic, over, partitions, brokers)
+            return _spread_topic(topic, over, partitions, brokers)
         case DrainScope(broker, rack) | FillScope(broker, rack):
             if (broker is None) == (rack is None):
                 return {}, [sentence(texts.BROKER_OR_RACK, operation=scope.KIND)]
@@ -190,7 +190,7 @@ def _rebalanced_replicas(
     return {(index[c.topic, c.partition], c.partition): c.replicas_to for c in found.changes}, []
 
 
-def _by_hand(
+def _manual_placement(
     items: Sequence[Placement], partitions: Sequence[PlannerPartition]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     index = {(p.topic, p.partition): p for p in partitions}
@@ -267,7 +267,7 @@ def _drain(
             placed[place] = new
         else:
             desired[p.topic_id, p.partition] = tuple(placed)
-    problems = [_nowhere_to_go(names, broker, factor) for (broker, factor), names in sorted(unplaceable.items())]
+    problems = [_no_target_problem(names, broker, factor) for (broker, factor), names in sorted(unplaceable.items())]
     problems += [sentence(texts.NO_BROKER, broker=b) for b in sorted(leaving - loads.brokers.keys())]
     return desired, problems
 
@@ -276,15 +276,15 @@ NAMED_MAX = 5
 """Maximum number of partitions that one sentence names. A list of a hundred partitions would hide the instruction."""
 
 
-def _nowhere_to_go(names: Sequence[str], broker: int, factor: int) -> str:
+def _no_target_problem(names: Sequence[str], broker: int, factor: int) -> str:
     more = len(names) - NAMED_MAX
     shown: Value = list(names[:NAMED_MAX])
     if more > 0:
-        shown = Phrase(P.AND_MORE, {"names": shown, "rest": f"{more}"})
+        shown = Phrase(AlertPhrase.AND_MORE, {"names": shown, "rest": f"{more}"})
     return sentence(
         texts.NOWHERE_TO_GO if len(names) == 1 else texts.NOWHERE_TO_GO_MANY,
         partitions=shown,
-        replicas=number_of(factor, *P.REPLICAS),
+        replicas=number_of(factor, *AlertPhrase.REPLICAS),
         broker=broker,
     )
 
@@ -324,7 +324,7 @@ def _fill(
     return desired, []
 
 
-def _topic_over(
+def _spread_topic(
     topic: str, broker_ids: Sequence[int], partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     topic_partitions = [p for p in partitions if p.topic == topic]

@@ -33,7 +33,7 @@ SPEED_SECONDS = 20.0
 """Seconds that a rate covers. Brokers report sizes every three to ten seconds."""
 OUTRUN_SECONDS = 45.0
 """Seconds for which the log must grow faster than the copy before it is reported. With the age of a sample it is visible within 60 s."""
-FORETOLD_SECONDS = 10.0
+GROWTH_SECONDS_MIN = 10.0
 """Seconds of measured growth that suffice if the throttle is below the growth."""
 HEADROOM = 1.25
 """A copy that must complete needs this multiple of the growth."""
@@ -108,9 +108,9 @@ def speed(samples: Samples, now: float) -> float | None:
 
 
 def growth(samples: Samples, now: float) -> float | None:
-    """Growth of the whole copy in bytes/s over the recent samples; None with less than FORETOLD_SECONDS of them."""
+    """Growth of the whole copy in bytes/s over the recent samples; None with less than GROWTH_SECONDS_MIN of them."""
     known = recent(samples, now)
-    if len(known) < 2 or (seconds := known[-1].at - known[0].at) < FORETOLD_SECONDS:
+    if len(known) < 2 or (seconds := known[-1].at - known[0].at) < GROWTH_SECONDS_MIN:
         return None
     return max(0.0, (known[-1].left + known[-1].done - known[0].left - known[0].done) / seconds)
 
@@ -217,7 +217,7 @@ def from_json(rows: Iterable[Sequence[float]]) -> tuple[Sample, ...]:
     return tuple(Sample(float(r[0]), int(r[1]), int(r[2]), int(r[3]) if len(r) > 3 else None) for r in rows)
 
 
-def amount(bytes_per_s: float) -> str:
+def rate_text(bytes_per_s: float) -> str:
     """A rate for people."""
     for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
         if bytes_per_s >= size:

@@ -21,7 +21,7 @@ AGE_SECONDS_MAX = 5.0
 """Maximum age of the observed state of the cluster when a broker is demoted or restarted."""
 SETTLED_SECONDS = 2.0
 """Seconds from the observation that a broker is in sync to the end of its turn. Values from the moment of its return may still arrive."""
-UNTAKEN_SECONDS = 30.0
+NOT_STARTED_SECONDS = 30.0
 """Seconds until a requested restart that did not start is reported."""
 AWAY_SECONDS = 90.0
 """A broker that is down for this many seconds has probably failed to start."""
@@ -100,7 +100,7 @@ class RestartSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RestartChange:
-    """Change of one turn; None = unchanged. `demote`: demote the broker (True) or restore its leadership (False). `ask`: request the restart of its
+    """Change of one turn; None = unchanged. `demote`: demote the broker (True) or restore its leadership (False). `restart_process`: request the restart of its
     process. The request may be repeated until the process was restarted."""
 
     step_id: int
@@ -110,7 +110,7 @@ class RestartChange:
     leads_before: bool | None = None
     back: bool | None = None
     demote: bool | None = None
-    ask: bool = False
+    restart_process: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def next_step(view: RestartSnapshot, now: float) -> RestartDecision:
         if b is None:
             return _decision_with_note(at, sentence(texts.BROKER_UNKNOWN, broker=at.broker_id))
         change = _under_way(view, at, b, now)
-        return RestartDecision(change) if _says_something(at, change) else RestartDecision()
+        return RestartDecision(change) if _has_effect(at, change) else RestartDecision()
     if view.state == RestartState.CANCELLING:
         left = sum(1 for s in view.steps if s.state == StepState.WAITING)
         return RestartDecision(
@@ -207,7 +207,7 @@ def _demoting(view: RestartSnapshot, at: StepView, b: BrokerSeen) -> RestartChan
         return RestartChange(at.id, StepState.DEMOTING, reason)
     if not b.leadership_disabled or b.leaders:
         return RestartChange(at.id, StepState.DEMOTING, sentence(texts.LEADERS_LEFT, count=b.leaders))
-    return RestartChange(at.id, StepState.RESTARTING, _ask_for(view, at), ask=view.by_supervisor)
+    return RestartChange(at.id, StepState.RESTARTING, _restart_note(view, at), restart_process=view.by_supervisor)
 
 
 def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -> RestartChange:
@@ -225,16 +225,16 @@ def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) 
         return RestartChange(
             at.id,
             StepState.RESTARTING,
-            _ask_for(view, at) if reason is None else sentence(texts.NOT_YET, reason=reason),
+            _restart_note(view, at) if reason is None else sentence(texts.NOT_YET, reason=reason),
         )
-    note = _ask_for(view, at)
-    if since > UNTAKEN_SECONDS:
+    note = _restart_note(view, at)
+    if since > NOT_STARTED_SECONDS:
         note = sentence(texts.SUPERVISOR_LATE)
     # The request is repeated until the restart has happened. It names the process, so a later process is not ended.
-    return RestartChange(at.id, StepState.RESTARTING, note, ask=True)
+    return RestartChange(at.id, StepState.RESTARTING, note, restart_process=True)
 
 
-def _ask_for(view: RestartSnapshot, at: StepView) -> str:
+def _restart_note(view: RestartSnapshot, at: StepView) -> str:
     if view.by_supervisor:
         return sentence(texts.SUPERVISOR_RESTARTS)
     return sentence(texts.RESTART_NOW, broker=at.broker_id)
@@ -250,8 +250,8 @@ def _decision_with_note(at: StepView, note: str) -> RestartDecision:
     return RestartDecision(RestartChange(at.id, at.state, note)) if note != at.note else RestartDecision()
 
 
-def _says_something(at: StepView, change: RestartChange) -> bool:
-    return change.state != at.state or change.note != at.note or change.back is not None or change.ask
+def _has_effect(at: StepView, change: RestartChange) -> bool:
+    return change.state != at.state or change.note != at.note or change.back is not None or change.restart_process
 
 
 def blocker(broker_id: int, topic: str, index: int, isr: Sequence[int], min_insync: int) -> str:

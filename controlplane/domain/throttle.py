@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from brokerd.cluster.latency_buckets import BOUNDS_MS
 
-GROW = 1.25
+RAISE_FACTOR = 1.25
 """Factor per second without harm: from the floor to a hundred times the floor in twenty seconds."""
-SHRINK = 0.5
+LOWER_FACTOR = 0.5
 """Factor per second with harm: a thirty-second of the rate after five seconds."""
-OUT = 2.0
-"""Producers are harmed if their p99 is this multiple of the baseline and OUT_MS above it. Each bucket is half as wide again as the one before."""
-OUT_MS = 25.0
+AFFECTED_FACTOR = 2.0
+"""Producers are harmed if their p99 is this multiple of the baseline and AFFECTED_MS_MIN above it. Each bucket is half as wide again as the one before."""
+AFFECTED_MS_MIN = 25.0
 """Minimum increase that a producer notices: a quarter of a tenth of a second, below which a response seems immediate. A compiler on the same
 machine doubles a baseline of a few ms; a smaller increase is harmless."""
 HARM_SECONDS = 2
@@ -28,12 +28,12 @@ FIRST_SECONDS = 5
 """Seconds with a p99 at the floor before the rate grows. A single second may be an exception."""
 SETTLED_SECONDS = 5
 """Seconds at the floor after which earlier effects of the copy are over. The p99 of producers is then their own, however high."""
-LEARN = 0.05
+BASELINE_WEIGHT = 0.05
 """Weight of one second's p99 in the baseline: it covers about twenty seconds."""
 OWN_MS_MAX = 100.0
 """Upper limit in ms to which the producers' own p99 may be raised during the copy. Producers with a higher p99 that was not there at the start
 have a problem of their own, and get no copy at full rate next to them."""
-BLIND_SECONDS = 4.0
+NO_RESPONSE_SECONDS = 4.0
 """Seconds without a response after which the rate is the floor. With one step per second it applies within five seconds."""
 CHANGE = 0.1
 """Minimum relative change of a rate that is written. Each change is an entry of the metadata log."""
@@ -107,7 +107,7 @@ def bucket(ms: float) -> int:
 
 
 def is_latency_affected(p99_ms: float, baseline: float) -> bool:
-    return p99_ms > baseline * OUT and p99_ms > baseline + OUT_MS
+    return p99_ms > baseline * AFFECTED_FACTOR and p99_ms > baseline + AFFECTED_MS_MIN
 
 
 def next_speed(speed: Speed, worst_ms: float | None, *, heard: bool, floor: float, cap: float, now: float) -> Speed:
@@ -115,7 +115,7 @@ def next_speed(speed: Speed, worst_ms: float | None, *, heard: bool, floor: floa
     broker did not respond."""
     slow = speed.slow + 1 if speed.rate <= floor else 0
     if not heard:
-        blind = now - speed.heard >= BLIND_SECONDS
+        blind = now - speed.heard >= NO_RESPONSE_SECONDS
         return replace(speed, rate=floor if blind else speed.rate, harmed=0, slow=slow)
     if worst_ms is None:
         return replace(speed, rate=_faster(speed.rate, floor, cap), heard=now, harmed=0, slow=slow)
@@ -128,18 +128,18 @@ def next_speed(speed: Speed, worst_ms: float | None, *, heard: bool, floor: floa
     if after.learned <= FIRST_SECONDS:
         return replace(after, rate=floor)
     if harmed:
-        return replace(after, rate=max(floor, speed.rate * (SHRINK if harmed >= HARM_SECONDS else 1.0)))
+        return replace(after, rate=max(floor, speed.rate * (LOWER_FACTOR if harmed >= HARM_SECONDS else 1.0)))
     return replace(after, rate=_faster(speed.rate, floor, cap))
 
 
 def _faster(rate: float, floor: float, cap: float) -> float:
-    return min(cap, max(floor, rate * GROW))
+    return min(cap, max(floor, rate * RAISE_FACTOR))
 
 
 def _learn(speed: Speed, worst_ms: float, slow: int) -> Speed:
     """Each second counts, also a harmed one; otherwise noise would lower the baseline to the p99 of the quietest seconds. Only seconds in which the
     copy could not affect producers raise the limit of the baseline."""
-    weight = max(LEARN, 1 / (speed.learned + 1))
+    weight = max(BASELINE_WEIGHT, 1 / (speed.learned + 1))
     mean = worst_ms if speed.baseline is None else speed.baseline + weight * (worst_ms - speed.baseline)
     own = worst_ms if speed.own is None else speed.own
     if speed.learned <= FIRST_SECONDS:

@@ -26,7 +26,7 @@ DISK = "disk"
 """Kind of a replica that is offline because its directory or a file failed. Reported in a separate node, which the controller reads."""
 OFFLINE_TEXT = "log directory or file failed; the replica is offline"
 
-Spot = tuple[TopicPartition, int, str]
+DamageKey = tuple[TopicPartition, int, str]
 """Partition, broker, kind."""
 
 
@@ -35,8 +35,8 @@ class DamageReader:
     """Reads both kinds of nodes of all brokers. `found` is the result of the last complete read, None before it."""
 
     store: Store
-    found: dict[Spot, str] | None = None
-    _reading: dict[Spot, str] = field(default_factory=dict)
+    found: dict[DamageKey, str] | None = None
+    _reading: dict[DamageKey, str] = field(default_factory=dict)
     _pending: int = 0
     _failed: bool = False
 
@@ -54,7 +54,7 @@ class DamageReader:
         self._pending = 0
 
     def _on_children(
-        self, result: Result, parent: str, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]
+        self, result: Result, parent: str, decode: Callable[[int, bytes], Iterable[tuple[DamageKey, str]]]
     ) -> None:
         if result.ok:
             for name in result.children:
@@ -66,7 +66,7 @@ class DamageReader:
         self._finish_one()
 
     def _on_data(
-        self, result: Result, broker_id: int, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]
+        self, result: Result, broker_id: int, decode: Callable[[int, bytes], Iterable[tuple[DamageKey, str]]]
     ) -> None:
         if result.ok:
             try:
@@ -86,17 +86,17 @@ class DamageReader:
             self.found = self._reading
 
 
-def _damage_reports(broker_id: int, data: bytes) -> Iterable[tuple[Spot, str]]:
+def _damage_reports(broker_id: int, data: bytes) -> Iterable[tuple[DamageKey, str]]:
     _, found = znodes.decode_damage_reports(data)
     return [((f.tp, broker_id, f.kind), f.text) for f in found]
 
 
-def _offline(broker_id: int, data: bytes) -> Iterable[tuple[Spot, str]]:
+def _offline(broker_id: int, data: bytes) -> Iterable[tuple[DamageKey, str]]:
     _, partitions = znodes.decode_offline(data)
     return [((tp, broker_id, DISK), OFFLINE_TEXT) for tp in partitions]
 
 
-def write(reported: dict[Spot, str], image: Image) -> bool:
+def write(reported: dict[DamageKey, str], image: Image) -> bool:
     """Write rows. Returns whether anything changed. Raises DatabaseError."""
     open_rows = {
         (TopicPartition(r.topic_id, r.partition), r.broker_id, r.kind): r

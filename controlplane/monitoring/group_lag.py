@@ -23,7 +23,7 @@ from controlplane.domain.log_ends import Age, Ends
 from controlplane.domain.retention import LogFacts, forecast
 from controlplane.models import ConsumerGroup, GroupPartition, LogEnds
 from controlplane.monitoring.group_metrics import GroupMetrics, PartitionLag, group_row, owners_of, partition_rows
-from controlplane.monitoring.projection import BATCH, MetadataProjection, Spot
+from controlplane.monitoring.projection import BATCH, MetadataProjection, PartitionId
 
 GROUP_GONE_MS = 5_000
 """Milliseconds that a group must be missing from every live broker's response before its row is deleted, because coordinators move."""
@@ -400,5 +400,5 @@ def partition_pk(projection: MetadataProjection, ids: Mapping[str, UUID], key: K
     """The row of a partition, None before its projection."""
     if key[0] not in ids:
         return None
-    spot: Spot = (ids[key[0]], key[1])
+    spot: PartitionId = (ids[key[0]], key[1])
     return projection.partition_ids.get(spot)

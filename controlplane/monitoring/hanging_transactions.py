@@ -38,7 +38,7 @@ OPEN_MS_MIN = 30_000
 ROWS_MAX = 1_000
 """Maximum number of rows of one search. The alert names three of them."""
 
-Spot = tuple[str, int]
+PartitionName = tuple[str, int]
 OpenKey = tuple[str, int, int, int]
 """Topic, partition, producer id, first offset."""
 
@@ -47,7 +47,7 @@ class HangingTransactionMonitor:
     def __init__(self, now_ms: int) -> None:
         self._due_ms = now_ms + SEARCH_FIRST_MS
         self._running = False
-        self._position: Spot | None = None
+        self._position: PartitionName | None = None
         """The last partition of the previous search; None: the next one starts at the first partition."""
         self._open_since_ms: dict[OpenKey, int] = {}
 
@@ -79,7 +79,7 @@ class HangingTransactionMonitor:
         leaders = self._choose({(topic, index) for topic, index, _, _ in known})
         brokers = selectors.living_brokers()
         answers = selectors.scan_leaders(brokers, leaders)
-        described: set[Spot] = set()
+        described: set[PartitionName] = set()
         for answer in answers:
             requested = {(topic, i) for topic, indexes in leaders[answer.broker_id].items() for i in indexes}
             if answer.value is not None and answer.value.described == len(requested):
@@ -94,7 +94,7 @@ class HangingTransactionMonitor:
         ended = [pk for key, pk in known.items() if key[:2] in described and key not in kept]
         self._write(hanging, ended)
 
-    def _choose(self, spots_with_rows: Iterable[Spot]) -> dict[int, dict[str, list[int]]]:
+    def _choose(self, spots_with_rows: Iterable[PartitionName]) -> dict[int, dict[str, list[int]]]:
         """The partitions of this search by leader: the next ones, and those with rows."""
         rows = ObservedPartition.objects.order_by("topic__name", "index")
         columns = ("topic__name", "index", "leader")
@@ -115,7 +115,7 @@ class HangingTransactionMonitor:
                 leaders.setdefault(leader, {}).setdefault(topic, []).append(index)
         return leaders
 
-    def _note_open(self, open_keys: Iterable[OpenKey], described: set[Spot], now_ms: int) -> None:
+    def _note_open(self, open_keys: Iterable[OpenKey], described: set[PartitionName], now_ms: int) -> None:
         open_keys = set(open_keys)
         kept = {k: at for k, at in self._open_since_ms.items() if k in open_keys or k[:2] not in described}
         self._open_since_ms = dict.fromkeys(open_keys, now_ms) | kept

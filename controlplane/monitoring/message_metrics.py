@@ -1,7 +1,7 @@
 """Metrics of half messages, delayed messages and dead letters, collected for rows, charts and alerts.
 
-A round requests the values from the leaders of at most PARTITIONS_MAX front partitions; the next round continues where it ended. Numbers of dead letters come from
-offsets that are in rows. Invariants: a topic has metrics only after each of its front partitions has answered, and a silent partition keeps its last
+A round requests the values from the leaders of at most PARTITIONS_MAX front partitions; the next round continues where it ended. Numbers of dead letters come
+from offsets that are in rows. Invariants: a topic has metrics only after each of its front partitions has answered, and a silent partition keeps its last
 answer, with its time. Runs on a thread that may wait for brokers. Does not contain: the messages (`selectors.half_messages`), alerts (`domain.alert`).
 """
 
@@ -42,13 +42,13 @@ PARTITIONS_MAX = 500
 GROWTH_S = 600
 """Seconds over which new dead letters are counted."""
 
-Spot = tuple[str, int]
+FrontPartition = tuple[str, int]
 """(front topic, partition)."""
 Answer = HalfMessagesAnswer | DelayedMessagesAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Special:
+class MessageTopics:
     """The topics that have metrics, from the configs in rows. `half`, `delay`: {front topic: its topic}. `dead`: {topic of dead letters: the topic whose
     page shows them}."""
 
@@ -61,25 +61,25 @@ class MessageMetricCollector:
     def __init__(self) -> None:
         self.latest: Mapping[str, MessageMetrics] = {}
         """Metrics by topic. The dictionary is replaced as a whole, so that other threads may read it."""
-        self._answers: dict[Spot, tuple[datetime, Answer]] = {}
-        self._position: Spot | None = None
+        self._answers: dict[FrontPartition, tuple[datetime, Answer]] = {}
+        self._position: FrontPartition | None = None
         """The last partition of the previous round, if there are more."""
         self._ends: dict[str, deque[tuple[float, int]]] = {}
         """(time, end offsets of all partitions) of the topics of dead letters, of the last GROWTH_S."""
 
     def collect(self) -> None:
         """Run one round of the collection, and write the rows. Raises DatabaseError."""
-        special = special_topics()
-        leaders: dict[Spot, int | None] = {
+        topics = message_topics()
+        leaders: dict[FrontPartition, int | None] = {
             (name, index): leader
-            for name, index, leader in ObservedPartition.objects.filter(topic__name__in=[*special.half, *special.delay])
+            for name, index, leader in ObservedPartition.objects.filter(topic__name__in=[*topics.half, *topics.delay])
             .order_by("topic__name", "index")
             .values_list("topic__name", "index", "leader")
         }
         chosen = self._choose(leaders)
 
-        def ask(connection: KafkaConnection, spot: Spot) -> Answer:
-            if spot[0] in special.half:
+        def ask(connection: KafkaConnection, spot: FrontPartition) -> Answer:
+            if spot[0] in topics.half:
                 return half_messages.undecided(connection, *spot, 0, 1)
             return delayed_messages.pending(connection, *spot, DelayedMessagesQuestion(bounds_ms=[]))
 
@@ -87,7 +87,7 @@ class MessageMetricCollector:
         now = datetime.now(UTC)
         self._answers |= {spot: (now, a) for spot, a in answers.items() if not isinstance(a, Unanswered)}
         self._answers = {spot: a for spot, a in self._answers.items() if spot in leaders}
-        found = self._metrics(special, leaders, now)
+        found = self._metrics(topics, leaders, now)
         with transaction.atomic():
             TopicMessages.objects.exclude(topic__in=found).delete()
             rows = [TopicMessages(topic=t, **{c: getattr(f, c) for c in COLUMNS}) for t, f in found.items()]
@@ -96,35 +96,37 @@ class MessageMetricCollector:
             )
         self.latest = found
 
-    def _choose(self, leaders: Mapping[Spot, int | None]) -> dict[Spot, int | None]:
+    def _choose(self, leaders: Mapping[FrontPartition, int | None]) -> dict[FrontPartition, int | None]:
         after = [s for s in leaders if self._position is None or s > self._position]
         chosen = list(islice(after, PARTITIONS_MAX))
         self._position = chosen[-1] if len(after) > PARTITIONS_MAX else None
         return {s: leaders[s] for s in chosen}
 
-    def _metrics(self, special: Special, leaders: Iterable[Spot], now: datetime) -> dict[str, MessageMetrics]:
-        spots: dict[str, list[Spot]] = {}
+    def _metrics(
+        self, topics: MessageTopics, leaders: Iterable[FrontPartition], now: datetime
+    ) -> dict[str, MessageMetrics]:
+        spots: dict[str, list[FrontPartition]] = {}
         for spot in leaders:
             spots.setdefault(spot[0], []).append(spot)
-        offsets = _offsets([*(expired_topic_name(f) for f in special.half), *special.dead])
+        offsets = _offsets([*(expired_topic_name(f) for f in topics.half), *topics.dead])
         values: dict[str, dict[str, Any]] = {}
         times: dict[str, list[datetime]] = {}
         for front, own in spots.items():
             known = [self._answers[s] for s in own if s in self._answers]
             if len(known) < len(own):
                 continue
-            topic = special.half.get(front) or special.delay[front]
+            topic = topics.half.get(front) or topics.delay[front]
             times.setdefault(topic, []).append(min(at for at, _ in known))
             half = [a for _, a in known if isinstance(a, HalfMessagesAnswer)]
             delayed = [a for _, a in known if isinstance(a, DelayedMessagesAnswer)]
             expired = offsets.get(expired_topic_name(front), (None, None))[0]
             values.setdefault(topic, {}).update(_half(half, expired) if half else _delayed_values(delayed))
-        for dead, topic in special.dead.items():
+        for dead, topic in topics.dead.items():
             count, end = offsets.get(dead, (None, None))
             if count is not None and end is not None:
                 grown = self._growth(dead, end, now.timestamp())
                 values.setdefault(topic, {}).update(dead_letters=count, dead_letters_grown=grown)
-        self._ends = {name: ends for name, ends in self._ends.items() if name in special.dead}
+        self._ends = {name: ends for name, ends in self._ends.items() if name in topics.dead}
         return {
             topic: MessageMetrics(**own, sampled_at=min(times.get(topic, [now])))
             for topic, own in sorted(values.items())
@@ -140,7 +142,7 @@ class MessageMetricCollector:
         return end - ends[0][1]
 
 
-def special_topics() -> Special:
+def message_topics() -> MessageTopics:
     """Raises DatabaseError."""
     markers = (HALF_TOPIC, DELAY_TOPIC, RETRY_SOURCE, GROUP_DEAD_LETTERS)
     has_one = Q()
@@ -159,7 +161,7 @@ def special_topics() -> Special:
             dead[name] = topic
         elif str(configs.get(GROUP_DEAD_LETTERS, "")).lower() == "true":
             dead[name] = name
-    return Special(half, delay, dead)
+    return MessageTopics(half, delay, dead)
 
 
 def _offsets(names: Iterable[str]) -> dict[str, tuple[int | None, int | None]]:

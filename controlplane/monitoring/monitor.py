@@ -31,7 +31,7 @@ from controlplane.clients.connection import KafkaConnection, NoAnswer
 from controlplane.clients.group_samples import Key
 from controlplane.clients.settings import address_of, client_settings, zookeeper_store
 from controlplane.db.sqlite import drop_if_replaced
-from controlplane.monitoring import connect_clusters, damage, publisher, share_letter_rows
+from controlplane.monitoring import connect_clusters, damage, publisher, share_dead_letter_rows
 from controlplane.monitoring.hanging_transactions import HangingTransactionMonitor
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.monitoring.hub import Hub
@@ -400,7 +400,7 @@ class ClusterMonitor:
             return  # rows of new partitions are written first, the metrics with the next round
         self.metrics.write(self._changed, self.projection, image)
         self._changed = SampleChanges()
-        share_letter_rows.write(samples, datetime.fromtimestamp(now.wall_ms / 1000, UTC))
+        share_dead_letter_rows.write(samples, datetime.fromtimestamp(now.wall_ms / 1000, UTC))
 
 
 def _merge(into: SampleChanges, more: SampleChanges) -> None:

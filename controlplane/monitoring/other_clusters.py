@@ -1,7 +1,8 @@
 """Requests the overview from the other Weir consoles of the settings, and keeps the last responses in rows. One round for all viewers and web processes.
 
-Invariants: the requests to all consoles run at the same time, so a round takes no longer than the time limit of one. A console that does not answer keeps the values and the
-time of its last answer, and gets the cause. Does not contain: the request (`clients.other_consoles`), what is shown (`selectors.other_clusters`).
+Invariants: the requests to all consoles run at the same time, so a round takes no longer than the time limit of one. A console that does not answer keeps the
+values and the time of its last answer, and gets the cause. Does not contain: the request (`clients.other_consoles`), what is shown
+(`selectors.other_clusters`).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ BATCH = 500
 EVENTS_KEPT = timedelta(days=7)
 """Retention of observed events, as of ended alerts."""
 
-Spot = tuple[UUID, int]
+PartitionId = tuple[UUID, int]
 
 
 @dataclass(slots=True)
@@ -82,8 +82,8 @@ class BrokerSums:
 class MetadataProjection:
     def __init__(self) -> None:
         self._loaded = False
-        self.partition_ids: dict[Spot, int] = {}
-        self._partitions: dict[Spot, PartitionState] = {}
+        self.partition_ids: dict[PartitionId, int] = {}
+        self._partitions: dict[PartitionId, PartitionState] = {}
         self._topics: dict[UUID, TopicSums] = {}
         self._brokers: dict[int, BrokerSums] = {}
         self._lives: dict[int, BrokerLife] = {}
@@ -195,7 +195,9 @@ class MetadataProjection:
             difference.topics.update(changed)
             self._topics.update({i: sums[i] for i in changed})
 
-    def _write_partitions(self, desired: dict[Spot, PartitionState], difference: Difference, now: datetime) -> None:
+    def _write_partitions(
+        self, desired: dict[PartitionId, PartitionState], difference: Difference, now: datetime
+    ) -> None:
         changed = [s for s, state in desired.items() if self._partitions.get(s) != state]
         if not changed:
             return
@@ -229,7 +231,11 @@ class MetadataProjection:
             difference.partitions.setdefault(spot[0], []).append(spot[1])
 
     def _write_replicas(
-        self, changed: Iterable[Spot], desired: dict[Spot, PartitionState], names: Mapping[UUID, str], now: datetime
+        self,
+        changed: Iterable[PartitionId],
+        desired: dict[PartitionId, PartitionState],
+        names: Mapping[UUID, str],
+        now: datetime,
     ) -> None:
         rows: list[ObservedReplica] = []
         for spot in changed:

@@ -52,7 +52,7 @@ NONE = Traffic()
 
 
 @dataclass(slots=True)
-class _OfBroker:
+class _BrokerTraffic:
     """`rates`: None = not known yet."""
 
     window: SampleWindow[Mapping[Key, TrafficCounters]]
@@ -65,7 +65,7 @@ class TrafficCache:
 
     topics: dict[str, Traffic] = field(default_factory=dict)
     partitions: dict[Key, Traffic] = field(default_factory=dict)
-    _brokers: dict[int, _OfBroker] = field(default_factory=dict)
+    _brokers: dict[int, _BrokerTraffic] = field(default_factory=dict)
 
     def take(self, sample: BrokerSample) -> None:
         """Apply the sample of one broker. A sample without counters changes nothing."""
@@ -73,7 +73,7 @@ class TrafficCache:
             return
         known = self._brokers.get(sample.broker_id)
         if known is None:
-            self._brokers[sample.broker_id] = _OfBroker(SampleWindow(WINDOW_MS, sample.at_ms, sample.traffic))
+            self._brokers[sample.broker_id] = _BrokerTraffic(SampleWindow(WINDOW_MS, sample.at_ms, sample.traffic))
             return
         earlier = known.window.take(sample.at_ms, sample.traffic)
         if earlier is None:

@@ -66,8 +66,8 @@ class SilenceRow:
 SILENCE_ID = 0
 """Number of the alert of a silent monitor, which has no row."""
 SILENCE_COLUMNS = {"ends_at": "ends_at", "kind": "kind", "starts_at": "starts_at", "actor": "actor"}
-COLUMNS = {"since": "since", "severity": "gravity", "kind": "kind", "ended_at": "ended_at"}
-GRAVITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + Case(
+COLUMNS = {"since": "since", "severity": "severity_rank", "kind": "kind", "ended_at": "ended_at"}
+BY_SEVERITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(KINDS_IN_ORDER))) + Case(
     *(When(kind=name, then=Value(place)) for place, name in enumerate(KINDS_IN_ORDER)), default=Value(0)
 )
 """Sort key: by severity, then in the order of the table of kinds. So a partition without a leader is above a disk that fills up, whichever alert started
@@ -102,7 +102,7 @@ def alert_list(
 
 def alert_page(rows: QuerySet[Alert], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[AlertRow]:
     return paginate(
-        rows.annotate(gravity=GRAVITY),
+        rows.annotate(severity_rank=BY_SEVERITY),
         alert_shapes,
         page=page,
         per_page=per_page,
@@ -157,9 +157,9 @@ def open_alerts_of_broker(broker_id: int) -> list[AlertRow]:
     return alert_shapes(visible(found).order_by("severity", "since", "pk"))
 
 
-def gravest() -> AlertRow | None:
+def most_severe() -> AlertRow | None:
     """The first open alert, in the order of the list."""
-    found = visible(Alert.objects.filter(ended_at__isnull=True)).order_by(GRAVITY, "pk").first()
+    found = visible(Alert.objects.filter(ended_at__isnull=True)).order_by(BY_SEVERITY, "pk").first()
     return None if found is None else alert_shapes([found])[0]
 
 

@@ -26,7 +26,7 @@ from controlplane.selectors.paging import Page, PageStart, numbered, paginate
 from controlplane.selectors.visibility import BROKER, TOPIC, sees, sees_all, visible
 from weir_common.phrases import counted, sentence
 
-TOLD_SECONDS = 60
+REPORT_AGE_SECONDS_MAX = 60
 """Maximum age of a broker's report about itself. Older reports are not used."""
 
 
@@ -351,7 +351,7 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
         return None
     aside, off = is_cordoned(b.configs), leadership_disabled(b.configs)
     sampled_age_s = age_s(b.sampled_at)
-    fresh = sampled_age_s is not None and sampled_age_s < TOLD_SECONDS
+    fresh = sampled_age_s is not None and sampled_age_s < REPORT_AGE_SECONDS_MAX
     if b.replicas_on_disk is None or not fresh:
         own = DrainStep("empty", False, sentence("The broker has not reported its log directories recently."))
     else:

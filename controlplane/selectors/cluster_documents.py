@@ -24,10 +24,10 @@ from controlplane.domain.broker_config import OTHER_ACTIONS
 from controlplane.domain.cluster_document import SECTIONS, VERSION
 from controlplane.domain.document_plan import (
     NOT_RUN,
+    CurrentResources,
     DocumentDifference,
     DocumentStep,
     FieldChange,
-    Present,
     StepAction,
     StepOutcome,
     StepResult,
@@ -235,7 +235,7 @@ def _plan_row(row: DocumentPlan) -> DocumentPlanRow:
     )
 
 
-def present(resources: Collection[ResourceId] | None = None) -> Present:
+def present(resources: Collection[ResourceId] | None = None) -> CurrentResources:
     """The current state of all resources, or only of these."""
     values: dict[ResourceId, DocumentValues] = {}
     kinds = set(ResourceKind) if resources is None else {kind for kind, _ in resources}
@@ -272,7 +272,7 @@ def present(resources: Collection[ResourceId] | None = None) -> Present:
         for m in owned
         if identities.get((ResourceKind(m.kind), m.key)) == m.identity
     }
-    return Present(values, owners, protected)
+    return CurrentResources(values, owners, protected)
 
 
 def _users() -> dict[ResourceId, DocumentValues]:

@@ -9,11 +9,11 @@ from operator import attrgetter
 from controlplane.domain.health import (
     RULE_OF,
     RULES,
+    CheckCounts,
     CheckName,
     CheckRule,
     CheckScope,
     CheckState,
-    Counted,
     cluster_score,
     object_score,
 )
@@ -104,7 +104,7 @@ def health_report(scope: str = "") -> HealthReport:
                 checked_at=result.checked_at if result is not None else None,
             )
         )
-    score = cluster_score(Counted(CheckName(r.name), r.objects, r.failed, r.unknown) for r in rows)
+    score = cluster_score(CheckCounts(CheckName(r.name), r.objects, r.failed, r.unknown) for r in rows)
     checked = max((r.checked_at for r in rows if r.checked_at is not None), default=None)
     return HealthReport(score, checked, [r for r in rows if scope in ("", r.scope)])
 

@@ -34,7 +34,7 @@ from controlplane.selectors.next_steps import NextStep, next_steps
 from controlplane.selectors.visibility import limited, visible
 from weir_common.phrases import Phrase, sentence, with_phrase
 
-Spot = tuple[str, int]
+PartitionName = tuple[str, int]
 """Topic and index of a partition."""
 
 BROKER_CAUSES = (StallCause.TARGET_DOWN, StallCause.SOURCE_DOWN, StallCause.NO_SPACE, StallCause.FETCH_ERROR)
@@ -200,9 +200,9 @@ class Dependencies:
     """`missing`: partition with problems -> brokers whose replica is missing. `offline`: those of them without a leader. `reads`: group ->
     partitions with problems that it reads. `moves`: move -> brokers of its stuck partitions. `damaged`: brokers with damaged replicas."""
 
-    missing: dict[Spot, set[str]]
-    offline: set[Spot]
-    reads: dict[str, set[Spot]]
+    missing: dict[PartitionName, set[str]]
+    offline: set[PartitionName]
+    reads: dict[str, set[PartitionName]]
     moves: dict[str, set[str]]
     damaged: set[str]
 
@@ -232,7 +232,7 @@ def _objects_of(kind: AlertKind, subject: str, dependencies: Dependencies) -> se
     return set()
 
 
-def _brokers(dependencies: Dependencies, spots: AbstractSet[Spot]) -> set[str]:
+def _brokers(dependencies: Dependencies, spots: AbstractSet[PartitionName]) -> set[str]:
     return {broker for spot in spots for broker in dependencies.missing[spot]}
 
 
@@ -244,7 +244,7 @@ def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:
         for topic, index, replicas, isr, leader in troubled
     }
     kinds = {a.kind for a in rows}
-    reads: dict[str, set[Spot]] = {}
+    reads: dict[str, set[PartitionName]] = {}
     if missing and kinds & (incident.GROUPS | incident.RETENTION):
         groups = {a.subject for a in rows if a.kind in incident.GROUPS | incident.RETENTION}
         models = (GroupPartition, ShareGroupPartition) if AlertKind.SHARE_GROUP_STOPPED in kinds else (GroupPartition,)

@@ -17,7 +17,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.lookup_token import decode_token, encode_token
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.record_scan import StopReason
-from controlplane.domain.tail import is_tiered
+from controlplane.domain.tail_move import is_tiered
 from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from controlplane.selectors.lake_lookups import LakeMatches, LakeSearch, LakeState, look_up_in_lake, not_reached
 from controlplane.selectors.lookup_rows import lookup_row

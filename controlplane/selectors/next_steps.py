@@ -11,7 +11,7 @@ from django.db.models import F, Sum
 from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
-from controlplane.domain.alert_cases import connector_subject, rejected_who
+from controlplane.domain.alert_cases import connector_subject, rejected_client_name
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
@@ -363,7 +363,7 @@ def _rejected_client_steps(a: AlertRow) -> list[NextStep]:
     denied = [
         r
         for r in rows
-        if r["operation"] and (rejected_who(r["principal"], r["host"]), r["reason"]) == (who, a.client.reason)
+        if r["operation"] and (rejected_client_name(r["principal"], r["host"]), r["reason"]) == (who, a.client.reason)
     ]
     if denied:
         first = min(denied, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))

@@ -17,7 +17,7 @@ from controlplane.domain.history import HistorySubject
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
-from controlplane.selectors.alerts import AlertRow, gravest
+from controlplane.selectors.alerts import AlertRow, most_severe
 from controlplane.selectors.alerts import counts as alert_counts
 from controlplane.selectors.common import age_s, as_dict, cluster_row
 from controlplane.selectors.shared_rows import at_this_moment
@@ -232,7 +232,7 @@ def overview() -> Overview:
             counts,
             drift or 0,
             cluster.zookeeper_connected,
-            gravest() if alerts else None,
+            most_severe() if alerts else None,
         ),
         brokers_alive=brokers["alive"],
         brokers_total=brokers["total"],

@@ -21,7 +21,7 @@ from controlplane.selectors.shared_rows import at_this_moment
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.selectors.visibility import visible
 
-LOOKED_AT_MAX = 1_000
+PARTITIONS_EXAMINED_MAX = 1_000
 """Maximum number of partitions read from the first topics in trouble. A database cannot compare the length of an ISR, which is not a column of its own."""
 
 
@@ -165,7 +165,7 @@ def _in_trouble(partitions_max: int) -> Page[PartitionRow]:
         )
         rows = ObservedPartition.objects.filter(in_trouble=True, topic_id__in=ids).select_related("topic")
         # Read in parts: most of the time the first ones suffice.
-        for p in rows.order_by("topic__internal", "topic__name", "index")[:LOOKED_AT_MAX].iterator(
+        for p in rows.order_by("topic__internal", "topic__name", "index")[:PARTITIONS_EXAMINED_MAX].iterator(
             chunk_size=2 * partitions_max
         ):
             if p.pk not in found and _state(p, defaults) in states:

@@ -33,13 +33,13 @@ PARTITIONS_MAX = 500
 MESSAGES_PER_PARTITION = 100
 """Maximum number of messages of one answer, the oldest ones."""
 
-Spot = tuple[str, int]
+FrontPartition = tuple[str, int]
 """(front topic, partition)."""
 
 
 class HalfState(StrEnum):
-    """`unchecked`: no check was sent to its producers yet. `checked`: a check was sent. `overdue`: older than the alert threshold of its topic. `expiring`: the last
-    check was not answered."""
+    """`unchecked`: no check was sent to its producers yet. `checked`: a check was sent. `overdue`: older than the alert threshold of its topic. `expiring`: the
+    last check was not answered."""
 
     UNCHECKED = "unchecked"
     CHECKED = "checked"
@@ -96,7 +96,7 @@ def undecided_page(
     leaders = _leaders(fronts)
     asked = dict(list(leaders.items())[:PARTITIONS_MAX])
 
-    def ask(connection: KafkaConnection, spot: Spot) -> HalfMessagesAnswer:
+    def ask(connection: KafkaConnection, spot: FrontPartition) -> HalfMessagesAnswer:
         return client.undecided(connection, *spot, 0, MESSAGES_PER_PARTITION)
 
     thresholds, now = alert_thresholds.current(), timezone.now()
@@ -134,7 +134,8 @@ def visible_fronts() -> dict[str, str]:
 
 
 def overdue_topics() -> list[str]:
-    """The visible topics whose oldest undecided half message is older than the alert threshold of the topic, the oldest first. No request is sent to a broker."""
+    """The visible topics whose oldest undecided half message is older than the alert threshold of the topic, the oldest first. No request is sent to a
+    broker."""
     thresholds, now = alert_thresholds.current(), timezone.now()
     smallest = min(
         [thresholds[ThresholdName.HALF_UNDECIDED], *thresholds.overrides.get(ThresholdName.HALF_UNDECIDED, {}).values()]
@@ -151,7 +152,7 @@ def overdue_topics() -> list[str]:
     ]
 
 
-def _leaders(fronts: dict[str, str]) -> dict[Spot, int | None]:
+def _leaders(fronts: dict[str, str]) -> dict[FrontPartition, int | None]:
     """The leader of each front partition, first those of the topics with the oldest message at the last round of the monitor."""
     metrics = TopicMessages.objects.filter(half_undecided__gt=0).order_by(F("half_oldest_at").asc(nulls_last=True))
     rank = {topic: i for i, topic in enumerate(metrics.values_list("topic", flat=True))}

@@ -17,7 +17,7 @@ from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
 from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX
-from controlplane.domain.alert_phrases import METRIC_OBJECTS, P
+from controlplane.domain.alert_phrases import METRIC_OBJECTS, AlertPhrase
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.connect import ConnectorFailure
@@ -70,7 +70,7 @@ KEPT = timedelta(days=7)
 DOCUMENT_ALERTS_MAX = 50
 """Maximum number of alerts about drift, one per owner: as many as the page of documents shows."""
 
-LOOKED_AT_MAX = 1_000
+PARTITIONS_EXAMINED_MAX = 1_000
 """Maximum number of partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
 
 
@@ -185,7 +185,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
         damaged=(
             damage_reports.order_by().values("topic_id", "partition", "broker_id").distinct().count(),
             tuple(
-                Phrase(P.REPLICA, {"partition": f"{name}-{index}", "broker": str(broker)})
+                Phrase(AlertPhrase.REPLICA, {"partition": f"{name}-{index}", "broker": str(broker)})
                 for name, index, broker in damage_reports.order_by("topic_name", "partition", "broker_id")
                 .values_list("topic_name", "partition", "broker_id")
                 .distinct()[: types.NAMES_MAX]
@@ -215,7 +215,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
         ),
         messages=_messages(thresholds),
         letters_missing=tuple(
-            types.MissingLetterFacts(x.group_id, x.topic, x.unwritten, x.reason)
+            types.MissingDeadLetterFacts(x.group_id, x.topic, x.unwritten, x.reason)
             for x in ShareGroupLetters.objects.filter(unwritten_at__gt=since).order_by("-unwritten_at", "pk")[
                 :MESSAGE_ALERTS_MAX
             ]
@@ -342,8 +342,8 @@ def anomaly_text(a: AnomalyRow) -> Phrase:
     }
     days = a.baseline == Baseline.DAYS
     if a.state == AnomalyState.HIGH:
-        return Phrase(P.HIGHER_DAYS if days else P.HIGHER, values)
-    return Phrase(P.LOWER_DAYS if days else P.LOWER, values)
+        return Phrase(AlertPhrase.HIGHER_DAYS if days else AlertPhrase.HIGHER, values)
+    return Phrase(AlertPhrase.LOWER_DAYS if days else AlertPhrase.LOWER, values)
 
 
 def _first_names(
@@ -368,7 +368,7 @@ def _below_min_isr() -> tuple[str, ...]:
         rows = topic.partitions.filter(leader__isnull=False).order_by("index").values_list(*columns)
         names += [
             f"{topic.name}-{index}"
-            for index, isr, *placed in rows[:LOOKED_AT_MAX]
+            for index, isr, *placed in rows[:PARTITIONS_EXAMINED_MAX]
             if len(isr) < effective_min_insync(least, *placed, majority=majority)
         ]
     return tuple(names[: types.NAMES_MAX])

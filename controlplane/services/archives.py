@@ -144,7 +144,7 @@ def advance_archive(job_id: int) -> str | None:
         return None
     read_manifest(job)
     job.refresh_from_db()
-    alive = spark.is_alive(job.pid, job.pid_started_at) or _found_again(job)
+    alive = spark.is_alive(job.pid, job.pid_started_at) or _adopt_live_driver(job)
     now = timezone.now()
     if job.state == ArchiveState.STOPPING:
         if spark.has_ended(job.pid if alive else None, spark.command(job.pk, job.topics, settings.WEIR.bootstrap)):
@@ -193,7 +193,7 @@ def _start(job: ArchiveJob) -> str | None:
     return ArchiveState.RUNNING
 
 
-def _found_again(job: ArchiveJob) -> bool:
+def _adopt_live_driver(job: ArchiveJob) -> bool:
     """Take over a live driver whose process id is not in the row, because the worker that started it ended before it could write the row."""
     command = spark.command(job.pk, job.topics, settings.WEIR.bootstrap)
     process = spark.found_again(spark.folder_of(job.pk), command)

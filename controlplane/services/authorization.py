@@ -17,7 +17,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, PermissionsMixin
 
 from controlplane.domain.access import AclPattern
-from controlplane.domain.alert_phrases import P
+from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.roles import (
     CLUSTER_NAME,
     FILTERED,
@@ -236,7 +236,7 @@ def rejection_of(user: User, access: Access, resource: RoleResource, names: Coll
 def _resource_names(resource: RoleResource, names: list[str]) -> str:
     shown: Value = names[:NAMES_SHOWN_MAX]
     if len(names) > NAMES_SHOWN_MAX:
-        shown = Phrase(P.AND_MORE, {"names": shown, "rest": str(len(names) - NAMES_SHOWN_MAX)})
+        shown = Phrase(AlertPhrase.AND_MORE, {"names": shown, "rest": str(len(names) - NAMES_SHOWN_MAX)})
     noun = Phrase(resource.value, plural=f"{resource.value}s", count=len(names))
     return sentence("{resource} {names}", resource=noun, names=shown)
 

@@ -18,10 +18,10 @@ from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.cluster_document import DocumentResource, InvalidDocument, parse
 from controlplane.domain.document_plan import (
     NOT_RUN,
+    CurrentResources,
     DocumentDifference,
     DocumentStep,
     FieldChange,
-    Present,
     StepAction,
     StepOutcome,
     StepResult,
@@ -92,7 +92,7 @@ def plan_document(
 
 
 def compare_document(
-    document: object, *, prune: bool = False, take_over: bool = False, now: Present | None = None
+    document: object, *, prune: bool = False, take_over: bool = False, now: CurrentResources | None = None
 ) -> DocumentDifference:
     """The difference between this document and the current state, with the steps that the cluster rejects. `now`: the state, if it was read already. Stores
     nothing. Raises InvalidDocument for a document that is not well-formed."""
@@ -132,7 +132,7 @@ def _forget_old(owner: str) -> None:
     mine.filter(document__isnull=False).exclude(pk__in=kept).update(document=None)
 
 
-def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProblem]:
+def _problems(resource: DocumentResource, now: CurrentResources) -> Iterator[DocumentProblem]:
     """The reasons why the step of a resource would fail. An ACL, a quota and a route have no more checks than `parse`, except loops of routes."""
     try:
         match resource.desired, now.values.get(resource.id):
@@ -148,7 +148,7 @@ def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProb
         yield DocumentProblem(path, DocumentFault.REJECTED, rejection.reason)
 
 
-def _check_topic(name: str, desired: TopicValues, before: TopicValues | None, now: Present) -> None:
+def _check_topic(name: str, desired: TopicValues, before: TopicValues | None, now: CurrentResources) -> None:
     """Raises Rejected."""
     given = _without_removed(desired.configs)
     if before is None and name not in now.protected:
@@ -237,7 +237,7 @@ def _check_unchanged(row: DocumentPlan) -> None:
         )
 
 
-def _stale(row: DocumentPlan, step: DocumentStep, now: Present) -> str:
+def _stale(row: DocumentPlan, step: DocumentStep, now: CurrentResources) -> str:
     """Return the difference between the resource and the plan as text; "" if there is none."""
     found = (step.kind, step.key)
     owner = now.owners.get(found, row.owner)
@@ -258,7 +258,7 @@ def _stale(row: DocumentPlan, step: DocumentStep, now: Present) -> str:
     return joined(changes, ", ") if changes else ""
 
 
-def _fields(step: DocumentStep, now: Present) -> list[FieldChange]:
+def _fields(step: DocumentStep, now: CurrentResources) -> list[FieldChange]:
     return changed_since(step, now.values.get((step.kind, step.key)))
 
 

@@ -168,7 +168,7 @@ def send_matching(
     """Send the next dead letters that match, oldest first, at most `query.limit`. `resume` of the result continues. None: the topic has no dead letter
     topic. Raises PermissionDenied and Rejected."""
     letter_topic = selectors.dead_letter_topic(topic)
-    requested = {**records.asked_of(query), "target": target.value}
+    requested = {**records.query_facts(query), "target": target.value}
     with permission_check(user, VERB, topic, requested, comment):
         if letter_topic is None:
             return None

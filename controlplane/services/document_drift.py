@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from controlplane.domain.alert_types import NAMES_MAX
 from controlplane.domain.cluster_document import InvalidDocument
-from controlplane.domain.document_plan import DocumentDifference, Present
+from controlplane.domain.document_plan import CurrentResources, DocumentDifference
 from controlplane.models import DocumentPlan
 from controlplane.selectors import cluster_documents as selectors
 from controlplane.services.cluster_documents import compare_document
@@ -34,7 +34,7 @@ def measure() -> None:
             DocumentPlan.objects.filter(pk=row.pk).update(drift_count=count, drift_names=names, drift_at=timezone.now())
 
 
-def _drift(row: DocumentPlan, now: Present) -> tuple[int | None, list[str]]:
+def _drift(row: DocumentPlan, now: CurrentResources) -> tuple[int | None, list[str]]:
     """(differences, the first names); (None, []) if the document cannot be compared."""
     if row.document is None:
         return None, []

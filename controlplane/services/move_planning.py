@@ -23,7 +23,7 @@ from controlplane.domain.move_states import Handover, MoveMode
 from controlplane.domain.move_types import PlacementBefore
 from controlplane.domain.planner_phrases import AND_MORE_SENTENCES
 from controlplane.domain.scope import PartitionsScope, Scope, ScopeError
-from controlplane.domain.tail import first_placement
+from controlplane.domain.tail_move import first_placement
 from controlplane.models import Broker, Move, MovePartition, ObservedPartition, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.services import tails, throttles

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import FOLLOWER_REPLICAS, throttled_replicas
 from controlplane.domain import move_phrases as texts
-from controlplane.domain import move_states, progress, tail
+from controlplane.domain import move_states, progress, tail_move
 from controlplane.domain import move_types as types
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.move import next_steps
@@ -108,7 +108,7 @@ def ordered_parts() -> list[MovePartition]:
 
 
 def order_rejected(move_id: int, topic: str, partition: int, reason: str) -> None:
-    """Store the acting controller's reason not to carry out this order, until the order is carried out. The controller retries automatically."""
+    """Store the active controller's reason not to carry out this order, until the order is carried out. The controller retries automatically."""
     text = sentence(texts.CONTROLLER_REJECTED, reason=reason)
     values = {"note": text, "note_phrase": phrase_to_json(text), "cause": progress.StallCause.REJECTED}
     with transaction.atomic():
@@ -213,7 +213,7 @@ def _observed_part(row: ObservedPartition, deadline: bool) -> types.ObservedPart
     copies = list(row.replica_rows.all())
     times: list[datetime] = [r.sampled_at for r in copies if r.sampled_at is not None]
     named = throttled_replicas(row.topic.configs.get(FOLLOWER_REPLICAS, ""))
-    tiered = tail.is_tiered(row.topic.configs)
+    tiered = tail_move.is_tiered(row.topic.configs)
     return types.ObservedPart(
         replicas=tuple(row.replicas),
         isr=tuple(row.isr),
@@ -231,7 +231,9 @@ def _observed_part(row: ObservedPartition, deadline: bool) -> types.ObservedPart
         log_start=_local_start(row) if tiered else row.start_offset,
         tiered=tiered,
         lags={r.broker_id: r.lag_records for r in copies if r.lag_records is not None},
-        unfit=tail.tail_move_problem(row.topic.name, row.topic.configs, internal=row.topic.internal, deadline=deadline),
+        unfit=tail_move.tail_move_problem(
+            row.topic.name, row.topic.configs, internal=row.topic.internal, deadline=deadline
+        ),
     )
 
 

@@ -28,9 +28,9 @@ from controlplane.services.records import (
     AUTOMATIC,
     Formats,
     User,
-    asked_of,
     check_permission,
     name_of,
+    query_facts,
     read_denial,
     renderers,
 )
@@ -166,7 +166,7 @@ class LiveTail:
 
     def _audited_query(self) -> dict[str, object]:
         """A tail starts now and has no limit of records."""
-        return {k: v for k, v in asked_of(self._query).items() if k not in START_FIELDS}
+        return {k: v for k, v in query_facts(self._query).items() if k not in START_FIELDS}
 
     def _records_per_s(self) -> int:
         now, scanned = time.monotonic(), self._reader.tail.counts.scanned

@@ -83,13 +83,15 @@ def renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRende
 def check_permission(user: User, verb: AuditOperation, query: RecordQuery) -> None:
     """Raises PermissionDenied after the rejection is written to the audit log."""
     if reason := read_denial(user, query.topic):
-        record_rejection(user.get_username(), verb, "records", name_of(query), Rejected(reason), after=asked_of(query))
+        record_rejection(
+            user.get_username(), verb, "records", name_of(query), Rejected(reason), after=query_facts(query)
+        )
         raise PermissionDenied(reason)
 
 
 def _record_read(user: User, verb: AuditOperation, query: RecordQuery, read: MessageRead | KeyLookup) -> None:
     offsets = [(r.partition, r.offset) for r in read.rows]
-    shown: dict[str, object] = {**asked_of(query), "records": len(offsets)}
+    shown: dict[str, object] = {**query_facts(query), "records": len(offsets)}
     detail = "No records."
     if offsets:
         of_partition: dict[int, list[int]] = {}
@@ -110,7 +112,7 @@ def name_of(query: RecordQuery) -> str:
     return f"{query.topic}{one}"[:255]
 
 
-def asked_of(query: RecordQuery) -> dict[str, object]:
+def query_facts(query: RecordQuery) -> dict[str, object]:
     requested = {**asdict(query), "partitions": text_of_partitions(query.partitions)}
     requested |= requested.pop("filters")
     return {k: v for k, v in requested.items() if v not in (None, "", False)}

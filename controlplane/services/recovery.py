@@ -29,7 +29,7 @@ AUTO_REPAIRS_MAX = 2
 """Maximum number of automatic recoveries in progress at a time: a failing disk has many damaged replicas, and their leaders also serve clients."""
 REJECTED_AGAIN_SECONDS = 600
 """Seconds before a rejected recovery is requested again."""
-UNTAKEN_SECONDS = 60
+UNAPPLIED_SECONDS = 60
 """Seconds after which a recovery that no controller has taken is marked as such. It stays requested."""
 
 
@@ -227,7 +227,7 @@ def advance_recovery(recovery_id: int) -> str | None:
         if row is None:
             return None
         if row.state == RecoveryState.REQUESTED:
-            if not row.note and timezone.now() - row.created_at > timedelta(seconds=UNTAKEN_SECONDS):
+            if not row.note and timezone.now() - row.created_at > timedelta(seconds=UNAPPLIED_SECONDS):
                 _change(
                     row,
                     state=row.state,

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain import alert_types as types
-from controlplane.domain.alert_cases import rejected_who
+from controlplane.domain.alert_cases import rejected_client_name
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.broker_metrics import StoredRejectedClient
 from controlplane.models import Broker
@@ -27,7 +27,7 @@ def rejected_clients(thresholds: AlertThresholds) -> tuple[types.RejectedClientF
     now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[StoredRejectedClient]]()
     for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
         for row in rows:
-            found.setdefault((rejected_who(row["principal"], row["host"]), row["reason"]), []).append(row)
+            found.setdefault((rejected_client_name(row["principal"], row["host"]), row["reason"]), []).append(row)
     facts = []
     for (who, reason), rows in found.items():
         since_ms, per_min = min(r["since_ms"] for r in rows), sum(r["per_min"] for r in rows)

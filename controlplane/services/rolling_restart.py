@@ -168,7 +168,7 @@ def _apply(row: RollingRestart, change: core.RestartChange) -> RestartStep | Non
         step.asked_at = now
     if change.state == StepState.DONE:
         step.finished_at = now
-    if change.ask and step.process is None:
+    if change.restart_process and step.process is None:
         step.process = supervisor_client.running_process(settings.WEIR.data_dir, f"broker-{step.broker_id}")
     for name in ("broker_epoch", "leads_before"):
         if (value := getattr(change, name)) is not None:
@@ -180,7 +180,7 @@ def _apply(row: RollingRestart, change: core.RestartChange) -> RestartStep | Non
     if change.demote is not None:
         act = brokers.demote if change.demote else brokers.restore_leadership
         act(step.broker_id, actor="worker", comment=f"rolling restart {row.pk}")
-    return step if change.ask else None
+    return step if change.restart_process else None
 
 
 def view_of(row: RollingRestart) -> core.RestartSnapshot:

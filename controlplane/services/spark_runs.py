@@ -43,7 +43,7 @@ def advance_run(run_id: int) -> str | None:
     if run is None or run.state not in ACTIVE_STATES:
         return None if run is None else str(run.state)
     phase = _note_status(run)
-    alive = spark.is_alive(run.pid, run.pid_started_at) or _found_again(run)
+    alive = spark.is_alive(run.pid, run.pid_started_at) or _adopt_live_driver(run)
     if run.state == SparkRunState.STOPPING:
         if spark.has_ended(run.pid if alive else None, spark_runs.command(run.pk)):
             return _end(run, SparkRunState.STOPPED, "")
@@ -76,7 +76,7 @@ def _start(run: SparkRun) -> str | None:
     return SparkRunState.RUNNING
 
 
-def _found_again(run: SparkRun) -> bool:
+def _adopt_live_driver(run: SparkRun) -> bool:
     """Take over a live driver whose process id is not in the row, because the worker that started it ended before it could write the row. A second
     driver would be rejected by the lock, and a run that fails or stops would leave the first one behind."""
     process = spark_runs.found_again(run.pk)

@@ -2,7 +2,7 @@
 
 Invariants: the deletion is DeleteRecords and is shown as such, with the loss of each group. It needs a reason, the typed name and a second person
 (`overrides` alone calls `delete_old_records`), and it cannot be undone. Readers without a group cannot be known and are reported as unknown.
-Does not contain the progress of such a move (`controlplane.domain.tail`).
+Does not contain the progress of such a move (`controlplane.domain.tail_move`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.db.models import F
 
 from brokerd.cluster.configs import ALL_BROKERS
 from controlplane.domain import planner as planning
-from controlplane.domain import tail as core
+from controlplane.domain import tail_move as core
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.move_states import MoveMode
 from controlplane.domain.move_types import PartView

@@ -41,12 +41,12 @@ from brokerd.cluster.requests import (
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from controlplane.controller import request_validation
 from controlplane.controller.events import (
-    ChangeMade,
     DesiredAccess,
     DesiredAssignment,
     DesiredRead,
     DesiredReset,
     DesiredTopic,
+    LoggedChange,
     Report,
 )
 from controlplane.controller.runner import Controller
@@ -114,10 +114,10 @@ class Rows:
     def start(self, post: Callable[[Any], None]) -> None:
         self._post = post
 
-    def acting(self, controller_epoch: int) -> None:
+    def begin_term(self, controller_epoch: int) -> None:
         self._post(DesiredRead(tuple(self.topics.values()), complete=True))
 
-    def standing_by(self) -> None:
+    def stand_by(self) -> None:
         pass
 
     def write(self, request: ForwardedRequest) -> None:
@@ -193,7 +193,7 @@ class Rows:
     def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         self.image = image
 
-    def report(self, report: Report | ChangeMade) -> None:
+    def report(self, report: Report | LoggedChange) -> None:
         if isinstance(report, Report):
             self.reports.append(report)
 

@@ -40,8 +40,8 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
 
 
 def acting(devcluster: DevCluster) -> str:
-    """The name of the acting controller's process. An earlier test may have killed one."""
-    return f"controller-{wait_for(lambda: devcluster.get('overview')['controller_id'], 'an acting controller')}"
+    """The name of the active controller's process. An earlier test may have killed one."""
+    return f"controller-{wait_for(lambda: devcluster.get('overview')['controller_id'], 'an active controller')}"
 
 
 def healthy(devcluster: DevCluster) -> bool:
@@ -80,7 +80,7 @@ def test_the_zookeeper_ensemble_and_its_sessions_are_reported(devcluster: DevClu
         epochs = {str(b["broker_id"]): b["broker_epoch"] for b in devcluster.get("brokers")["rows"]}
         return found if (controllers, brokers) == ([acting], epochs) else None
 
-    found = wait_for(complete, "the sessions of the acting controller and of all brokers", 60)
+    found = wait_for(complete, "the sessions of the active controller and of all brokers", 60)
     (server,) = found["servers"]
     assert (server["mode"], server["problem"], found["quorum"], found["has_leader"]) == ("standalone", "", 1, True)
     assert server["znodes"] > 10 and server["connections"] >= 4 and server["latency_max_ms"] >= 0

@@ -1,4 +1,4 @@
-"""`make moves-matrix`: at each transition of a move, kill -9 of web, worker, acting controller, source, target and ZooKeeper, under load.
+"""`make moves-matrix`: at each transition of a move, kill -9 of web, worker, active controller, source, target and ZooKeeper, under load.
 
 Four brokers. A verifier (tests/cluster/test_failover.py) checks records while its own topic moves between brokers; in mode `copy` together with a
 topic large enough to be interrupted during the copy. Each round requires: the move continues within 10 s of the victim's restart and ends in the

@@ -63,7 +63,7 @@ PHRASES = {
     r"(?:is|are|was|were) come to": 1,
     r'"""(?:what|of) [a-z]': 0,
     r'"""(?:none|false|true): ': 1,
-    r"\bgravest\b": 8,
+    r"\bgravest\b": 0,
     r"\bfor ever\b": 8,
     r"\bas good as\b": 2,
     r"\bcounts? for nothing\b": 3,

@@ -118,7 +118,7 @@ class InvariantChecker:
             self._terms.setdefault(body["epoch"], (body["controller"], self.cluster.world.now_us))
 
     def _declared_dead(self, record: BrokerDown, controller_epoch: int) -> None:
-        """An incarnation ends with its registration, or after refused probes of the acting controller's own term: older ones may be outdated."""
+        """An incarnation ends with its registration, or after refused probes of the active controller's own term: older ones may be outdated."""
         registered = self.cluster.ensemble.znodes.get(broker(record.broker_id))
         if registered is None or registered.czxid != record.broker_epoch:
             return

@@ -387,12 +387,12 @@ class SimDatabase:
         self._last_us = max(self._last_us, world.now_us + world.between(1 * MS, 30 * MS))
         self._node.post(self._last_us - world.now_us, reported)
 
-    def acting(self, controller_epoch: int) -> None:
+    def begin_term(self, controller_epoch: int) -> None:
         self._epoch = controller_epoch
         self._cluster.acting = self
         self.deliver(DesiredRead((*self._cluster.deleted, *self._cluster.topics.values()), complete=True))
 
-    def standing_by(self) -> None:
+    def stand_by(self) -> None:
         pass
 
     def write(self, request: ForwardedRequest) -> None:

@@ -364,7 +364,7 @@ class FaultInjector:
             self.world.reached["topic created again"] += 1
 
     def _unseat(self) -> None:
-        """The old way to force a controller election; the acting controller and its session stay alive."""
+        """The old way to force a controller election; the active controller and its session stay alive."""
         if self.cluster.ensemble.up:
             self.cluster.ensemble.remove(CONTROLLER)
 

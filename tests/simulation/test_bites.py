@@ -185,7 +185,7 @@ def replicas_count_for_the_minimum_before_they_are_copied(patch: pytest.MonkeyPa
 
 
 def the_elr_survives_a_lowered_minimum(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(election, "without_needless_elr", lambda state, min_insync: state)
+    patch.setattr(election, "without_outdated_elr", lambda state, min_insync: state)
 
 
 def a_controller_writes_unfenced(patch: pytest.MonkeyPatch) -> None:

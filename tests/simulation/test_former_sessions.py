@@ -17,7 +17,7 @@ pytestmark = pytest.mark.parametrize("seed", range(1, 6))
 
 
 def begun(seed: int) -> tuple[Scene, ControllerNode, ControllerNode]:
-    """(the scene, the acting controller, the standby controller, which is connected to every broker)."""
+    """(the scene, the active controller, the standby controller, which is connected to every broker)."""
     scene = Scene(seed, 2, brokers=3, probes=FOUND, controllers=2)
     scene.write(*WRITTEN)
     (acting,) = (c for c in scene.cluster.controllers if c.acts)

@@ -12,7 +12,7 @@ from brokerd.cluster.election import (
     remove_offline_replicas,
     with_isr,
     with_new_broker_epoch,
-    without_needless_elr,
+    without_outdated_elr,
 )
 from brokerd.cluster.model import NO_LEADER, PartitionState, ReplicaIncarnation
 
@@ -360,6 +360,6 @@ def test_with_a_minimum_above_the_number_of_replicas_a_leaving_member_joins_the_
     placed = PartitionState((1, 2), (ReplicaIncarnation(1, 11), ReplicaIncarnation(2, 12)), 1, 11, 5, 7)
     shrunk = with_isr(placed, (ReplicaIncarnation(1, 11),), min_insync=3)
     assert shrunk.elr == (2,), "two of two are required"
-    alone = without_needless_elr(shrunk, min_insync=1)
+    alone = without_outdated_elr(shrunk, min_insync=1)
     assert (alone.isr_ids, alone.elr) == ((1,), ())
-    assert without_needless_elr(shrunk, min_insync=2) is shrunk
+    assert without_outdated_elr(shrunk, min_insync=2) is shrunk

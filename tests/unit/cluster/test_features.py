@@ -15,10 +15,10 @@ from controlplane.controller.core import Core
 from controlplane.controller.events import (
     AppendMetadata,
     BrokersSeen,
-    ChangeMade,
     DesiredRead,
     Elected,
     LogEntryAppended,
+    LoggedChange,
     Requested,
 )
 from tests.unit.stored_requests import stored
@@ -38,7 +38,7 @@ class CoreHarness:
         one = Registration(1, "u", "h", 1, None, None, True, None, 11, (1, reads))
         self.core.handle(BrokersSeen({1: one}), NOW)
         self.core.in_flight = False
-        self.changes: list[ChangeMade] = []
+        self.changes: list[LoggedChange] = []
         self.number = 0
 
     def send_request(self, *wanted: tuple[str, int, int], validate_only: bool = False) -> dict[str, int]:
@@ -52,7 +52,7 @@ class CoreHarness:
         for record in append.records:
             self.image.apply(record)
         effects = self.core.handle(LogEntryAppended(append.records), NOW)
-        self.changes += [e for e in effects if isinstance(e, ChangeMade)]
+        self.changes += [e for e in effects if isinstance(e, LoggedChange)]
         (answer,) = [r for r in append.records if isinstance(r, RequestAnswered)]
         return {r["name"]: r["error"] for r in answer.result["results"]}
 

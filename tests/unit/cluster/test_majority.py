@@ -126,7 +126,7 @@ def test_members_that_leave_the_isr_stay_electors() -> None:
     state = with_isr(LED, members(1, 3))
     assert (state.isr_ids, state.elr) == ((1, 3), (2,))
     assert election.with_isr(state, members(1, 2, 3), min_insync=1).elr == ()
-    assert election.without_needless_elr(state, min_insync=1) is state
+    assert election.without_outdated_elr(state, min_insync=1) is state
 
 
 def test_the_effective_minimum_is_a_majority() -> None:

@@ -22,7 +22,7 @@ from controlplane.domain.alert_types import (
     Facts,
     FailedLoginFacts,
     GroupFacts,
-    MissingLetterFacts,
+    MissingDeadLetterFacts,
     RejectedClientFacts,
     ShareGroupFacts,
     TopicMessageFacts,
@@ -80,7 +80,7 @@ EXAMPLES = (
             TopicMessageFacts("payments", 7, 4_000.0, 12, None, None),
         ),
         letters_missing=tuple(
-            MissingLetterFacts(f"workers-{n}", "orders", 20, why) for n, why in enumerate(Unwritable)
+            MissingDeadLetterFacts(f"workers-{n}", "orders", 20, why) for n, why in enumerate(Unwritable)
         ),
         rejected=(
             REJECTED,

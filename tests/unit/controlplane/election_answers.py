@@ -10,7 +10,7 @@ import pytest
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients import leader_elections as client
 from controlplane.clients.all_brokers import BrokerAddress
-from controlplane.clients.leader_elections import Spot
+from controlplane.clients.leader_elections import PartitionName
 from tests.unit.controlplane.world import World
 
 
@@ -20,15 +20,17 @@ class Elections:
     `frozen`: partitions whose leader does not change although the controller has confirmed it."""
 
     world: World
-    codes: dict[Spot, ErrorCode] = field(default_factory=dict)
-    missing: set[Spot] = field(default_factory=set)
-    frozen: set[Spot] = field(default_factory=set)
+    codes: dict[PartitionName, ErrorCode] = field(default_factory=dict)
+    missing: set[PartitionName] = field(default_factory=set)
+    frozen: set[PartitionName] = field(default_factory=set)
     error: Exception | None = None
     read_error: Exception | None = None
-    requests: list[list[Spot]] = field(default_factory=list)
+    requests: list[list[PartitionName]] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
 
-    def elect(self, brokers: Sequence[BrokerAddress], partitions: Sequence[Spot]) -> dict[Spot, ErrorCode]:
+    def elect(
+        self, brokers: Sequence[BrokerAddress], partitions: Sequence[PartitionName]
+    ) -> dict[PartitionName, ErrorCode]:
         self.requests.append(list(partitions))
         self.asked = [b.broker_id for b in brokers]
         if self.error is not None:
@@ -40,7 +42,9 @@ class Elections:
                 self.world.put(topic, index, leader=leader, leader_broker_epoch=100 + leader)
         return codes
 
-    def read_back(self, brokers: Sequence[BrokerAddress], expected: Mapping[Spot, int]) -> dict[Spot, int | None]:
+    def read_back(
+        self, brokers: Sequence[BrokerAddress], expected: Mapping[PartitionName, int]
+    ) -> dict[PartitionName, int | None]:
         if self.read_error is not None:
             raise self.read_error
         return {s: self.world.state(*s).leader for s in expected}

@@ -317,7 +317,7 @@ def accepted_buffers(configured: SocketBuffers) -> tuple[int, int]:
 def test_a_muted_connection_is_read_after_the_longest_throttle_time(
     served: ServedConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MUTED_LOOK_MS", 20)
+    monkeypatch.setattr(limits, "MUTED_CHECK_MS", 20)
     began = served.loop.now.mono_ms
     served.connection.mute(150)
     served.connection.mute(10)
@@ -331,7 +331,7 @@ def test_a_muted_connection_is_read_after_the_longest_throttle_time(
 def test_a_disconnect_of_a_muted_connection_is_detected_at_the_next_check(
     served: ServedConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MUTED_LOOK_MS", 20)
+    monkeypatch.setattr(limits, "MUTED_CHECK_MS", 20)
     served.connection.mute(10**9)
     served.connection.close()
     until = read_clocks().mono_ms + 60_000

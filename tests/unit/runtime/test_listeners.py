@@ -19,7 +19,7 @@ def test_the_single_address_for_old_programs_is_the_plaintext_endpoint() -> None
     }
     listeners = Listeners(BrokerConfig.parse(given), lambda listener: lambda c, f: None, cast("Any", FakeSockets()))
     assert listeners.inter_broker.listener == "OUTSIDE"
-    assert listeners.clear.listener == "INSIDE"
+    assert listeners.plaintext_endpoint.listener == "INSIDE"
 
 
 class FakeListenSocket:

@@ -94,7 +94,7 @@ def test_a_database_that_hangs_is_not_ready_and_is_asked_one_time(monkeypatch: p
 @pytest.mark.django_db
 def test_the_database_of_the_tests_is_ready() -> None:
     assert health.check_database() is WebReadiness.READY
-    assert health.ask_database() is WebReadiness.READY
+    assert health.check_connection() is WebReadiness.READY
 
 
 @pytest.mark.django_db
@@ -111,5 +111,5 @@ def test_a_database_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "MigrationExecutor", reject)
     monkeypatch.setattr(connection, "cursor", reject)
     monkeypatch.setattr(connection, "close", lambda: closed.append(1))
-    assert health.check_database() is health.ask_database() is WebReadiness.DATABASE_UNAVAILABLE
+    assert health.check_database() is health.check_connection() is WebReadiness.DATABASE_UNAVAILABLE
     assert closed == [1, 1]

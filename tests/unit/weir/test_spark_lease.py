@@ -51,10 +51,10 @@ def test_the_loss_of_the_lease_ends_drivers_and_worker_before_another_worker_sta
     clock, ends = FakeClock(), Ends()
     lock = FakeLock(clock)
     lease = ends.lease(lock, clock)
-    assert lease.ask() and not lease.end_if_expired()
+    assert lease.renew() and not lease.end_if_expired()
     lock.had = lock.free = False  # another worker got it in this moment
     clock.now += LEASE_SECONDS - 1
-    assert not lease.ask() and not lease.end_if_expired()
+    assert not lease.renew() and not lease.end_if_expired()
     clock.now += 1
     assert lease.end_if_expired() and ends.done == ["drivers", EXIT_STATUS]
     assert LEASE_SECONDS < TAKEOVER_SECONDS
@@ -64,10 +64,10 @@ def test_a_lock_that_was_lost_with_its_connection_and_is_free_is_acquired_again(
     clock, ends = FakeClock(), Ends()
     lock = FakeLock(clock)
     lease = ends.lease(lock, clock)
-    assert lease.ask()
+    assert lease.renew()
     lock.had = False  # the database was restarted
     clock.now += LEASE_SECONDS - 1
-    assert lease.ask()
+    assert lease.renew()
     clock.now += LEASE_SECONDS - 1
     assert not lease.end_if_expired() and ends.done == []
 
@@ -78,7 +78,7 @@ def test_the_lease_counts_from_the_question_and_not_from_the_answer() -> None:
     lock = FakeLock(clock)
     lease = ends.lease(lock, clock)
     lock.had, lock.answer_seconds = True, LEASE_SECONDS
-    assert lease.ask() and lease.end_if_expired()
+    assert lease.renew() and lease.end_if_expired()
 
 
 def test_a_worker_on_the_only_machine_does_not_wait_for_the_lease() -> None:

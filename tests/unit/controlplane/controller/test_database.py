@@ -17,9 +17,9 @@ from controlplane.controller import database, request_persistence
 from controlplane.controller.database import DatabaseThread, TermStarted
 from controlplane.controller.desired import DesiredState
 from controlplane.controller.events import (
-    ChangeMade,
     DesiredFailed,
     DesiredRead,
+    LoggedChange,
     Report,
     ReportKind,
     Subject,
@@ -69,7 +69,7 @@ def test_a_change_without_the_database_gets_its_row_when_the_database_is_availab
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core_harness = CoreHarness()
-    made = ChangeMade("User:ann at broker 1", "topic.elect-unclean", "topic", "t", {"0": -1}, {"0": 1}, "detail")
+    made = LoggedChange("User:ann at broker 1", "topic.elect-unclean", "topic", "t", {"0": -1}, {"0": 1}, "detail")
 
     def locked(*_: Any, **__: Any) -> None:
         raise OperationalError("database is locked")

@@ -15,12 +15,12 @@ from controlplane.controller.core import PREFERRED_EVERY_MS, Core
 from controlplane.controller.events import (
     AppendMetadata,
     BrokersSeen,
-    ChangeMade,
     Deposed,
     DesiredRead,
     Elected,
     IsrProposed,
     LogEntryAppended,
+    LoggedChange,
     Report,
     Requested,
 )
@@ -147,23 +147,23 @@ def test_an_unclean_election_chooses_an_adding_replica_last() -> None:
 def test_a_change_row_is_requested_after_the_log_has_the_election() -> None:
     core_harness = CoreHarness(LED_BY_2)
     effects = core_harness.ask(0)
-    assert not [e for e in effects if isinstance(e, ChangeMade)]
-    (made,) = [e for e in core_harness.appended(effects) if isinstance(e, ChangeMade)]
-    assert made == ChangeMade(
+    assert not [e for e in effects if isinstance(e, LoggedChange)]
+    (made,) = [e for e in core_harness.appended(effects) if isinstance(e, LoggedChange)]
+    assert made == LoggedChange(
         "User:ann at broker 1", "topic.elect-preferred", "topic", "t", before={"0": 2}, after={"0": 1}
     )
-    assert not [e for e in core_harness.core.handle(LogEntryAppended(()), NOW) if isinstance(e, ChangeMade)], (
+    assert not [e for e in core_harness.core.handle(LogEntryAppended(()), NOW) if isinstance(e, LoggedChange)], (
         "reported one time"
     )
 
 
 def test_a_rejected_election_has_a_change_row_and_an_unneeded_one_has_none() -> None:
     core_harness = CoreHarness(replace(LED_BY_2, isr=ALL[1:]))
-    (made,) = [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, ChangeMade)]
+    (made,) = [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, LoggedChange)]
     assert made.rejected
     assert "80" in made.detail
     core_harness = CoreHarness(replace(LED_BY_2, leader=1, leader_broker_epoch=101))
-    assert not [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, ChangeMade)]
+    assert not [e for e in core_harness.appended(core_harness.ask(0)) if isinstance(e, LoggedChange)]
 
 
 def test_an_election_that_a_deposed_controller_did_not_log_has_no_change_row() -> None:
@@ -171,7 +171,7 @@ def test_an_election_that_a_deposed_controller_did_not_log_has_no_change_row() -
     core_harness.ask(0)
     core_harness.core.handle(Deposed("another acts"), NOW)
     core_harness.core.handle(Elected(3), NOW)
-    assert not [e for e in core_harness.core.handle(LogEntryAppended(()), NOW) if isinstance(e, ChangeMade)]
+    assert not [e for e in core_harness.core.handle(LogEntryAppended(()), NOW) if isinstance(e, LoggedChange)]
 
 
 def test_a_preferred_leader_whose_isr_growth_is_accepted_in_the_same_pass_is_no_unclean_election() -> None:

@@ -13,8 +13,8 @@ from brokerd.cluster.typed_json import MalformedJson
 from controlplane.domain.cluster_document import InvalidDocument, parse
 from controlplane.domain.document_plan import (
     STEPS_MAX,
+    CurrentResources,
     FieldChange,
-    Present,
     StepAction,
     StepOutcome,
     StepResult,
@@ -38,11 +38,11 @@ from tests.unit.controlplane.domain.test_cluster_document import ACL, DOCUMENT, 
 
 TOPIC: ResourceId = (ResourceKind.TOPIC, "flights")
 VALUE = TopicValues(3, 2, {"cleanup.policy": "compact", "a": "b"})
-NOTHING = Present({}, {}, {})
+NOTHING = CurrentResources({}, {}, {})
 
 
-def present(value: TopicValues = VALUE, owner: str | None = None) -> Present:
-    return Present({TOPIC: value}, {} if owner is None else {TOPIC: owner}, {})
+def present(value: TopicValues = VALUE, owner: str | None = None) -> CurrentResources:
+    return CurrentResources({TOPIC: value}, {} if owner is None else {TOPIC: owner}, {})
 
 
 def topic(**fields: Any) -> Any:
@@ -53,7 +53,7 @@ def permissions(values: Iterable[DocumentValues | None]) -> list[str]:
     return [v.permission for v in values if isinstance(v, AclValues)]
 
 
-def rejections(document: Any, now: Present, **options: bool) -> list[str]:
+def rejections(document: Any, now: CurrentResources, **options: bool) -> list[str]:
     with pytest.raises(InvalidDocument) as rejection:
         steps_of(document, now, **options)
     return [p.detail for p in rejection.value.problems]
@@ -75,7 +75,7 @@ def test_creations_have_a_safe_order() -> None:
 def test_deletions_come_last_and_in_the_opposite_order() -> None:
     document = parse({**DOCUMENT, "acls": [ACL, {**ACL, "permission": "deny"}], "routes": [ROUTE]})
     created = steps_of(document, NOTHING)
-    now = Present(
+    now = CurrentResources(
         {(s.kind, s.key): s.desired for s in created if s.desired}, {(s.kind, s.key): "payments" for s in created}, {}
     )
     other = parse({"owner": "payments", "topics": [{"name": "new"}]})
@@ -127,12 +127,12 @@ def test_partitions_and_replicas_are_never_changed_silently() -> None:
 
 def test_other_rejections() -> None:
     assert "Without an owner" in rejections(parse({}), NOTHING, prune=True)[0]
-    assert "follows topic f" in rejections(topic(), Present({}, {}, {"flights": "f"}))[0]
+    assert "follows topic f" in rejections(topic(), CurrentResources({}, {}, {"flights": "f"}))[0]
     route = parse({"routes": [ROUTE]})
     desired = route.resources[0].desired
     assert isinstance(desired, RouteValues)
     was = replace(desired, source="other")
-    assert "never changes" in rejections(route, Present({route.resources[0].id: was}, {}, {}))[0]
+    assert "never changes" in rejections(route, CurrentResources({route.resources[0].id: was}, {}, {}))[0]
 
 
 def test_a_principal_of_a_route_changes_only_if_the_document_has_one() -> None:
@@ -147,7 +147,7 @@ def test_a_principal_of_a_route_changes_only_if_the_document_has_one() -> None:
         (parse({"routes": [{**ROUTE, "principal": None}]}), with_one, [("User:payments", "")]),
         (parse({"routes": [{**ROUTE, "principal": ""}]}), without, []),
     ):
-        steps = steps_of(document, Present({resource.id: before}, {}, {}))
+        steps = steps_of(document, CurrentResources({resource.id: before}, {}, {}))
         assert [(c.before, c.after) for s in steps for c in s.changes] == expected
     many = parse({"topics": [{"name": f"t{i}"} for i in range(STEPS_MAX + 1)]})
     assert "Divide it" in rejections(many, NOTHING)[0]
@@ -181,7 +181,7 @@ def test_a_step_that_an_earlier_version_stored_is_read() -> None:
 
 def test_a_user_is_neither_created_nor_given_a_mechanism() -> None:
     document = parse({"users": [{"name": "a", "mechanisms": ["SCRAM-SHA-512"]}]})
-    had = Present({(ResourceKind.USER, "a"): UserValues(("SCRAM-SHA-256",))}, {}, {})
+    had = CurrentResources({(ResourceKind.USER, "a"): UserValues(("SCRAM-SHA-256",))}, {}, {})
     assert "no SCRAM user 'a'" in rejections(document, NOTHING)[0]
     assert "The user has SCRAM-SHA-256." in rejections(document, had)[0]
 

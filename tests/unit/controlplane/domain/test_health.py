@@ -8,10 +8,10 @@ from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.health import (
     RULE_OF,
     RULES,
+    CheckCounts,
     CheckName,
     CheckScope,
     CheckState,
-    Counted,
     cluster_score,
     object_score,
     outcome,
@@ -68,12 +68,12 @@ def test_unknown_is_neither_passed_nor_failed() -> None:
 
 
 def test_scores_are_shares_of_weights() -> None:
-    good = [Counted(r.name, 4, 0, 0) for r in RULES]
+    good = [CheckCounts(r.name, 4, 0, 0) for r in RULES]
     assert cluster_score(good) == 100
-    assert cluster_score([]) is None and cluster_score([Counted(CheckName.DISK_FREE, 2, 0, 2)]) is None
-    half = [Counted(CheckName.BROKER_UP, 4, 2, 0), Counted(CheckName.REPLICATION, 0, 0, 0)]
+    assert cluster_score([]) is None and cluster_score([CheckCounts(CheckName.DISK_FREE, 2, 0, 2)]) is None
+    half = [CheckCounts(CheckName.BROKER_UP, 4, 2, 0), CheckCounts(CheckName.REPLICATION, 0, 0, 0)]
     assert cluster_score(half) == 50
-    one = [Counted(r.name, 10_000, int(r.name is CheckName.GROUP_LAG_KNOWN), 0) for r in RULES]
+    one = [CheckCounts(r.name, 10_000, int(r.name is CheckName.GROUP_LAG_KNOWN), 0) for r in RULES]
     assert cluster_score(one) == 99, "100 only without a failure"
     assert object_score(CheckScope.GROUP, []) == 100
     assert object_score(CheckScope.BROKER, [r.name for r in RULES if r.scope is CheckScope.BROKER]) == 0

@@ -20,7 +20,7 @@ from brokerd.cluster.model import NO_LEADER, PartitionState, ReplicaIncarnation
 from controlplane.controller import partition_changes
 from controlplane.controller.events import DesiredAssignment
 from controlplane.domain import move as core
-from controlplane.domain import move_revert, tail
+from controlplane.domain import move_revert, tail_move
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_states import ENDED, IN_FLIGHT
 from controlplane.domain.move_types import MoveSnapshot, ObservedPart, PartStep, PartView, with_old_replicas
@@ -99,7 +99,7 @@ class MoveMachine(RuleBasedStateMachine):
         if self.state in WORKING:
             for p in self.parts.values():
                 if p.state in ("submitted", "bootstrapping", "truncating"):
-                    order = tail.order(
+                    order = tail_move.order(
                         p.state,
                         desired_replicas=p.desired_replicas,
                         replicas_from=p.replicas_from,
@@ -294,8 +294,8 @@ class MovingTails(MoveMachine):
     @rule()
     def the_operator_cuts(self) -> None:
         views = list(self.seen().values())
-        if tail.deletion_problem(views) is None:
-            self.apply(tail.deletion_steps(views))
+        if tail_move.deletion_problem(views) is None:
+            self.apply(tail_move.deletion_steps(views))
 
     def all_goes_on(self, i: int) -> None:
         state = self.cluster[i]

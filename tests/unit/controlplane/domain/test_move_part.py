@@ -7,7 +7,7 @@ from dataclasses import replace
 from controlplane.domain.move import apply_step, next_steps
 from controlplane.domain.move_types import (
     NO_PROGRESS_SECONDS,
-    ORDER_UNTAKEN_SECONDS,
+    ORDER_UNAPPLIED_SECONDS,
     PartView,
 )
 from tests.unit.controlplane.domain.test_move import copying, move, part, seen
@@ -82,11 +82,11 @@ def test_a_copy_without_progress_has_a_cause() -> None:
 def test_an_order_without_a_controller_is_reported_once() -> None:
     waiting = part(state="submitted", submitted_at=0.0)
     gone = replace(move(waiting), alive=frozenset({1, 2}))
-    assert next_steps(gone, now=ORDER_UNTAKEN_SECONDS + 1).parts[0].cause == "target_down"
-    assert not next_steps(move(waiting), now=ORDER_UNTAKEN_SECONDS - 1).parts
-    step = next_steps(move(waiting), now=ORDER_UNTAKEN_SECONDS + 1).parts[0]
+    assert next_steps(gone, now=ORDER_UNAPPLIED_SECONDS + 1).parts[0].cause == "target_down"
+    assert not next_steps(move(waiting), now=ORDER_UNAPPLIED_SECONDS - 1).parts
+    step = next_steps(move(waiting), now=ORDER_UNAPPLIED_SECONDS + 1).parts[0]
     assert "No controller" in (step.note or "")
-    assert not next_steps(move(apply_step(waiting, step, 11)), now=ORDER_UNTAKEN_SECONDS + 2).parts
+    assert not next_steps(move(apply_step(waiting, step, 11)), now=ORDER_UNAPPLIED_SECONDS + 2).parts
 
 
 def test_a_second_poll_of_the_same_state_reports_nothing() -> None:

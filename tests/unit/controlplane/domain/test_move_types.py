@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from controlplane.domain.move_states import PartState
 from controlplane.domain.move_types import (
-    ORDER_UNTAKEN_SECONDS,
+    ORDER_UNAPPLIED_SECONDS,
     ObservedPart,
     PartView,
     difference,
@@ -33,7 +33,7 @@ PART = PartView(
     observed=SEEN,
 )
 ALIVE = frozenset({1, 2, 3})
-LATE = 100.0 + ORDER_UNTAKEN_SECONDS + 1
+LATE = 100.0 + ORDER_UNAPPLIED_SECONDS + 1
 
 
 def test_old_and_new_replicas_together_begin_with_the_old_ones() -> None:
@@ -73,7 +73,7 @@ def test_a_partition_without_a_leader_names_the_replicas_to_start() -> None:
 
 
 def test_an_order_is_reported_only_after_the_time_that_a_failover_takes() -> None:
-    assert step_for_unapplied_order(PART, SEEN, ALIVE, 100.0 + ORDER_UNTAKEN_SECONDS) is None
+    assert step_for_unapplied_order(PART, SEEN, ALIVE, 100.0 + ORDER_UNAPPLIED_SECONDS) is None
     assert step_for_unapplied_order(replace(PART, submitted_at=None), SEEN, ALIVE, LATE) is None
     step = step_for_unapplied_order(PART, SEEN, ALIVE, LATE)
     assert step is not None and (step.part_id, step.cause) == (4, StallCause.CONTROLLER)

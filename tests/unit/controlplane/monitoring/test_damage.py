@@ -32,7 +32,7 @@ class Nodes:
         done(Result(self.codes.get(path, Code.OK if path in self.nodes else Code.NO_NODE), self.nodes.get(path, b"")))
 
 
-def reported(world: World, broker_id: int, kind: str, index: int = 0) -> dict[damage.Spot, str]:
+def reported(world: World, broker_id: int, kind: str, index: int = 0) -> dict[damage.DamageKey, str]:
     return {
         (TopicPartition(world.image.topic_ids["flights"], index), broker_id, kind): "the batch at position 9 is damaged"
     }

@@ -35,7 +35,7 @@ def test_open_alerts_are_sorted_by_severity_and_then_by_kind() -> None:
         alert(kind, severity, minutes)
     assert kinds(sort="severity") == ["partitions_offline", "disk_low", "drift"]
     assert kinds(sort="-since") == ["partitions_offline", "drift", "disk_low"] or kinds()[-1] == "disk_low"
-    found = alerts.gravest()
+    found = alerts.most_severe()
     assert found is not None and found.kind == "partitions_offline"
     assert alerts.counts()[:2] == (3, 2)
 

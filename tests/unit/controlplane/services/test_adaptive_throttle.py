@@ -108,7 +108,7 @@ def test_a_fixed_throttle_replaces_the_adaptive_one_and_the_change_row_has_both(
 def test_a_small_change_of_the_rate_is_not_written(
     move: Move, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttle, "GROW", 1.04)
+    monkeypatch.setattr(throttle, "RAISE_FACTOR", 1.04)
     for _ in range(throttle.FIRST_SECONDS + 1):
         brokers.second(move)
     before = move.version

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from controlplane.domain.compare import StoredComparison
-from controlplane.domain.tail import UPLOAD_BYTES_PER_S, UPLOAD_WAIT_S
+from controlplane.domain.tail_move import UPLOAD_BYTES_PER_S, UPLOAD_WAIT_S
 from controlplane.models import Move, ObservedPartition, RemoteSize
 from controlplane.selectors import moves as selectors
 from controlplane.services import Rejected, broker_configs, moves, replica_comparison, tails

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from controlplane.monitoring.share_letter_rows import KEPT
 from django.utils import timezone
 
 from controlplane.clients.broker_samples import BrokerSample, ShareLetters
 from controlplane.models import ShareGroupLetters
 from controlplane.monitoring import share_letter_rows
-from controlplane.monitoring.share_letter_rows import KEPT
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now()
