@@ -1,7 +1,6 @@
 """Middleware that redirects a page to the renewal of its session after half of the session's time, so that the directory confirms the user.
 
-Invariants: only requests for whole pages are redirected, never a form, a live update, a socket or the REST API, whose data would be lost. The session
-itself
+Invariants: only requests for whole pages are redirected, never a form, a live update, a socket or the REST API, whose data would be lost. The session itself
 ends at its fixed time, in the session store. Does not contain: the redirect and its answer (`console.views.session`).
 """
 

@@ -1,8 +1,7 @@
 """Thresholds of alerts that an administrator can change: unit, default and bounds of each, and the values in force. Pure.
 
-Invariants: a threshold without a value has its default. A value for one object takes precedence over the value for the cluster. A value that is out
-of bounds or has an
-unknown name is ignored, because another version may have stored it. Does not contain: rows, and which alerts use a threshold (`alert`).
+Invariants: a threshold without a value has its default. A value for one object takes precedence over the value for the cluster. A value that is out of bounds
+or has an unknown name is ignored, because another version may have stored it. Does not contain: rows, and which alerts use a threshold (`alert`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Sends one request to the leaders of a front topic's partitions, because only they know its waiting messages. Invariant: a read waits at most a few seconds,
-and a
-partition without an answer has its reason. Does not contain: the questions (`half_messages`, `delayed_messages`)."""
+"""Sends one request to the leaders of a front topic's partitions, because only they know its waiting messages.
+
+Invariant: a read waits at most a few seconds, and a partition without a response has its reason. Does not contain: the content of the requests
+(`half_messages`, `delayed_messages`)."""
 
 from __future__ import annotations
 

@@ -67,9 +67,8 @@ def due() -> list[int]:
 
 
 def update_adaptive_throttle(move_id: int) -> float | None:
-    """Run one step of the adaptive throttle. Returns the new rate in bytes/s; None for a fixed rate, and if another worker changed the row first. The
-    learned state is
-    stored in the row, so that any worker can run the next step."""
+    """Run one step of the adaptive throttle. Returns the new rate in bytes/s; None for a fixed rate, and if another worker changed the row first. The learned
+    state is stored in the row, so that any worker can run the next step."""
     move = Move.objects.filter(pk=move_id).first()
     if move is None:
         return None

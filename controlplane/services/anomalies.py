@@ -1,7 +1,6 @@
 """Search for anomalies in the history of metrics, which the monitor runs, and the operation that turns their alerts on and off.
 
-Invariants: the start time of an anomaly does not change while it lasts. A metric whose alerts are off is still compared and listed. Does not contain:
-the rule
+Invariants: the start time of an anomaly does not change while it lasts. A metric whose alerts are off is still compared and listed. Does not contain: the rule
 (`controlplane.domain.anomaly`).
 """
 

@@ -1,8 +1,7 @@
 """Deletion of many quotas or SCRAM users: its preview, and its execution one by one.
 
-Invariant: only rows of the preview are deleted. A rejection of one row does not stop the other rows, and its reason is in the result. Does not contain:
-one deletion
-(`quotas`, `users`), the roles (`controlplane.services.authorization`).
+Invariant: only rows of the preview are deleted. A rejection of one row does not stop the other rows, and its reason is in the result. Does not contain: one
+deletion (`quotas`, `users`), the roles (`controlplane.services.authorization`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Limits of many quotas and throttles of many moves: the preview of each, and the change one by one.
 
-Invariant: a rejection of one object does not stop the other objects, and its reason is in the result. Does not contain: one change (`quotas`,
-`moves`), the roles
-(`controlplane.services.authorization`).
+Invariant: a rejection of one object does not stop the other objects, and its reason is in the result. Does not contain: one change (`quotas`, `moves`), the
+roles (`controlplane.services.authorization`).
 """
 
 from __future__ import annotations

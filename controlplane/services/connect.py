@@ -1,8 +1,7 @@
 """Changes of Kafka Connect by an operator: create, change, pause, resume, stop, restart and delete connectors, restart a task.
 
 Invariants: an audit row is written before the request and gets its outcome afterwards: the workers may carry out a request whose response is lost. If a worker
-rejects a request, its message is shown unchanged. No audit row and no error contains a secret of a config. A config is validated before it is sent.
-Does not
+rejects a request, its message is shown unchanged. No audit row and no error contains a secret of a config. A config is validated before it is sent. Does not
 contain: reading (`controlplane.selectors.connect`).
 """
 
