@@ -139,7 +139,7 @@ class _TailRun:
                 self._wake.clear()
                 began = time.monotonic()
                 state = TailState.PAUSED if self._paused else TailState.LIVE
-                await self._tell(state, *await _in_thread(self._in_language, _update, tail, self._paused))
+                await self._send_update(state, *await _in_thread(self._in_language, _update, tail, self._paused))
                 if time.monotonic() - self._visible_at >= TAIL_HIDDEN_SECONDS:
                     self.end(TailEnd.HIDDEN)
                 await self._pause_between(max(UPDATE_SECONDS, time.monotonic() - began))
@@ -152,7 +152,7 @@ class _TailRun:
         end = self._end or TailEnd.FAILED
         if tail is not None:
             await _in_thread(tail.close, end)
-        await self._tell(TailState.ENDED, [], "", note or self._in_language(str, END_TEXTS[end]))
+        await self._send_update(TailState.ENDED, [], "", note or self._in_language(str, END_TEXTS[end]))
 
     def _in_language(self, function: Callable[..., T], *arguments: object) -> T:
         with translation.override(self._language):
@@ -166,7 +166,7 @@ class _TailRun:
         except TimeoutError:
             pass
 
-    async def _tell(self, state: TailState, rows: list[str], status: str, note: str = "") -> None:
+    async def _send_update(self, state: TailState, rows: list[str], status: str, note: str = "") -> None:
         """Send an update, if it has something that the page does not show."""
         shown = {"state": state.value, "status": status, "note": note}
         if self._end is not TailEnd.CLOSED and (rows or shown != self._sent):

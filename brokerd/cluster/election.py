@@ -83,7 +83,7 @@ def _with_leader(
 
 def remove_offline_replicas(
     state: PartitionState,
-    away: Collection[int],
+    offline: Collection[int],
     lost: Collection[int],
     broker_epoch: BrokerEpochs,
     *,
@@ -91,7 +91,7 @@ def remove_offline_replicas(
     unclean: bool,
     replaced: Collection[int] = (),
 ) -> PartitionState | None:
-    """The state after the brokers `away` went offline and the brokers `lost` came back with a tail that may be lost. None: no change.
+    """The state after the brokers `offline` went offline and the brokers `lost` returned with a tail that may be lost. None: no change.
 
     All of them leave the ISR in one step. No record was acknowledged by fewer than all ISR members, so each offline member has all
     acknowledged records. A member that leaves below min.insync.replicas joins the ELR, unless its tail is lost. If no member stays, all
@@ -101,8 +101,8 @@ def remove_offline_replicas(
     remaining members may have acknowledged records alone.
     """
     if state.voters:
-        return majority.remove_offline_replicas(state, away, lost, replaced)
-    leaving = [s for s in state.isr if s.broker_id in away or s.broker_id in lost]
+        return majority.remove_offline_replicas(state, offline, lost, replaced)
+    leaving = [s for s in state.isr if s.broker_id in offline or s.broker_id in lost]
     complete = tuple(s for s in leaving if s.broker_id not in lost)
     staying = tuple(s for s in state.isr if s not in leaving)
     elr = tuple(e for e in state.elr if e not in lost)

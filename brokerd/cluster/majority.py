@@ -50,13 +50,13 @@ def electors(state: PartitionState) -> tuple[int, ...]:
     return tuple(b for b in state.voters if b in state.isr_ids or b in state.elr)
 
 
-def live_electors(state: PartitionState, broker_epoch: BrokerEpochs, but: Collection[int] = ()) -> tuple[int, ...]:
-    return tuple(b for b in electors(state) if broker_epoch(b) is not None and b not in but)
+def live_electors(state: PartitionState, broker_epoch: BrokerEpochs, without: Collection[int] = ()) -> tuple[int, ...]:
+    return tuple(b for b in electors(state) if broker_epoch(b) is not None and b not in without)
 
 
-def can_elect(state: PartitionState, broker_epoch: BrokerEpochs, but: Collection[int] = ()) -> bool:
-    """Return whether a vote will elect a replica without the brokers `but`, if all live electors report."""
-    return len(live_electors(state, broker_epoch, but)) >= electors_needed(state)
+def can_elect(state: PartitionState, broker_epoch: BrokerEpochs, without: Collection[int] = ()) -> bool:
+    """Return whether a vote will elect a replica without the brokers `without`, if all live electors report."""
+    return len(live_electors(state, broker_epoch, without)) >= electors_needed(state)
 
 
 def start_vote(state: PartitionState) -> PartitionState:
@@ -141,11 +141,11 @@ def with_isr(state: PartitionState, isr: tuple[ReplicaIncarnation, ...]) -> Part
 
 
 def remove_offline_replicas(
-    state: PartitionState, away: Collection[int], lost: Collection[int], replaced: Collection[int] = ()
+    state: PartitionState, offline: Collection[int], lost: Collection[int], replaced: Collection[int] = ()
 ) -> PartitionState | None:
-    """The state after the brokers `away` went offline and the brokers `lost` came back with a log whose end may be lost. None: no change.
+    """The state after the brokers `offline` went offline and the brokers `lost` returned with a log whose end may be lost. None: no change.
     `replaced`: those of `lost` whose directory is an older copy, so another directory may have more records."""
-    gone = {*away, *lost}
+    gone = {*offline, *lost}
     after = with_isr(state, tuple(s for s in state.isr if s.broker_id not in gone))
     after = replace(after, elr=tuple(b for b in after.elr if b not in lost))
     if any(b in replaced for b in state.voters):

@@ -143,7 +143,7 @@ class Membership:
                 self._send_pending_requests()
         if self._proposals_dirty:
             self._send_proposals()
-        self._say()
+        self._send_reports()
 
     # -- the tailer's listener -------------------------------------------------------------------------------------------
     def image_loaded(self, image: Image, now: Now) -> None:
@@ -258,7 +258,7 @@ class Membership:
         self._publish_again()
         self._listener.registered(self.broker_epoch, self._clock())
         self._send_proposals()
-        self._say()
+        self._send_reports()
         self._send_pending_requests()
 
     def _retry_registration(self) -> None:
@@ -301,14 +301,14 @@ class Membership:
     def publish_offline_replicas(self, offline: frozenset[TopicPartition]) -> None:
         """Publish the offline replicas of this broker. The controller removes them from the ISR and elects other leaders."""
         self._offline.desired = offline
-        self._say()
+        self._send_reports()
 
     def publish_damage_reports(self, reports: tuple[DamageReport, ...]) -> None:
         """Publish damage of replicas that are still online, for operators."""
         self._damage_reports.desired = reports
-        self._say()
+        self._send_reports()
 
-    def _say(self) -> None:
+    def _send_reports(self) -> None:
         if self.broker_epoch is not None and self._store.zk_session:
             self._offline.send(self.broker_epoch)
             self._damage_reports.send(self.broker_epoch)

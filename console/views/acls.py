@@ -12,7 +12,7 @@ from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
-    given_in_address,
+    initial_from_query,
     list_options,
     not_found,
     operator_required,
@@ -65,7 +65,7 @@ def create(request: HttpRequest) -> HttpResponse:
 @operator_required
 def from_template(request: HttpRequest) -> HttpResponse:
     """Choose a template and its values, see the ACLs, create them."""
-    form = AclTemplateForm(request.POST or None, initial=given_in_address(request, "principal", "template"))
+    form = AclTemplateForm(request.POST or None, initial=initial_from_query(request, "principal", "template"))
     preview = None
     if request.method == "POST" and form.is_valid():
         given = form.arguments()

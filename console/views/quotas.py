@@ -12,7 +12,7 @@ from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
-    given_in_address,
+    initial_from_query,
     list_options,
     not_found,
     operator_required,
@@ -47,7 +47,7 @@ def quota(request: HttpRequest, quota_id: int) -> HttpResponse:
 
 @operator_required
 def create(request: HttpRequest) -> HttpResponse:
-    form = QuotaForm(request.POST or None, initial=given_in_address(request, "user"))
+    form = QuotaForm(request.POST or None, initial=initial_from_query(request, "user"))
     if request.method == "POST" and form.is_valid():
         require_role(request, RoleResource.QUOTA, [entity_text(form.entity())])
         try:

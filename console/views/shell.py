@@ -256,7 +256,7 @@ def redirect_to(name: str, *args: object, **query: str) -> HttpResponseRedirect:
     return HttpResponseRedirect(f"{address}?{urlencode(query)}" if query else address)
 
 
-def given_in_address(request: HttpRequest, *names: str) -> dict[str, str]:
+def initial_from_query(request: HttpRequest, *names: str) -> dict[str, str]:
     """The first values of fields of a form that a link to it names."""
     return {name: request.GET[name] for name in names if name in request.GET}
 

@@ -31,7 +31,7 @@ class BrokerAnswer(Generic[T]):
     problem: str = ""
 
 
-def ask_brokers(brokers: Iterable[BrokerAddress], call: Callable[[KafkaConnection], T]) -> list[BrokerAnswer[T]]:
+def call_brokers(brokers: Iterable[BrokerAddress], call: Callable[[KafkaConnection], T]) -> list[BrokerAnswer[T]]:
     """The answers of these brokers, in their order. `call` sends requests over the connection, each with a deadline, and must not use the
     database."""
 

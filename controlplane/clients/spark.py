@@ -108,7 +108,7 @@ def is_alive(pid: int | None, started_at: float | None) -> bool:
         return False
 
 
-def found_again(folder: Path, expected: Sequence[str]) -> SparkProcess | None:
+def find_running_driver(folder: Path, expected: Sequence[str]) -> SparkProcess | None:
     """The live driver that has locked the folder and has this command line; None without one. A worker that ended between the start of a driver and the
     write of its row has lost the process id."""
     pid = last_pid(folder)

@@ -74,9 +74,9 @@ def start(run_id: int, kind: str, parameters: Mapping[str, object]) -> SparkProc
     return SparkProcess(process.pid, psutil.Process(process.pid).create_time())
 
 
-def found_again(run_id: int) -> SparkProcess | None:
+def find_running_driver(run_id: int) -> SparkProcess | None:
     """The live driver of the run by the lock of its folder; None without one."""
-    return spark.found_again(folder_of(run_id), command(run_id))
+    return spark.find_running_driver(folder_of(run_id), command(run_id))
 
 
 def read_status(run_id: int) -> Status | None:

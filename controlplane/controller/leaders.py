@@ -18,7 +18,7 @@ def elect_leaders(plan: ReconcilePass, votes: Votes, now: Now, *, preferred: boo
 
     `preferred`: also elect preferred leaders. With majority acknowledgements these changes start a vote.
     """
-    aside = plan.leadership_disabled()
+    demoted = plan.leadership_disabled()
     for topic, index, first in plan.image.each_partition():
         tp = TopicPartition(topic.topic_id, index)
         if topic.topic_id in plan.deleted:
@@ -26,19 +26,22 @@ def elect_leaders(plan: ReconcilePass, votes: Votes, now: Now, *, preferred: boo
         state = plan.decided.get(tp, first)
         if state.leader == NO_LEADER:
             if state.voters:
-                votes.count(plan, tp, state, aside, now)
+                votes.count(plan, tp, state, demoted, now)
                 continue
             config = plan.config(topic)
             least, unclean = config.min_insync_replicas, config.unclean_leader_election
-            elsewhere = partition_changes.moved_off(state, plan.serving(tp), aside, least) if aside else None
+            elsewhere = partition_changes.moved_off(state, plan.serving(tp), demoted, least) if demoted else None
             plan.put(tp, elsewhere or election.elect_leader(state, plan.serving(tp), min_insync=least, unclean=unclean))
         elif state.reassigning and (ended := _complete_reassignment(plan, topic, tp, state)) is not None:
             plan.put(tp, ended)
-        elif state.leader in aside:
+        elif state.leader in demoted:
             least = plan.config(topic).min_insync_replicas
-            plan.put(tp, partition_changes.moved_off(state, plan.serving(tp), aside, least))
+            plan.put(tp, partition_changes.moved_off(state, plan.serving(tp), demoted, least))
         elif (
-            preferred and not state.reassigning and state.leader != state.replicas[0] and state.replicas[0] not in aside
+            preferred
+            and not state.reassigning
+            and state.leader != state.replicas[0]
+            and state.replicas[0] not in demoted
         ):
             isr_member = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
             if isr_member is not None and plan.serving(tp)(isr_member.broker_id) == isr_member.broker_epoch:

@@ -34,15 +34,15 @@ class Votes:
         return any(ms is not None and now.mono_ms >= ms for ms in self._deadlines_ms.values())
 
     def count(
-        self, plan: ReconcilePass, tp: TopicPartition, state: PartitionState, aside: Collection[int], now: Now
+        self, plan: ReconcilePass, tp: TopicPartition, state: PartitionState, demoted: Collection[int], now: Now
     ) -> None:
-        """Elect a leader if enough replicas have reported. `aside`: demoted brokers, which are elected last."""
+        """Elect a leader if enough replicas have reported. `demoted`: demoted brokers, which are elected last."""
         vote = tp, state.leader_epoch
         deadline = self._deadlines_ms.get(vote, now.mono_ms + WAIT_MS_MAX)
         wait = deadline is not None and now.mono_ms < deadline
         self._running[vote] = deadline if wait else None
         if reported := plan.log_ends.get(vote):
-            elected = majority.elect(state, reported, plan.serving(tp), aside, wait=wait)
+            elected = majority.elect(state, reported, plan.serving(tp), demoted, wait=wait)
             plan.put(tp, elected, by_vote=True)
 
     def end_pass(self) -> None:

@@ -114,13 +114,13 @@ def _spread(work: BalanceState, goal: Goal, current: Sequence[Goal]) -> None:
     of = work.load[goal]
     for donor in sorted(work.open, key=lambda b: (-of[b], b)):
         if of[donor] > high:
-            _give(work, goal, donor, current, until=high, floor=low, ceiling=high)
+            _move_off(work, goal, donor, current, until=high, floor=low, ceiling=high)
     for needy in sorted(work.open, key=lambda b: (of[b], b)):
         if of[needy] < low:
-            _take(work, goal, needy, current, low, high)
+            _move_onto(work, goal, needy, current, low, high)
 
 
-def _give(
+def _move_off(
     work: BalanceState,
     goal: Goal,
     donor: int,
@@ -148,13 +148,13 @@ def _give(
                 break
 
 
-def _take(work: BalanceState, goal: Goal, needy: int, current: Sequence[Goal], low: float, high: float) -> None:
+def _move_onto(work: BalanceState, goal: Goal, needy: int, current: Sequence[Goal], low: float, high: float) -> None:
     of = work.load[goal]
     mean = work.mean(goal)
     for donor in sorted(work.open, key=lambda b: (-of[b], b)):
         if work.attempts >= ATTEMPTS_MAX or of[needy] >= low or of[donor] <= mean:
             return
-        _give(work, goal, donor, current, until=mean, floor=low, ceiling=high, only=needy)
+        _move_off(work, goal, donor, current, until=mean, floor=low, ceiling=high, only=needy)
 
 
 def _candidates(work: BalanceState, goal: Goal, donor: int) -> Iterator[int]:

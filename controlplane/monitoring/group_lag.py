@@ -105,7 +105,7 @@ class GroupLags:
         for key in [k for k in self._ends if k not in kept]:
             del self._ends[key]
 
-    def take(self, sample: BrokerSample, facts: Callable[[Key], PartitionFacts | None], now_ms: int) -> Iterable[str]:
+    def apply(self, sample: BrokerSample, facts: Callable[[Key], PartitionFacts | None], now_ms: int) -> Iterable[str]:
         """Apply the groups that one broker coordinates. Yields the changed ones."""
         for group in sample.groups:
             metrics = self._metrics(group, sample, facts, now_ms)

@@ -78,12 +78,12 @@ class MessageMetricCollector:
         }
         chosen = self._choose(leaders)
 
-        def ask(connection: KafkaConnection, spot: FrontPartition) -> Answer:
+        def call(connection: KafkaConnection, spot: FrontPartition) -> Answer:
             if spot[0] in topics.half:
                 return half_messages.undecided(connection, *spot, 0, 1)
             return delayed_messages.pending(connection, *spot, DelayedMessagesQuestion(bounds_ms=[]))
 
-        answers = leader_answers(chosen, ask)
+        answers = leader_answers(chosen, call)
         now = datetime.now(UTC)
         self._answers |= {spot: (now, a) for spot, a in answers.items() if not isinstance(a, Unanswered)}
         self._answers = {spot: a for spot, a in self._answers.items() if spot in leaders}

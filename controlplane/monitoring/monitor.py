@@ -348,9 +348,9 @@ class ClusterMonitor:
             self._asking[broker.broker_id] = now.mono_ms
             led = leads.get(broker.broker_id, {})
             stalled = self.metrics.lags.stalled_partitions(led)
-            self._pool.submit(self._ask, broker_connection, broker.broker_id, led, with_sizes, stalled)
+            self._pool.submit(self._request_sample, broker_connection, broker.broker_id, led, with_sizes, stalled)
 
-    def _ask(
+    def _request_sample(
         self,
         broker_connection: KafkaConnection,
         broker_id: int,
@@ -389,7 +389,7 @@ class ClusterMonitor:
         self.metrics.settled = now.mono_ms - self._began_ms > SETTLED_MS and not failed
         self.metrics.restore()
         self.metrics.messages = self._messages.latest
-        changed = self.metrics.take(samples, failed, image, now.wall_ms)
+        changed = self.metrics.apply(samples, failed, image, now.wall_ms)
         self._sampled = bool(samples)
         self._sample_note = f"{len(samples)} of {requested} brokers answered" if failed else ""
         self._feed.samples(changed, self.metrics)

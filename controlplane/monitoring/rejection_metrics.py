@@ -40,7 +40,7 @@ class RejectionMetrics:
     by_broker: dict[int, list[RejectionMetric]] = field(default_factory=dict)
     _windows: dict[int, SampleWindow[Mapping[str, int]]] = field(default_factory=dict)
 
-    def take(self, sample: BrokerSample) -> None:
+    def apply(self, sample: BrokerSample) -> None:
         """Apply the sample of one broker. A sample without replicas has no numbers of rejections either."""
         if sample.replicas is None:
             return
@@ -109,7 +109,7 @@ class _Series:
     logins: dict[LoginKey, tuple[int, int]] = field(default_factory=dict)
     """(as the broker reported it last, since `since_ms`)"""
 
-    def take(self, at_ms: int, sample: RejectedClientSample, logins: Mapping[LoginKey, int]) -> None:
+    def apply(self, at_ms: int, sample: RejectedClientSample, logins: Mapping[LoginKey, int]) -> None:
         growth = sample.count - self.count if sample.count >= self.count else sample.count
         self.count, self.grown = sample.count, self.grown + growth
         if growth:
@@ -120,7 +120,7 @@ class _Series:
             if sample.denial == self.denial or at_ms - self.denied_ms > DENIAL_MS_MAX:
                 self.denial, self.denied_ms = sample.denial, at_ms
         self.logins = {key: (n, self._grown_login(key, n)) for key, n in logins.items()}
-        earlier = self.window.take(at_ms, self.grown)
+        earlier = self.window.compare(at_ms, self.grown)
         if earlier is not None:
             seconds, before = earlier
             self.per_min = round(60 * (self.grown - before) / seconds, 1)
@@ -146,7 +146,7 @@ class RejectedClients:
     by_broker: dict[int, list[RejectedClientMetric]] = field(default_factory=dict)
     _series: dict[int, dict[ClientKey, _Series]] = field(default_factory=dict)
 
-    def take(self, sample: BrokerSample) -> None:
+    def apply(self, sample: BrokerSample) -> None:
         """Apply the sample of one broker. A sample without replicas has no rejected clients either."""
         if sample.replicas is None:
             return
@@ -163,7 +163,7 @@ class RejectedClients:
             if known is None and found is not None:
                 found.logins = {login: (n, 0) for login, n in failed.items()}
             series[key] = found or _Series(0, SampleWindow(CLIENT_WINDOW_MS, at_ms - 1, 0))
-            series[key].take(at_ms, r, failed)
+            series[key].apply(at_ms, r, failed)
         self._series[sample.broker_id] = series
         metrics = [
             RejectedClientMetric(*key, s.per_min, s.since_ms, *s.denial, s.metrics_of_logins())

@@ -35,7 +35,7 @@ class RemoteSizeCache:
         self._changed: set[Key] = set()
         self._stored = False
 
-    def take(self, sample: BrokerSample, leaders: Mapping[Key, int]) -> None:
+    def apply(self, sample: BrokerSample, leaders: Mapping[Key, int]) -> None:
         """Apply the sample of one broker. A sample without remote sizes changes nothing."""
         if sample.remote is None:
             return

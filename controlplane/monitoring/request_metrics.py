@@ -45,7 +45,7 @@ class RequestStatistics:
     by_broker: dict[int, dict[str, ApiStatistics]] = field(default_factory=dict)
     _windows: dict[int, SampleWindow[Mapping[str, ApiSample]]] = field(default_factory=dict)
 
-    def take(self, sample: BrokerSample) -> None:
+    def apply(self, sample: BrokerSample) -> None:
         """Apply the sample of one broker. A sample without metrics of requests changes nothing."""
         if not sample.requests:
             return

@@ -16,7 +16,7 @@ class SampleWindow(Generic[T]):
         self._window_ms = window_ms
         self._older = self._newer = (at_ms, sample)
 
-    def take(self, at_ms: int, sample: T) -> tuple[float, T] | None:
+    def compare(self, at_ms: int, sample: T) -> tuple[float, T] | None:
         """(seconds, sample) of the earlier sample to compare this one with, or None if the time has not advanced."""
         if at_ms - self._newer[0] >= self._window_ms:
             self._older, self._newer = self._newer, (at_ms, sample)
@@ -27,9 +27,9 @@ class SampleWindow(Generic[T]):
 def compare_sample(
     windows: dict[int, SampleWindow[T]], window_ms: int, broker_id: int, at_ms: int, sample: T
 ) -> tuple[float, T] | None:
-    """`SampleWindow.take` of the broker's window. The first sample of a broker opens its window and has no earlier one."""
+    """`SampleWindow.compare` of the broker's window. The first sample of a broker opens its window and has no earlier one."""
     window = windows.get(broker_id)
     if window is None:
         windows[broker_id] = SampleWindow(window_ms, at_ms, sample)
         return None
-    return window.take(at_ms, sample)
+    return window.compare(at_ms, sample)

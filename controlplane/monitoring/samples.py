@@ -57,7 +57,7 @@ class TopicMetrics:
 
 @dataclass(slots=True)
 class SampleChanges:
-    """The changes of the last `take`, for rows and live updates."""
+    """The changes of the last `apply`, for rows and live updates."""
 
     offsets: set[Key] = field(default_factory=set)
     sizes: set[Key] = field(default_factory=set)
@@ -71,7 +71,7 @@ class SampleChanges:
 
 
 class MetricsCache:
-    """The latest values. `take` is pure memory, `write` makes them rows."""
+    """The latest values. `apply` is pure memory, `write` makes them rows."""
 
     def __init__(self) -> None:
         self.offsets: dict[Key, tuple[int, int]] = {}
@@ -115,7 +115,7 @@ class MetricsCache:
         return self.lags.groups
 
     def restore(self) -> None:
-        """Load the values of the rows once, before the first `take`. Raises DatabaseError."""
+        """Load the values of the rows once, before the first `apply`. Raises DatabaseError."""
         if self._restored:
             return
         self.use_thresholds(alert_thresholds.current())
@@ -133,7 +133,7 @@ class MetricsCache:
     """True after every live broker has answered for some time: a group that is not in memory by then no longer exists."""
 
     # -- memory --------------------------------------------------------------------------------------------------------
-    def take(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> SampleChanges:
+    def apply(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> SampleChanges:
         """Apply the responses of one round. `failed`: live brokers without a response. No request is sent to a broker that is down, so its metrics end here."""
         changed = SampleChanges()
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
@@ -164,27 +164,27 @@ class MetricsCache:
                     "dirs_hung": list(sample.hung),
                     "dir_probe_ms": dict(sample.probe_ms),
                 }
-                self._take_sizes(sample, leaders, changed)
-                self._take_lagging(sample, leaders, changed)
-            self.remote.take(sample, leaders)
-            self.traffic.take(sample)
-            self.requests.take(sample)
-            self.rejections.take(sample)
-            self.rejected_clients.take(sample)
+                self._apply_sizes(sample, leaders, changed)
+                self._apply_lagging(sample, leaders, changed)
+            self.remote.apply(sample, leaders)
+            self.traffic.apply(sample)
+            self.requests.apply(sample)
+            self.rejections.apply(sample)
+            self.rejected_clients.apply(sample)
         if newly_silent or any(s.traffic is not None for s in samples):
             changed.traffic = self.traffic.sum_up(leaders)
         self._forget_gone(leaders, changed)
-        self._take_topics(leaders, changed, now_ms)
+        self._apply_topics(leaders, changed, now_ms)
         facts = self._facts(image)
         for sample in samples:
-            changed.groups.update(self.lags.take(sample, facts, now_ms))
+            changed.groups.update(self.lags.apply(sample, facts, now_ms))
         if not failed and samples:
             changed.groups_gone |= self.lags.forget_groups(now_ms)
         complete = not failed and bool(samples)
-        changed.share_groups, changed.share_groups_gone = self.share_groups.take(
+        changed.share_groups, changed.share_groups_gone = self.share_groups.apply(
             samples, complete=complete, now_ms=now_ms
         )
-        changed.share_groups |= self.share_lags.take(
+        changed.share_groups |= self.share_lags.apply(
             self.share_groups.sampled(now_ms), facts, self.lags.age, self.thresholds, now_ms
         )
         self.share_lags.forget(changed.share_groups_gone)
@@ -223,7 +223,7 @@ class MetricsCache:
         last = self._known_sizes.get(key)
         return None if last is None else last[0]
 
-    def _take_sizes(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: SampleChanges) -> None:
+    def _apply_sizes(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: SampleChanges) -> None:
         assert sample.replicas is not None
         for key, value in sample.replicas.items():
             if leaders.get(key) == sample.broker_id or key not in self._known_sizes:
@@ -236,7 +236,7 @@ class MetricsCache:
                 del by_broker[sample.broker_id]
                 changed.sizes.add(key)
 
-    def _take_lagging(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: SampleChanges) -> None:
+    def _apply_lagging(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: SampleChanges) -> None:
         for key in {*sample.lagging, *self.lagging}:
             if leaders.get(key) != sample.broker_id or self.lagging.get(key, {}) == sample.lagging.get(key, {}):
                 continue
@@ -262,7 +262,7 @@ class MetricsCache:
             del self.topics[name]
             self._totals.pop(name, None)
 
-    def _take_topics(self, leaders: Mapping[Key, int], changed: SampleChanges, now_ms: int) -> None:
+    def _apply_topics(self, leaders: Mapping[Key, int], changed: SampleChanges, now_ms: int) -> None:
         records: dict[str, int] = {}
         ends: dict[str, int] = {}
         sizes: dict[str, int] = {}

@@ -64,7 +64,7 @@ class ShareGroupLags:
         self._in_rows: set[str] | None = None
 
     # -- memory --------------------------------------------------------------------------------------------------------
-    def take(
+    def apply(
         self,
         groups: Iterable[DescribedShareGroup],
         facts: Callable[[Key], PartitionFacts | None],

@@ -17,7 +17,7 @@ class ShareGroupSamples:
         self.at_ms: dict[str, int] = {}
         """The time of the last sample of each group."""
 
-    def take(self, samples: Sequence[BrokerSample], *, complete: bool, now_ms: int) -> tuple[set[str], set[str]]:
+    def apply(self, samples: Sequence[BrokerSample], *, complete: bool, now_ms: int) -> tuple[set[str], set[str]]:
         """(groups that changed, groups that are gone). `complete`: every broker answered. `now_ms`: Unix ms."""
         found: dict[str, DescribedShareGroup] = {}
         for group in (g for s in samples for g in s.share_groups or ()):

@@ -67,7 +67,7 @@ class TrafficCache:
     partitions: dict[Key, Traffic] = field(default_factory=dict)
     _brokers: dict[int, _BrokerTraffic] = field(default_factory=dict)
 
-    def take(self, sample: BrokerSample) -> None:
+    def apply(self, sample: BrokerSample) -> None:
         """Apply the sample of one broker. A sample without counters changes nothing."""
         if sample.traffic is None:
             return
@@ -75,7 +75,7 @@ class TrafficCache:
         if known is None:
             self._brokers[sample.broker_id] = _BrokerTraffic(SampleWindow(WINDOW_MS, sample.at_ms, sample.traffic))
             return
-        earlier = known.window.take(sample.at_ms, sample.traffic)
+        earlier = known.window.compare(sample.at_ms, sample.traffic)
         if earlier is None:
             return
         seconds, before = earlier

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
+from controlplane.clients.all_brokers import BrokerAddress, call_brokers
 from controlplane.clients.broker_configs import describe_broker
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.broker_config import ReportedConfig
@@ -58,7 +58,7 @@ def authorizer_report() -> AuthorizerReport:
     def call(connection: KafkaConnection) -> dict[str, ReportedConfig]:
         return describe_broker(connection, ids[connection.host, connection.port])
 
-    answers = ask_brokers(brokers, call)
+    answers = call_brokers(brokers, call)
     return _report({a.broker_id: a.value for a in answers})
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from brokerd.cluster.configs import ALL_BROKERS, FOLLOWER_RATE, LEADER_RATE
-from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_brokers
+from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, call_brokers
 from controlplane.clients.broker_configs import describe_broker
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.access import AccessRecordKind
@@ -48,7 +48,7 @@ def broker_configs(
     if broker_id not in brokers:
         return None
     requested = [BrokerAddress(b.broker_id, b.host, b.port) for b in brokers.values()]
-    answers = {a.broker_id: a for a in _ask(requested)}
+    answers = {a.broker_id: a for a in _call_all(requested)}
     own_answer, other_answer = answers[broker_id], answers.get(other_id) if other_id is not None else None
     rows = (
         compare_configs(own_answer.value or {}, other_answer.value if other_answer is not None else None)
@@ -137,10 +137,10 @@ def desired_configs() -> dict[int, dict[str, str]]:
     return found
 
 
-def _ask(brokers: list[BrokerAddress]) -> list[BrokerAnswer[dict[str, ReportedConfig]]]:
+def _call_all(brokers: list[BrokerAddress]) -> list[BrokerAnswer[dict[str, ReportedConfig]]]:
     ids = {(b.host, b.port): b.broker_id for b in brokers}
 
     def call(connection: KafkaConnection) -> dict[str, ReportedConfig]:
         return describe_broker(connection, ids[connection.host, connection.port])
 
-    return ask_brokers(brokers, call)
+    return call_brokers(brokers, call)

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.messages import DescribeLogDirsResponse
-from controlplane.clients.all_brokers import ask_brokers
+from controlplane.clients.all_brokers import call_brokers
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.selectors.paging import Page, PageStart, ordered
@@ -121,7 +121,7 @@ def client_list(
     """Clients with `query` in their client ID, principal, address or software. `broker`: only the connections to this broker. `with_brokers`: also the
     connections between brokers. Waits up to two seconds for brokers that do not answer."""
     brokers = [b for b in living_brokers().values() if broker in (None, b.broker_id)]
-    answers = ask_brokers(brokers, connected_clients)
+    answers = call_brokers(brokers, connected_clients)
     known = {a.broker_id: a.value for a in answers if a.value is not None}
     rows = [r for r in _rows(known) if (with_brokers or not r.is_broker) and _contains(r, query.lower())]
     column = sort.lstrip("-")

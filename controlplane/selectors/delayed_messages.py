@@ -113,13 +113,13 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
         return None
     bounds = domain.histogram_bounds(_now_ms())
 
-    def ask(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
+    def call(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
         return client.pending(connection, front, index, DelayedMessagesQuestion(bounds_ms=bounds))
 
     parts: list[DelayedPartition] = []
     counts: list[list[int]] = []
     missing: list[MissingPartition] = []
-    for index, answer in leader_answers(leaders_of(front), ask).items():
+    for index, answer in leader_answers(leaders_of(front), call).items():
         if isinstance(answer, Unanswered):
             missing.append(MissingPartition(index, answer.problem))
             continue
@@ -196,7 +196,7 @@ def look_up(
             sentence("Partition {front}-{partition} does not exist.", front=front, partition=partition), "partition"
         )
 
-    def ask(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
+    def call(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
         after_ms, after_offset = domain.continue_after(place, index)
         question = DelayedMessagesQuestion(
             bounds_ms=[],
@@ -213,7 +213,7 @@ def look_up(
     cancelled: dict[domain.Place, bool] = {}
     following: dict[int, tuple[int, int]] = {}
     missing: list[MissingPartition] = []
-    for index, answer in leader_answers(leaders, ask).items():
+    for index, answer in leader_answers(leaders, call).items():
         if isinstance(answer, Unanswered):
             missing.append(MissingPartition(index, answer.problem))
             continue

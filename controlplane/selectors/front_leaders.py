@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
+from controlplane.clients.all_brokers import BrokerAddress, call_brokers
 from controlplane.clients.connection import Declined, KafkaConnection
 from controlplane.models import Broker, ObservedPartition, Topic
 from weir_common.phrases import sentence
@@ -58,24 +58,24 @@ def leaders_of(front: str, partition: int | None = None) -> dict[int, int | None
     return dict(rows.values_list("index", "leader"))
 
 
-def leader_answers(leaders: Mapping[K, int | None], ask: Callable[[KafkaConnection, K], T]) -> dict[K, T | Unanswered]:
-    """The answer of each partition's leader. `leaders`: {partition: broker, or None without a leader}. `ask` gets a connection to the leader and the
+def leader_answers(leaders: Mapping[K, int | None], call: Callable[[KafkaConnection, K], T]) -> dict[K, T | Unanswered]:
+    """The answer of each partition's leader. `leaders`: {partition: broker, or None without a leader}. `call` gets a connection to the leader and the
     partition, and must not use the database."""
     answers: dict[K, T | Unanswered] = dict.fromkeys(sorted(leaders), Unanswered("The partition has no leader."))
     brokers = Broker.objects.filter(broker_id__in={b for b in leaders.values() if b is not None})
     addresses = [BrokerAddress(b.broker_id, b.host, b.port) for b in brokers]
     own = {(a.host, a.port): [i for i, leader in leaders.items() if leader == a.broker_id] for a in addresses}
 
-    def ask_each(connection: KafkaConnection) -> dict[K, T | Unanswered]:
+    def call_each(connection: KafkaConnection) -> dict[K, T | Unanswered]:
         found: dict[K, T | Unanswered] = {}
         for index in own[connection.host, connection.port]:
             try:
-                found[index] = ask(connection, index)
+                found[index] = call(connection, index)
             except Declined as e:
                 found[index] = Unanswered(sentence("Its leader rejected the request: {error}.", error=e))
         return found
 
-    for address, answer in zip(addresses, ask_brokers(addresses, ask_each), strict=True):
+    for address, answer in zip(addresses, call_brokers(addresses, call_each), strict=True):
         if answer.value is not None:
             answers |= answer.value
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from brokerd.cluster.metadata import GROUP
-from controlplane.clients.all_brokers import ask_brokers
+from controlplane.clients.all_brokers import call_brokers
 from controlplane.clients.group_configs import describe_group
 from controlplane.domain.group_config import GroupConfigKind, GroupConfigRow
 from controlplane.models import AccessEntry
@@ -35,7 +35,7 @@ class GroupConfigList:
 
 def group_configs(group_id: str) -> GroupConfigList:
     """The configs of a group, which need not exist."""
-    answers = ask_brokers(living_brokers().values(), lambda connection: describe_group(connection, group_id))
+    answers = call_brokers(living_brokers().values(), lambda connection: describe_group(connection, group_id))
     rows = next((a.value for a in answers if a.value is not None), None)
     problem = "" if rows is not None else "; ".join(f"{a.broker_id}: {a.problem}" for a in answers)
     found = rows or []

@@ -97,13 +97,13 @@ def undecided(
     if front is None:
         return None
 
-    def ask(connection: KafkaConnection, index: int) -> HalfMessagesAnswer:
+    def call(connection: KafkaConnection, index: int) -> HalfMessagesAnswer:
         return client.undecided(connection, front, index, from_offset, ROWS_MAX)
 
     answers = HalfMessageList(topic, front)
     totals = dict.fromkeys(("undecided", "delivered", "expired", "checks_sent"), 0)
     now = datetime.now(UTC)
-    for index, answer in leader_answers(leaders_of(front, partition), ask).items():
+    for index, answer in leader_answers(leaders_of(front, partition), call).items():
         if isinstance(answer, Unanswered):
             answers.missing.append(MissingPartition(index, answer.problem))
             continue

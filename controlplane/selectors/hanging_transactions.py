@@ -133,14 +133,14 @@ def _judge(
     count = ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).count()
     probes = probe_ids(count)
 
-    def ask_coordinator(connection: KafkaConnection, broker_id: int) -> CoordinatorAnswer:
+    def call_coordinator(connection: KafkaConnection, broker_id: int) -> CoordinatorAnswer:
         before = client.coordinated_partitions(connection, probes)
         listed = client.list_transactions(connection, broker_id, producer_ids=producer_ids)
         described = client.describe_transactions(connection, [t.transactional_id for t in listed]) if listed else []
         after = client.coordinated_partitions(connection, probes)
         return CoordinatorAnswer(client.timeout_ms_max(connection, broker_id), described, before & after)
 
-    answers = selectors.ask(brokers, ask_coordinator)
+    answers = selectors.call_all(brokers, call_coordinator)
     # While a coordinator moves, two brokers may answer for it. An open transaction counts more than a closed one.
     known = {d.producer_id: d for a in answers if a.value for d in a.value.described}
     known |= {d.producer_id: d for a in answers if a.value for d in a.value.described if d.is_open}

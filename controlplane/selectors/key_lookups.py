@@ -200,7 +200,7 @@ def look_up_key(
             question.bytes_max = max(1, bytes_left // share)
             question.duration_ms_max = max(1, int(remaining_s * 1000 / share))
             try:
-                answer = leaders.ask(index, question)
+                answer = leaders.look_up(index, question)
             except (NoAnswer, Declined) as e:
                 next_offsets[index] = offset
                 lookups.append(PartitionLookup(index, PartitionLookupState.FAILED, problem=str(e)))
@@ -341,7 +341,7 @@ class _Leaders:
         self._address = {b.broker_id: (b.host, b.port) for b in brokers}
         self._open: dict[int, KafkaConnection] = {}
 
-    def ask(self, partition: int, question: KeyLookupQuestion) -> KeyLookupAnswer:
+    def look_up(self, partition: int, question: KeyLookupQuestion) -> KeyLookupAnswer:
         """Raises NoAnswer, Declined."""
         leader = self._leader.get(partition)
         if leader is None or leader not in self._address:

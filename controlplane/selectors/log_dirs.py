@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import attrgetter
 
-from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
+from controlplane.clients.all_brokers import BrokerAddress, call_brokers
 from controlplane.clients.log_dirs import describe_log_dirs
 from controlplane.domain.log_dirs import ReportedLogDir, directory_moves
 from controlplane.models import Broker
@@ -71,7 +71,7 @@ def reported_log_dirs(broker_id: int) -> tuple[list[ReportedLogDir], str] | None
         return None
     if not broker.alive:
         return [], "The broker is down."
-    (answer,) = ask_brokers([BrokerAddress(broker_id, broker.host, broker.port)], describe_log_dirs)
+    (answer,) = call_brokers([BrokerAddress(broker_id, broker.host, broker.port)], describe_log_dirs)
     return answer.value or [], answer.problem
 
 

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.quota_entities import entity_key, entity_of
-from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
+from controlplane.clients.all_brokers import BrokerAddress, call_brokers
 from controlplane.clients.quota_use import MeasuredRate, quota_use
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.quota import ENTITY_TYPES, QuotaLimit, candidates, entity_text, limits_of, quota_of
@@ -115,7 +115,7 @@ def quota_detail(quota_id: int) -> QuotaDetail | None:
     if row is None:
         return None
     living = [BrokerAddress(b.broker_id, b.host, b.port) for b in Broker.objects.filter(alive=True)]
-    answers = ask_brokers(living, quota_use)
+    answers = call_brokers(living, quota_use)
     measured = {a.broker_id: a.value for a in answers if a.value is not None}
     use = _use(row, measured)
     return QuotaDetail(row, use[:USE_ROWS_MAX], len(use), [a.broker_id for a in answers if a.value is None])

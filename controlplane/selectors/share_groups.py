@@ -15,7 +15,7 @@ from typing import TypeVar
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
 from brokerd.config.share_groups import DEAD_LETTER_TOPIC, KEY_ORDER
 from controlplane.clients import share_groups as client
-from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_brokers
+from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, call_brokers
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
 from controlplane.domain.lag import LagStatus, worst
@@ -114,7 +114,7 @@ def share_group_list(
 ) -> ShareGroupPage:
     """Share groups whose name contains `query`. Sort columns: COLUMNS."""
     brokers = living_brokers()
-    answers = _ask(brokers, client.list_share_groups)
+    answers = _call_all(brokers, client.list_share_groups)
     known = [g for a in answers for g in a.value or [] if sees(GROUP, g.group_id)]
     listed = [g for g in known if query.lower() in g.group_id.lower()]
     column = sort.lstrip("-")
@@ -145,7 +145,7 @@ def share_group_list(
 
 def share_group(group_id: str) -> ShareGroupDetail:
     """One share group with its members and partitions."""
-    answers = _ask(living_brokers(), lambda c, b: client.describe_share_groups(c, [group_id]))
+    answers = _call_all(living_brokers(), lambda c, b: client.describe_share_groups(c, [group_id]))
     silent, offline = _silent(answers), _offline_partitions()
     # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.
     found = max(((a.value[0], a.broker_id) for a in answers if a.value), key=lambda pair: pair[0].epoch, default=None)
@@ -182,9 +182,9 @@ def share_group(group_id: str) -> ShareGroupDetail:
 # -- requests ---------------------------------------------------------------------------------------------------------------
 
 
-def _ask(brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]) -> list[BrokerAnswer[T]]:
+def _call_all(brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]) -> list[BrokerAnswer[T]]:
     ids = {(b.host, b.port): b.broker_id for b in brokers.values()}
-    return ask_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
+    return call_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
 
 
 def _silent(answers: Iterable[BrokerAnswer[T]]) -> list[SilentBroker]:
@@ -202,7 +202,7 @@ def _describe(
     requested: dict[int, list[str]] = {}
     for g in listed:
         requested.setdefault(g.coordinator, []).append(g.group_id)
-    answers = _ask({b: brokers[b] for b in requested}, lambda c, b: client.describe_share_groups(c, requested[b]))
+    answers = _call_all({b: brokers[b] for b in requested}, lambda c, b: client.describe_share_groups(c, requested[b]))
     return {(a.broker_id, g.group_id): g for a in answers for g in a.value or []}
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from brokerd.cluster.model import TRANSACTION_STATE_TOPIC
 from controlplane.clients import transactions as client
-from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_brokers
+from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, call_brokers
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.transactions import (
     ALL_OPEN,
@@ -129,7 +129,9 @@ def transaction_list(
     brokers, offline = living_brokers(), offline_partitions_of_state()
     answers: list[BrokerAnswer[list[ListedTransaction]]] = []
     if states or not state:
-        answers = ask(brokers, lambda c, b: client.list_transactions(c, b, states=states, open_longer_ms=longer_ms))
+        answers = call_all(
+            brokers, lambda c, b: client.list_transactions(c, b, states=states, open_longer_ms=longer_ms)
+        )
     listed = [t for a in answers for t in a.value or [] if query.lower() in t.transactional_id.lower()]
     column = sort.lstrip("-")
     if column not in COLUMNS:
@@ -154,7 +156,7 @@ def transaction_list(
 def transaction(transactional_id: str) -> TransactionDetail:
     """One transactional id with the partitions of its open transaction."""
     brokers, offline = living_brokers(), offline_partitions_of_state()
-    answers = ask(brokers, lambda c, b: client.describe_transactions(c, [transactional_id]))
+    answers = call_all(brokers, lambda c, b: client.describe_transactions(c, [transactional_id]))
     by_broker = {a.broker_id: a.value[0] for a in answers if a.value}
     detail = TransactionDetail(transactional_id, None, None, [], 0, len(answers), silent_brokers(answers), offline)
     if not by_broker:
@@ -188,9 +190,9 @@ def offline_partitions_of_state() -> int:
     return ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC, leader=None).count()
 
 
-def ask(brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]) -> list[BrokerAnswer[T]]:
+def call_all(brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]) -> list[BrokerAnswer[T]]:
     ids = {(b.host, b.port): b.broker_id for b in brokers.values()}
-    return ask_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
+    return call_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
 
 
 def silent_brokers(answers: Iterable[BrokerAnswer[T]]) -> list[SilentBroker]:
@@ -205,7 +207,7 @@ def _describe(
     for t in listed:
         requested.setdefault(t.coordinator, []).append(t.transactional_id)
     addresses = {b: brokers[b] for b in requested}
-    answers = ask(addresses, lambda c, b: client.describe_transactions(c, requested[b]))
+    answers = call_all(addresses, lambda c, b: client.describe_transactions(c, requested[b]))
     return {(a.broker_id, d.transactional_id): d for a in answers for d in a.value or []}
 
 
@@ -213,7 +215,7 @@ def scan_leaders(
     brokers: Mapping[int, BrokerAddress], leaders: Mapping[int, Mapping[str, list[int]]]
 ) -> list[BrokerAnswer[client.ScannedPartitions]]:
     addresses = {b: brokers[b] for b in leaders if b in brokers}
-    answers = ask(addresses, lambda c, b: client.scan_partitions(c, b, leaders[b]))
+    answers = call_all(addresses, lambda c, b: client.scan_partitions(c, b, leaders[b]))
     gone = [BrokerAnswer[client.ScannedPartitions](b, None, "the broker is down") for b in leaders if b not in brokers]
     return [*answers, *gone]
 

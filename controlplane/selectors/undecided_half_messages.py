@@ -96,12 +96,12 @@ def undecided_page(
     leaders = _leaders(fronts)
     asked = dict(list(leaders.items())[:PARTITIONS_MAX])
 
-    def ask(connection: KafkaConnection, spot: FrontPartition) -> HalfMessagesAnswer:
+    def call(connection: KafkaConnection, spot: FrontPartition) -> HalfMessagesAnswer:
         return client.undecided(connection, *spot, 0, MESSAGES_PER_PARTITION)
 
     thresholds, now = alert_thresholds.current(), timezone.now()
     rows, missing, undecided = list[UndecidedRow](), list[SilentFront](), 0
-    for (front, index), answer in leader_answers(asked, ask).items():
+    for (front, index), answer in leader_answers(asked, call).items():
         if isinstance(answer, Unanswered):
             missing.append(SilentFront(fronts[front], index, answer.problem))
             continue

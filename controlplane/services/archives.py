@@ -196,7 +196,7 @@ def _start(job: ArchiveJob) -> str | None:
 def _adopt_live_driver(job: ArchiveJob) -> bool:
     """Take over a live driver whose process id is not in the row, because the worker that started it ended before it could write the row."""
     command = spark.command(job.pk, job.topics, settings.WEIR.bootstrap)
-    process = spark.found_again(spark.folder_of(job.pk), command)
+    process = spark.find_running_driver(spark.folder_of(job.pk), command)
     if process is None:
         return False
     ArchiveJob.objects.filter(pk=job.pk).update(pid=process.pid, pid_started_at=process.started_at, next_start_at=None)

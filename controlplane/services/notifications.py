@@ -235,7 +235,7 @@ def deliver(delivery_id: int) -> str | None:
     row = _claim(delivery_id)
     if row is None:
         return None
-    if not row.channel.enabled or _is_pointless(row):
+    if not row.channel.enabled or _is_obsolete(row):
         _finish(row, DeliveryState.CANCELLED)
         return DeliveryState.CANCELLED
     message = row.message
@@ -254,7 +254,7 @@ def _claim(delivery_id: int) -> NotificationDelivery | None:
     return NotificationDelivery.objects.select_related("channel", "alert").get(pk=delivery_id)
 
 
-def _is_pointless(row: NotificationDelivery) -> bool:
+def _is_obsolete(row: NotificationDelivery) -> bool:
     """Return whether an operator acknowledged the alert before the receiver accepted its notification. PagerDuty needs the incident to acknowledge it."""
     calls = (
         row.event in (DeliveryEvent.TRIGGERED, DeliveryEvent.ESCALATED) and row.channel.kind != ChannelKind.PAGERDUTY

@@ -49,7 +49,7 @@ def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> t
             continue  # this was checked before: the topic was just deleted, and the controller answers for it
         part = MovePartition.objects.filter(topic_id=topic.topic_id, partition=item.partition, active=True).first()
         if item.replicas is None:
-            outcome = _send_back(part, topic, state, item.partition, image, actor)
+            outcome = _revert_partition(part, topic, state, item.partition, image, actor)
             if isinstance(outcome, MovePartition):
                 rows.append(outcome)
             else:
@@ -101,7 +101,7 @@ def _begin(parts: Sequence[tuple[TopicState, int, tuple[int, ...]]], actor: str)
     return list(move.parts.order_by("id"))
 
 
-def _send_back(
+def _revert_partition(
     part: MovePartition | None, topic: TopicState, state: PartitionState, index: int, image: Image, actor: str
 ) -> MovePartition | ReassignmentRejection:
     name = f"{topic.name}-{index}"

@@ -79,7 +79,7 @@ def _start(run: SparkRun) -> str | None:
 def _adopt_live_driver(run: SparkRun) -> bool:
     """Take over a live driver whose process id is not in the row, because the worker that started it ended before it could write the row. A second
     driver would be rejected by the lock, and a run that fails or stops would leave the first one behind."""
-    process = spark_runs.found_again(run.pk)
+    process = spark_runs.find_running_driver(run.pk)
     if process is None:
         return False
     SparkRun.objects.filter(pk=run.pk).update(pid=process.pid, pid_started_at=process.started_at, next_start_at=None)

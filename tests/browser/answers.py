@@ -94,7 +94,7 @@ def transactions(patch: pytest.MonkeyPatch, world: World) -> None:
     }
     hanging = PartitionTransaction("orders", 1, 2, 4711, 2, 0, 1234, now - 90 * MINUTE_MS)
     found.open = {2: [hanging]}
-    patch.setattr(selectors, "ask", found.ask)
+    patch.setattr(selectors, "call_all", found.ask)
     patch.setattr(client, "list_transactions", found.list)
     patch.setattr(client, "describe_transactions", lambda connection, ids: found.describe(connection, ids))
     patch.setattr(client, "coordinated_partitions", lambda connection, probes: found.coordinated(connection))
@@ -147,12 +147,12 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(
         broker_configs,
-        "ask_brokers",
+        "call_brokers",
         lambda brokers, call: [BrokerAnswer(b.broker_id, values(b.broker_id)) for b in brokers],
     )
     own = {"share.record.lock.duration.ms": "20000", "weir.share.key.order.enable": "true"}
     broker: Any = ConfigBroker({"mail": own})
-    patch.setattr(group_configs, "ask_brokers", lambda brokers, call: [BrokerAnswer(1, call(broker))])
+    patch.setattr(group_configs, "call_brokers", lambda brokers, call: [BrokerAnswer(1, call(broker))])
 
 
 def directories(patch: pytest.MonkeyPatch) -> None:

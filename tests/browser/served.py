@@ -231,7 +231,7 @@ def tiered_topic(world: World) -> None:
         for (topic, p), broker in leaders.items():
             copying, rate = (0, 0, 1_073_741_824)[p], (read, 0, 0)[p]
             sample = RemoteSample(412_000_000_000 + p * 10**9, 700_000_000, copying, rate, 46_000_000)
-            sizes.take(BrokerSample(broker, at_ms, remote={(topic, p): sample}), leaders)
+            sizes.apply(BrokerSample(broker, at_ms, remote={(topic, p): sample}), leaders)
     pks = dict(ObservedPartition.objects.filter(topic__name="clicks").values_list("index", "pk"))
     sizes.write(lambda key: pks[key[1]], timezone.now())
     ObservedTopic.objects.filter(name="clicks").update(

@@ -57,6 +57,6 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
     world.look()
     Topic.objects.filter(name="orders.half").update(configs={"weir.half.topic": "orders"})
     answers = HalfAnswers({0: [message(3, b"a"), message(9, b"\xff", 4)], 1: [message(5, b"c", 15, expiring=True)]})
-    monkeypatch.setattr(front_leaders, "ask_brokers", answers.ask)
+    monkeypatch.setattr(front_leaders, "call_brokers", answers.ask)
     monkeypatch.setattr(client, "undecided", answers.undecided)
     return answers

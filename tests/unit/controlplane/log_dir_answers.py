@@ -49,6 +49,6 @@ class Directories:
 
 def reporting(monkeypatch: pytest.MonkeyPatch) -> Directories:
     found = Directories()
-    monkeypatch.setattr(selectors, "ask_brokers", found.ask)
+    monkeypatch.setattr(selectors, "call_brokers", found.ask)
     monkeypatch.setattr(services, "alter_replica_log_dir", found.alter)
     return found

@@ -150,5 +150,5 @@ class ShareGroupWorld:
 def answering(monkeypatch: pytest.MonkeyPatch) -> ShareGroupWorld:
     """The selectors ask this world."""
     world = ShareGroupWorld()
-    monkeypatch.setattr(selectors, "ask_brokers", world.ask)
+    monkeypatch.setattr(selectors, "call_brokers", world.ask)
     return world

@@ -92,7 +92,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> Answers:
     """Three brokers, and the topic orders whose partition 1 is led by broker 2."""
     world.topic("orders", (1, 2, 3), (2, 3, 1))
     found = Answers(world)
-    monkeypatch.setattr(selectors, "ask", found.ask)
+    monkeypatch.setattr(selectors, "call_all", found.ask)
     monkeypatch.setattr(client, "list_transactions", found.list)
     monkeypatch.setattr(client, "describe_transactions", lambda c, ids: found.describe(c, ids))
     world.topic("__transaction_state", (1, 2, 3), (2, 3, 1), (3, 1, 2))

@@ -20,7 +20,7 @@ FORM = {"applies_to": "user", "user": "ann", "producer_byte_rate": "2", "comment
 def two_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = [MeasuredRate('{"user":"ann"}', "producer_byte_rate", 2_400_000.0)]
     answers: Any = [BrokerAnswer(1, rates), BrokerAnswer(2, None, "it is down")]
-    monkeypatch.setattr(selectors, "ask_brokers", lambda brokers, call: answers)
+    monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: answers)
 
 
 def test_a_quota_is_created_shown_with_its_use_edited_and_deleted(operator: Client) -> None:

@@ -21,7 +21,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     secret = ReportedConfig("ssl.key.password", None, BrokerConfigSource.FILE, None, True, True, "Password.")
     values = {c.name: c for c in (config, secret)}
     monkeypatch.setattr(
-        selectors, "ask_brokers", lambda brokers, call: [BrokerAnswer(b.broker_id, values) for b in brokers]
+        selectors, "call_brokers", lambda brokers, call: [BrokerAnswer(b.broker_id, values) for b in brokers]
     )
 
 

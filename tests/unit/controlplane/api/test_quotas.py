@@ -15,7 +15,7 @@ QUOTAS = "/api/v1/quotas"
 
 @pytest.fixture(autouse=True)
 def no_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selectors, "ask_brokers", lambda brokers, call: [])
+    monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [])
 
 
 def test_a_quota_is_set_changed_and_deleted(world: World, operator: APIClient) -> None:

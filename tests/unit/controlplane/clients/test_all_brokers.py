@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
+from controlplane.clients.all_brokers import BrokerAddress, call_brokers
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 
 
@@ -19,7 +19,7 @@ def test_brokers_are_asked_at_the_same_time_and_answer_in_order() -> None:
             raise Declined("NOT_CONTROLLER")
         return connection.port * 10
 
-    found = ask_brokers([BrokerAddress(n, "127.0.0.1", n) for n in (1, 2, 3)], call)
+    found = call_brokers([BrokerAddress(n, "127.0.0.1", n) for n in (1, 2, 3)], call)
     assert [(a.broker_id, a.value, a.problem) for a in found] == [
         (1, 10, ""),
         (2, None, "it is down"),
@@ -28,4 +28,4 @@ def test_brokers_are_asked_at_the_same_time_and_answer_in_order() -> None:
 
 
 def test_without_brokers_there_is_no_answer() -> None:
-    assert ask_brokers([], lambda connection: 1) == []
+    assert call_brokers([], lambda connection: 1) == []

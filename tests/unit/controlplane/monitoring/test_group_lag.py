@@ -36,11 +36,11 @@ pytestmark = pytest.mark.django_db
 def test_a_group_is_deleted_only_after_all_brokers_have_omitted_it_for_some_time(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
-    metrics.write(metrics.take([sample(0, 100, group({F0: 5}))], {}, world.image, 0), world.projection, world.image)
+    metrics.write(metrics.apply([sample(0, 100, group({F0: 5}))], {}, world.image, 0), world.projection, world.image)
     later = GROUP_GONE_MS + 1000
-    changed = metrics.take([sample(later, 100)], {2: "away"}, world.image, later)
+    changed = metrics.apply([sample(later, 100)], {2: "away"}, world.image, later)
     assert not changed.groups_gone
-    changed = metrics.take([sample(later, 100)], {}, world.image, later)
+    changed = metrics.apply([sample(later, 100)], {}, world.image, later)
     assert changed.groups_gone == {"g"}
     metrics.write(changed, world.projection, world.image)
     assert not ConsumerGroup.objects.exists()
@@ -50,7 +50,7 @@ def run(
     world: World, metrics: MetricsCache, from_s: int, to_s: int, committed: Any, end: Any, *, members: int = 1
 ) -> None:
     for s in range(from_s, to_s):
-        changed = metrics.take(
+        changed = metrics.apply(
             [sample(s * 1000, end(s), group({F0: committed(s)}, members))], {}, world.image, s * 1000
         )
         metrics.write(changed, world.projection, world.image)
@@ -89,7 +89,7 @@ def test_the_state_for_a_restart_is_written_periodically_and_bounded(world: Worl
     points = LogEnds.objects.get().observed
     assert len(points) <= STORED_MAX and points[0] == [0, 0]
     with CaptureQueriesContext(connection) as queries:
-        changed = metrics.take([sample(200_000, 2000, group({F0: 0}))], {}, world.image, 200_000)
+        changed = metrics.apply([sample(200_000, 2000, group({F0: 0}))], {}, world.image, 200_000)
         metrics.lags.store(lambda key: None, metrics.lags._stored_ms + STORE_MS - 1, {})
     assert changed.groups == {"g"} and not queries.captured_queries
 
@@ -103,7 +103,7 @@ def test_a_partition_without_a_leader_is_blocked_and_not_stalled(world: World) -
     waiting = group({F0: 580})
     for s in range(60, 200):
         away = BrokerSample(2, s * 1000, {}, {}, (waiting,))
-        metrics.write(metrics.take([away], {}, world.image, s * 1000), world.projection, world.image)
+        metrics.write(metrics.apply([away], {}, world.image, s * 1000), world.projection, world.image)
     row = GroupPartition.objects.get()
     assert (row.status, row.block, ConsumerGroup.objects.get().status) == ("blocked", "no_leader", "blocked")
     alerts.evaluate()
@@ -127,7 +127,7 @@ def test_a_read_committed_consumer_behind_an_open_transaction_is_blocked(
     for s in range(60, 200):
         asked = {F0: 590} if metrics.lags.stalled_partitions({"flights": [0]}) else {}
         answer = BrokerSample(1, s * 1000, {F0: (0, 10 * s)}, None, (group({F0: 590}),), stable=asked)
-        metrics.write(metrics.take([answer], {}, world.image, s * 1000), world.projection, world.image)
+        metrics.write(metrics.apply([answer], {}, world.image, s * 1000), world.projection, world.image)
     row = GroupPartition.objects.get()
     assert (row.status, row.block) == ("blocked", block)
 
@@ -138,7 +138,7 @@ def test_offsets_of_a_topic_without_an_assigned_member_are_not_subscribed(world:
     metrics, old = MetricsCache(), ("orders", 0)
     for s in range(0, 400, 2):
         answer = BrokerSample(1, s * 1000, {F0: (0, s), old: (0, 50 + s)}, None, (group({F0: s, old: 50}),))
-        metrics.write(metrics.take([answer], {}, world.image, s * 1000), world.projection, world.image)
+        metrics.write(metrics.apply([answer], {}, world.image, s * 1000), world.projection, world.image)
     assert dict(GroupPartition.objects.values_list("topic", "status")) == {
         "flights": "healthy",
         "orders": "not_subscribed",

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 def test_a_partition_assigned_but_never_committed_is_unknown_not_zero(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
-    metrics.write(metrics.take([sample(1000, 100, group({}))], {}, world.image, 1000), world.projection, world.image)
+    metrics.write(metrics.apply([sample(1000, 100, group({}))], {}, world.image, 1000), world.projection, world.image)
     g = ConsumerGroup.objects.get()
     assert (g.lag_records, g.partitions_unknown, g.status) == (None, 1, "unknown")
     assert GroupPartition.objects.get().lag_records is None
@@ -34,10 +34,10 @@ def test_a_partition_that_a_group_no_longer_reads_loses_its_row(world: World) ->
     metrics = MetricsCache()
     f1 = ("flights", 1)
     first = group({F0: 5, f1: 6})
-    metrics.write(metrics.take([sample(0, 100, first)], {}, world.image, 0), world.projection, world.image)
+    metrics.write(metrics.apply([sample(0, 100, first)], {}, world.image, 0), world.projection, world.image)
     assert GroupPartition.objects.count() == 2
     metrics.write(
-        metrics.take([sample(1000, 100, group({F0: 5}))], {}, world.image, 1000), world.projection, world.image
+        metrics.apply([sample(1000, 100, group({F0: 5}))], {}, world.image, 1000), world.projection, world.image
     )
     assert list(GroupPartition.objects.values_list("index", flat=True)) == [0]
 
@@ -50,7 +50,7 @@ def test_retention_is_forecast_before_records_are_lost(world: World) -> None:
         answer = BrokerSample(
             1, s * 1000, {F0: (max(0, 10 * s - 700), 10 * s)}, {F0: (min(700, 10 * s), 0)}, (group({F0: 6 * s}),)
         )
-        metrics.write(metrics.take([answer], {}, world.image, s * 1000), world.projection, world.image)
+        metrics.write(metrics.apply([answer], {}, world.image, s * 1000), world.projection, world.image)
         row = ConsumerGroup.objects.get()
         if s == 120:
             assert row.status == "falling_behind" and (row.retention_partition, row.retention_limit) == (
@@ -88,7 +88,7 @@ def test_a_group_that_reads_its_partitions_in_turn_has_one_status_for_all(world:
             {k: committed(k[1], s) for k in keys},
         )
         answer = BrokerSample(1, s * 1000, dict.fromkeys(keys, (0, 333 * s)), None, (seen,))
-        metrics.take([answer], {}, world.image, s * 1000)
+        metrics.apply([answer], {}, world.image, s * 1000)
         found = metrics.groups["g"]
         assert LagStatus.STALLED not in {p.status for p in found.lags.values()}
         if found.status is not LagStatus.HEALTHY and first is None:

@@ -26,7 +26,7 @@ def sampled(metrics: MetricsCache, world: World, at_ms: int, end: int) -> None:
         BrokerSample(1, at_ms, {F0: (0, end)}, {F0: (700, 0)}, (group,), space=(1000, 300)),
         BrokerSample(2, at_ms, {F1: (0, 50)}, {F1: (200, 0)}),
     ]
-    metrics.take(samples, {}, world.image, at_ms)
+    metrics.apply(samples, {}, world.image, at_ms)
 
 
 def test_every_kind_of_subject_is_recorded(world: World) -> None:
@@ -53,7 +53,7 @@ def test_metrics_of_a_silent_broker_are_unknown(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
     metrics, recorder = MetricsCache(), HistoryMetrics()
     sampled(metrics, world, 10_000, 100)
-    metrics.take([], {1: "no answer"}, world.image, 20_000)
+    metrics.apply([], {1: "no answer"}, world.image, 20_000)
     found = recorder.collect(world.image, metrics, 20_000)
     assert ("topic:flights", "records_per_s") not in found, "a rate of zero would be wrong"
     assert ("partition:flights:0", "size_bytes") not in found and ("broker:1", "disk_used_bytes") not in found
@@ -106,7 +106,7 @@ def test_produce_latency_is_the_p99_between_two_times(world: World) -> None:
 
     def counted(at_ms: int, **counts: int) -> dict[tuple[str, str], float]:
         histogram = tuple(counts.get(f"b{i}", 0) for i in range(buckets))
-        metrics.take([BrokerSample(1, at_ms, produce_counts=histogram)], {}, world.image, at_ms)
+        metrics.apply([BrokerSample(1, at_ms, produce_counts=histogram)], {}, world.image, at_ms)
         return recorder.collect(world.image, metrics, at_ms)
 
     key = ("broker:1", "produce_p99_ms")
@@ -115,14 +115,14 @@ def test_produce_latency_is_the_p99_between_two_times(world: World) -> None:
     assert counted(30_000, b0=1100, b3=1, b9=999)[key] == BOUNDS_MS[9]
     assert key not in counted(40_000, b0=1100, b3=1, b9=999), "no produce requests"
     assert key not in counted(50_000, b0=3), "the broker has restarted"
-    metrics.take([], {1: "no answer"}, world.image, 60_000)
+    metrics.apply([], {1: "no answer"}, world.image, 60_000)
     assert key not in recorder.collect(world.image, metrics, 60_000)
 
 
 def test_a_share_group_without_a_recent_sample_is_unknown(world: World) -> None:
     shared = DescribedShareGroup("workers", "Empty", 1, "simple", (), (SharePartitionOffset("flights", 0, 1, 3),))
     metrics, recorder = MetricsCache(), HistoryMetrics()
-    metrics.take([BrokerSample(1, 10_000, share_groups=(shared,))], {}, world.image, 10_000)
+    metrics.apply([BrokerSample(1, 10_000, share_groups=(shared,))], {}, world.image, 10_000)
     found = recorder.collect(world.image, metrics, 10_000 + GROUP_MS_MAX)
     assert (found["share_group:workers", "lag_records"], found["share_group:workers", "member_count"]) == (3, 0)
     assert ("share_group:workers", "lag_s") not in found, "the log end is unknown"
@@ -135,7 +135,7 @@ def test_bytes_in_and_out_of_every_subject(world: World, monkeypatch: pytest.Mon
     for at_ms in (0, 10_000):
         counters = TrafficCounters(at_ms, 3 * at_ms, 0, at_ms), TrafficCounters(0, 0, at_ms, 0)
         samples = [BrokerSample(b, at_ms, {}, {}, traffic={F0: c}) for b, c in zip((1, 2), counters, strict=True)]
-        metrics.take(samples, {}, world.image, at_ms)
+        metrics.apply(samples, {}, world.image, at_ms)
         found = recorder.collect(world.image, metrics, at_ms)
     for subject in ("cluster", "topic:flights", "broker:1"):
         assert (found[subject, "bytes_in_per_s"], found[subject, "bytes_out_per_s"]) == (1_000, 3_000)
@@ -144,7 +144,7 @@ def test_bytes_in_and_out_of_every_subject(world: World, monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "TOPICS_MAX", 0)
     assert ("topic:flights", "bytes_in_per_s") not in recorder.collect(world.image, metrics, 10_000)
     monkeypatch.undo()
-    metrics.take([], {2: "no answer"}, world.image, 20_000)
+    metrics.apply([], {2: "no answer"}, world.image, 20_000)
     found = recorder.collect(world.image, metrics, 20_000)
     assert ("topic:flights", "bytes_in_per_s") not in found and ("broker:2", "bytes_in_per_s") not in found
 
@@ -154,7 +154,7 @@ def test_requests_of_each_api_are_recorded(world: World) -> None:
     for at_ms in (0, 10_000):
         counts = (0, at_ms // 100, *(0,) * (len(BOUNDS_S) - 1))
         requests = {"FetchConsumer": ApiSample(counts, 0.5, {1: at_ms // 1_000})}
-        metrics.take([BrokerSample(1, at_ms, requests=requests)], {}, world.image, at_ms)
+        metrics.apply([BrokerSample(1, at_ms, requests=requests)], {}, world.image, at_ms)
     found = HistoryMetrics().collect(world.image, metrics, 10_000)
     of = {metric: value for (subject, metric), value in found.items() if subject == "broker_api:1:FetchConsumer"}
     assert of == {"p99_ms": BOUNDS_S[1] * 1000, "requests_per_s": 10.0, "errors_per_s": 1.0}

@@ -37,12 +37,12 @@ def test_a_changed_replica_count_is_published_after_its_row_is_written(world: Wo
             else None
         )
     )
-    changed = metrics.take([sample(1000, 100)], {}, world.image, 1000)
+    changed = metrics.apply([sample(1000, 100)], {}, world.image, 1000)
     reported.samples(changed, metrics)
     assert all(h[1] is None for h in heard), "no row says so yet"
     metrics.write(changed, world.projection, world.image)
     assert Broker.objects.get(broker_id=1).replicas_on_disk == 1
-    reported.samples(metrics.take([sample(2000, 100)], {}, world.image, 2000), metrics)
+    reported.samples(metrics.apply([sample(2000, 100)], {}, world.image, 2000), metrics)
     assert heard[-1][1] == 1
 
 
@@ -59,7 +59,7 @@ def test_the_sums_of_the_brokers_are_computed_once_per_image(world: World, monke
     feed, metrics = LivePublisher(Hub()), MetricsCache()
     feed.image(world.image, Difference(), metrics)
     for at in (1000, 2000, 3000):
-        feed.samples(metrics.take([sample(at, 100)], {}, world.image, at), metrics)
+        feed.samples(metrics.apply([sample(at, 100)], {}, world.image, at), metrics)
     assert len(computed) == 1
     feed.image(world.image, Difference(brokers=True), metrics)
     assert len(computed) == 2

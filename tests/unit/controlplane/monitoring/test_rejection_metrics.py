@@ -15,7 +15,7 @@ def test_rejections_have_a_total_and_a_rate() -> None:
     metrics = RejectionMetrics()
 
     def take(at_ms: int, **rejections: int) -> None:
-        metrics.take(BrokerSample(1, at_ms, replicas={}, rejections=rejections))
+        metrics.apply(BrokerSample(1, at_ms, replicas={}, rejections=rejections))
 
     take(0, throttled=100, too_large=1)
     assert metrics.by_broker == {}
@@ -25,7 +25,7 @@ def test_rejections_have_a_total_and_a_rate() -> None:
         RejectionMetric("throttled", 120, 2.0),
         RejectionMetric("too_large", 1, 0.0),
     ]
-    metrics.take(BrokerSample(1, 15_000))
+    metrics.apply(BrokerSample(1, 15_000))
     take(20_000, throttled=10)
     assert metrics.by_broker[1] == [RejectionMetric("throttled", 10, 1.0)], "the broker was started again"
     metrics.forget(1)
@@ -40,7 +40,7 @@ def x(count: int, reason: str = "unauthorized", denial: tuple[str, str, str] = W
 
 
 def take(clients: RejectedClients, at_s: int, *found: RejectedClientSample) -> None:
-    clients.take(BrokerSample(1, at_s * 1000, replicas={}, rejected_clients=found))
+    clients.apply(BrokerSample(1, at_s * 1000, replicas={}, rejected_clients=found))
 
 
 def test_a_rejected_client_has_a_rate_and_the_time_of_its_first_rejection() -> None:
@@ -99,7 +99,7 @@ def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reason
         sample = BrokerSample(
             1, at_s * 1000, replicas={}, rejected_clients=rejected_clients, failed_logins=failed_logins
         )
-        clients.take(sample)
+        clients.apply(sample)
         found = {f.reason: f.logins for f in clients.by_broker[1]}
         assert not found.get("too_large"), "logins belong to the failed authentication"
         return found.get("authentication_failed", ())

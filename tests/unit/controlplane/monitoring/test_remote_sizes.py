@@ -28,7 +28,7 @@ class Scene:
 
     def written(self, *samples: BrokerSample) -> dict[int, tuple[int, int, int, float | None]]:
         for one in samples:
-            self.sizes.take(one, self.leaders)
+            self.sizes.apply(one, self.leaders)
         pks = {("flights", p.index): p.pk for p in ObservedPartition.objects.all()}
         self.sizes.write(pks.get, timezone.now())
         return {

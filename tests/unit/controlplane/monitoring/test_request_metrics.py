@@ -15,7 +15,7 @@ def api(greatest_s: float = 0.0, errors: dict[int, int] | None = None, **counts:
 
 
 def take(metrics: RequestStatistics, at_ms: int, **apis: ApiSample) -> None:
-    metrics.take(BrokerSample(1, at_ms, requests=apis))
+    metrics.apply(BrokerSample(1, at_ms, requests=apis))
 
 
 def test_metrics_are_of_the_requests_between_two_samples() -> None:
@@ -49,7 +49,7 @@ def test_a_broker_without_an_answer_has_no_metrics() -> None:
     metrics = RequestStatistics()
     for at_ms in (0, 10_000):
         take(metrics, at_ms, Produce=api(b0=at_ms))
-    metrics.take(BrokerSample(1, 11_000))
+    metrics.apply(BrokerSample(1, 11_000))
     assert metrics.by_broker, "a sample without metrics changes nothing"
     metrics.forget(1)
     take(metrics, 20_000, Produce=api(b0=30_000))

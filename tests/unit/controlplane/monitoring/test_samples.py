@@ -37,7 +37,7 @@ def test_samples_become_rows(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
     other = BrokerSample(2, 1000, {}, {F0: (600, 10)})
-    changed = metrics.take([sample(1000, 100, group({F0: 60})), other], {}, world.image, 1000)
+    changed = metrics.apply([sample(1000, 100, group({F0: 60})), other], {}, world.image, 1000)
     metrics.write(changed, world.projection, world.image)
     row = ObservedPartition.objects.get()
     assert (row.start_offset, row.end_offset, row.size_bytes) == (0, 100, 700)
@@ -55,7 +55,7 @@ def test_samples_become_rows(world: World) -> None:
 def test_the_health_of_log_directories_becomes_a_row(world: World) -> None:
     metrics = MetricsCache()
     reported = BrokerSample(2, 1000, {}, {}, failed=("/b",), hung=("/b",), slow=("/a",), probe_ms={"/a": 1_500})
-    metrics.write(metrics.take([reported], {}, world.image, 1000), world.projection, world.image)
+    metrics.write(metrics.apply([reported], {}, world.image, 1000), world.projection, world.image)
     row = Broker.objects.get(broker_id=2)
     assert (row.dirs_failed, row.dirs_hung, row.dirs_slow) == (["/b"], ["/b"], ["/a"])
     assert row.dir_probe_ms == {"/a": 1_500}
@@ -64,9 +64,9 @@ def test_the_health_of_log_directories_becomes_a_row(world: World) -> None:
 def test_a_broker_without_a_response_keeps_its_metrics_and_is_marked(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
-    metrics.write(metrics.take([sample(1000, 100)], {}, world.image, 1000), world.projection, world.image)
+    metrics.write(metrics.apply([sample(1000, 100)], {}, world.image, 1000), world.projection, world.image)
     sampled = ObservedPartition.objects.get().sampled_at
-    metrics.write(metrics.take([], {1: "timed out"}, world.image, 2000), world.projection, world.image)
+    metrics.write(metrics.apply([], {1: "timed out"}, world.image, 2000), world.projection, world.image)
     row = ObservedPartition.objects.get()
     assert (row.end_offset, row.sampled_at) == (100, sampled)
     assert Broker.objects.get(broker_id=1).answered is False
@@ -75,7 +75,7 @@ def test_a_broker_without_a_response_keeps_its_metrics_and_is_marked(world: Worl
 def test_only_offsets_of_the_leader_count(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
-    metrics.take([sample(1000, 100), BrokerSample(2, 1000, {F0: (0, 40)})], {}, world.image, 1000)
+    metrics.apply([sample(1000, 100), BrokerSample(2, 1000, {F0: (0, 40)})], {}, world.image, 1000)
     assert metrics.offsets[F0] == (0, 100)
 
 
@@ -83,7 +83,7 @@ def test_records_per_second_are_an_average_over_seconds(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
     for second in range(5):
-        metrics.take([sample(second * 1000, 100 * second)], {}, world.image, second * 1000)
+        metrics.apply([sample(second * 1000, 100 * second)], {}, world.image, second * 1000)
     assert metrics.topics["flights"].records_per_s == 100.0
 
 
@@ -96,14 +96,14 @@ def test_sizes_of_a_missing_broker_stay_with_their_age(world: World) -> None:
         BrokerSample(2, 1000, {("orders", 0): (0, 9)}, {("orders", 0): (134_000_000, 0)}),
     )
     metrics = MetricsCache()
-    metrics.write(metrics.take([here, gone], {}, world.image, 1000), world.projection, world.image)
+    metrics.write(metrics.apply([here, gone], {}, world.image, 1000), world.projection, world.image)
     assert (overview().size_bytes, overview().size_as_of) == (134_072_700, None)
     world.down(2)
     world.put("orders", 0, leader=NO_LEADER)
     for again in (metrics, MetricsCache()):
         again.restore()
         later = BrokerSample(1, 61_000, {F0: (0, 9)}, {F0: (72_700, 0)})
-        again.write(again.take([later], {}, world.image, 61_000), world.projection, world.image)
+        again.write(again.apply([later], {}, world.image, 61_000), world.projection, world.image)
         now = overview()
         assert (now.size_bytes, now.brokers_sized, now.brokers_total) == (134_072_700, 2, 3)
         assert now.size_as_of is not None
@@ -124,7 +124,7 @@ def test_rates_of_bytes_become_rows(world: World) -> None:
             BrokerSample(1, at_ms, {F0: (0, 100)}, {F0: (700, 0)}, traffic={F0: counters}),
             BrokerSample(2, at_ms, {}, {F0: (700, 0)}, traffic={F0: TrafficCounters(0, 0, counters.bytes_in, 0)}),
         ]
-        changed = metrics.take([s for s in samples if s.broker_id not in failed], failed, world.image, at_ms)
+        changed = metrics.apply([s for s in samples if s.broker_id not in failed], failed, world.image, at_ms)
         metrics.write(changed, world.projection, world.image)
 
     take(0, TrafficCounters(), {})
@@ -151,7 +151,7 @@ def test_the_rates_of_a_dead_broker_end_and_are_not_added_to_those_of_the_new_le
         sample = BrokerSample(
             broker_id, at_ms, {F0: (0, 100)}, {F0: (700, 0)}, traffic={F0: TrafficCounters(bytes_in, 0, 0, 0)}
         )
-        metrics.write(metrics.take([sample], {}, world.image, at_ms), world.projection, world.image)
+        metrics.write(metrics.apply([sample], {}, world.image, at_ms), world.projection, world.image)
 
     take(1, 0, 0)
     take(1, 10_000, 20_000)
@@ -166,7 +166,7 @@ def test_the_rates_of_a_dead_broker_end_and_are_not_added_to_those_of_the_new_le
     assert ObservedPartition.objects.get().bytes_in_per_s == ObservedTopic.objects.get().bytes_in_per_s == 3_000
     restarted = MetricsCache()
     Broker.objects.filter(broker_id=1).update(answered=True, bytes_in_per_s=2_000)
-    restarted.write(restarted.take([], {}, world.image, 22_000), world.projection, world.image)
+    restarted.write(restarted.apply([], {}, world.image, 22_000), world.projection, world.image)
     assert Broker.objects.get(broker_id=1).bytes_in_per_s is None, "the monitor was not running when the broker died"
 
 
@@ -175,8 +175,8 @@ def test_metrics_of_requests_become_rows_and_end_with_the_answers(world: World) 
     for at_ms in (0, 10_000):
         counts = (at_ms // 100, *(0,) * len(BOUNDS_S))
         reported = BrokerSample(1, at_ms, {}, {}, requests={"Produce": ApiSample(counts, 0.5, {})})
-        metrics.write(metrics.take([reported], {}, world.image, at_ms), world.projection, world.image)
+        metrics.write(metrics.apply([reported], {}, world.image, at_ms), world.projection, world.image)
     (row,) = Broker.objects.get(broker_id=1).requests
     assert (row["name"], row["requests_per_s"], row["greatest_ms"]) == ("Produce", 10.0, 500.0)
-    metrics.write(metrics.take([], {1: "timed out"}, world.image, 20_000), world.projection, world.image)
+    metrics.write(metrics.apply([], {1: "timed out"}, world.image, 20_000), world.projection, world.image)
     assert Broker.objects.get(broker_id=1).requests == []

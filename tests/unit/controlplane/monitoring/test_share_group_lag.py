@@ -48,7 +48,7 @@ class Clock:
             offsets = {F0: (0, end(self.now_s)), F1: (0, end(self.now_s))}
             groups = () if found is None else (found,)
             sample = BrokerSample(1, self.now_s * 1000, offsets, share_groups=groups)
-            changed = self.metrics.take([sample], {}, self.world.image, self.now_s * 1000)
+            changed = self.metrics.apply([sample], {}, self.world.image, self.now_s * 1000)
             self.metrics.write(changed, self.world.projection, self.world.image)
 
     def restart(self) -> None:
@@ -143,7 +143,7 @@ def test_a_live_update_has_lag_in_time_and_status(world: World) -> None:
     for at_s in (10, 12):
         starts: dict[tuple[str, int], tuple[int | None, int | None]] = {F0: (30, 70), F1: (None, None)}
         sample = BrokerSample(1, at_s * 1000, {F0: (0, 100), F1: (0, 100)}, share_groups=(group(starts),))
-        live.samples(metrics.take([sample], {}, world.image, at_s * 1000), metrics)
+        live.samples(metrics.apply([sample], {}, world.image, at_s * 1000), metrics)
     update = [u for u in hub.since(hub.run, 0) or [] if u["kind"] == "share_groups"][-1]
     (shown,) = update["data"]["groups"]
     assert (shown["lag_ms_max"], shown["lag_at_least"], shown["status"]) == (2_000, True, "unknown")

@@ -12,7 +12,7 @@ LEADERS = {T0: 1, T1: 2, U0: 1}
 def take(cache: TrafficCache, broker_id: int, at_ms: int, **counters: tuple[int, ...]) -> None:
     keys = {"t0": T0, "t1": T1, "u0": U0}
     traffic = {keys[name]: TrafficCounters(*values) for name, values in counters.items()}
-    cache.take(BrokerSample(broker_id, at_ms, traffic=traffic))
+    cache.apply(BrokerSample(broker_id, at_ms, traffic=traffic))
 
 
 def test_a_rate_is_the_growth_between_two_samples() -> None:

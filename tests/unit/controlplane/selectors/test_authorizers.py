@@ -28,7 +28,7 @@ def settings(**values: str | None) -> dict[str, ReportedConfig]:
 def reported(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, ReportedConfig] | None) -> AuthorizerReport:
     World(brokers=len(answers))
     found = [BrokerAnswer(i, value) for i, value in enumerate(answers, 1)]
-    monkeypatch.setattr(authorizers, "ask_brokers", lambda brokers, call: found)
+    monkeypatch.setattr(authorizers, "call_brokers", lambda brokers, call: found)
     return authorizer_report()
 
 

@@ -37,7 +37,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, BrokerAnswer[Any]]:
         2: BrokerAnswer(2, reported(log_dirs="/b", num_threads="1", same="1")),
         3: BrokerAnswer(3, None, "it is down"),
     }
-    monkeypatch.setattr(selectors, "ask_brokers", lambda brokers, call: [found[b.broker_id] for b in brokers])
+    monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [found[b.broker_id] for b in brokers])
     return found
 
 

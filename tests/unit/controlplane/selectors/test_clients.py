@@ -53,7 +53,7 @@ def answering(
             for b in brokers
         ]
 
-    monkeypatch.setattr(selectors, "ask_brokers", ask)
+    monkeypatch.setattr(selectors, "call_brokers", ask)
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ def test_a_front_topic_names_its_topic(world: World) -> None:
 def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.topic("t", (1, 2), (2, 3), (1, 3), (3, 1))
     assert leaders_of("t") == {0: 1, 1: 2, 2: 1, 3: 3} and leaders_of("t", 2) == {2: 1}
-    monkeypatch.setattr(front_leaders, "ask_brokers", DelayAnswers(silent={2}).ask)
+    monkeypatch.setattr(front_leaders, "call_brokers", DelayAnswers(silent={2}).ask)
 
     def ask(connection: Any, partition: int) -> str:
         if partition == 2:
@@ -53,5 +53,5 @@ def test_a_broker_that_is_down_has_its_reason(world: World, monkeypatch: pytest.
         return [BrokerAnswer(b.broker_id, None, "down") for b in brokers]
 
     world.topic("t", (1, 2))
-    monkeypatch.setattr(front_leaders, "ask_brokers", silent)
+    monkeypatch.setattr(front_leaders, "call_brokers", silent)
     assert leader_answers(leaders_of("t"), lambda connection, partition: 0) == {0: Unanswered("down")}

@@ -36,14 +36,14 @@ def test_the_position_of_a_replica_is_the_one_that_the_leader_reports(
     metrics = MetricsCache()
     leader = BrokerSample(1, 5, {F0: (200, 1000)}, {F0: (700, 0)}, lagging={F0: {3: reported}})
     follower = BrokerSample(3, 5, {}, {F0: (700, 0)}, lagging={F0: {2: (1, 1)}})
-    metrics.write(metrics.take([leader, follower], {}, lagging.image, 5), lagging.projection, lagging.image)
+    metrics.write(metrics.apply([leader, follower], {}, lagging.image, 5), lagging.projection, lagging.image)
     assert ObservedPartition.objects.get().lagging == {"3": list(reported)}, "a broker that does not lead has no say"
     copy = copy_on_3()
     assert words in copy.out_of_sync_reason and (copy.end_offset, copy.lag_records) == (end, behind)
-    again = metrics.take([leader], {}, lagging.image, 6)
+    again = metrics.apply([leader], {}, lagging.image, 6)
     assert not again.lagging, "nothing is written where nothing changed"
     whole = BrokerSample(1, 7, {F0: (200, 1000)}, {F0: (700, 0)})
-    metrics.write(metrics.take([whole], {}, lagging.image, 7), lagging.projection, lagging.image)
+    metrics.write(metrics.apply([whole], {}, lagging.image, 7), lagging.projection, lagging.image)
     assert ObservedPartition.objects.get().lagging == {}
 
 

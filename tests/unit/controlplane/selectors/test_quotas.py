@@ -31,7 +31,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, by_broker: dict[int, dict[str, floa
             for b, rates in by_broker.items()
         ]
 
-    monkeypatch.setattr(selectors, "ask_brokers", ask)
+    monkeypatch.setattr(selectors, "call_brokers", ask)
 
 
 def test_the_list_has_a_filter_by_name_and_by_type() -> None:

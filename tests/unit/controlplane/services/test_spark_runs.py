@@ -106,7 +106,7 @@ def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again
     assert row.state == SparkRunState.RUNNING
     SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING, pid=None, pid_started_at=None)
     until(row, lambda: row.state == SparkRunState.STOPPED)
-    assert client.found_again(row.pk) is None
+    assert client.find_running_driver(row.pk) is None
     assert first is not None and not spark.is_alive(first, None)
 
 
@@ -127,7 +127,7 @@ def test_the_process_id_of_an_ended_driver_is_not_another_process(driver: Callab
     folder = client.folder_of(row.pk)
     folder.mkdir(parents=True)
     (folder / "_lock").write_text(str(os.getpid()))
-    assert client.found_again(row.pk) is None
+    assert client.find_running_driver(row.pk) is None
 
 
 def test_an_error_that_remains_is_not_repeated(driver: Callable[[str], None]) -> None:
