@@ -116,8 +116,8 @@ def cpu_of_pass(system: Weir, kind: str, topic: str, value: bytes, records: int,
     return spent
 
 
-def ask(connection: KafkaConnection, topic: str, key: bytes) -> tuple[float, KeyLookupAnswer]:
-    """Milliseconds and the answer. It is complete, or the benchmark ends."""
+def look_up_timed(connection: KafkaConnection, topic: str, key: bytes) -> tuple[float, KeyLookupAnswer]:
+    """Look up a key: milliseconds and the answer. An incomplete answer ends the benchmark."""
     question = KeyLookupQuestion(key=key, bytes_max=2**40, duration_ms_max=60_000)
     began = time.perf_counter()
     answer = look_up(connection, topic, 0, question)
@@ -133,7 +133,7 @@ def time_lookups(port: int, topic: str, keys: list[bytes], matches: int) -> tupl
     took, log_bytes, index_bytes = [], [], []
     try:
         for key in keys:
-            ms, answer = ask(connection, topic, key)
+            ms, answer = look_up_timed(connection, topic, key)
             if len(answer.matches) != matches:
                 raise SystemExit(f"{len(answer.matches)} matches for {key!r} in {topic} instead of {matches}")
             took.append(ms)
@@ -201,7 +201,7 @@ def report_active(system: Weir, value: bytes, records: int) -> None:
         produce(system.bootstrap, topic, value, records)
     connection = KafkaConnection("127.0.0.1", port)
     wait_for(
-        lambda: ask(connection, f"active-{INDEXED}", key_of(records))[1].log_bytes < 2 * PART_BYTES,
+        lambda: look_up_timed(connection, f"active-{INDEXED}", key_of(records))[1].log_bytes < 2 * PART_BYTES,
         "the index of the active segment",
         pause=0.5,
     )

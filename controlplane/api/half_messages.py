@@ -27,7 +27,7 @@ class UndecidedQuery(PageQuery):
     state = drf.ChoiceField(
         choices=["", *(s.value for s in undecided_half_messages.HalfState)],
         default="",
-        help_text="unchecked: no check was sent. checked: its producers were asked. overdue: older than the threshold half_undecided of its topic. "
+        help_text="unchecked: no check was sent. checked: its producers received a check. overdue: older than the threshold half_undecided of its topic. "
         "expiring: the last check was not answered.",
     )
     query = drf.CharField(default="", allow_blank=True, trim_whitespace=False, help_text="Part of the half id.")
@@ -42,7 +42,7 @@ class HalfMessageViewSet(RowViewSet):
 
     @extend_schema(parameters=[UndecidedQuery], responses={200: ONE_PAGE}, filters=False)
     def list(self, request: Request) -> Response:
-        """Undecided half messages of all topics, the oldest first. `sort`: written_ms, topic, checks, half_id, state. At most 500 partitions are asked, those
+        """Undecided half messages of all topics, the oldest first. `sort`: written_ms, topic, checks, half_id, state. At most 500 partitions are read, those
         of the topics with the oldest messages first, each for its oldest 100 messages. `missing` names the partitions whose leader did not answer."""
         return page_response(request, undecided_half_messages.undecided_page(**self.query(UndecidedQuery)))
 

@@ -35,7 +35,7 @@ def call_brokers(brokers: Iterable[BrokerAddress], call: Callable[[KafkaConnecti
     """The answers of these brokers, in their order. `call` sends requests over the connection, each with a deadline, and must not use the
     database."""
 
-    def ask(broker: BrokerAddress) -> BrokerAnswer[T]:
+    def call_one(broker: BrokerAddress) -> BrokerAnswer[T]:
         connection = KafkaConnection(broker.host, broker.port)
         try:
             return BrokerAnswer(broker.broker_id, call(connection))
@@ -48,4 +48,4 @@ def call_brokers(brokers: Iterable[BrokerAddress], call: Callable[[KafkaConnecti
     if not addresses:
         return []
     with ThreadPoolExecutor(min(BROKERS_AT_A_TIME, len(addresses))) as pool:
-        return list(pool.map(ask, addresses))
+        return list(pool.map(call_one, addresses))

@@ -94,14 +94,14 @@ def undecided_page(
     """Undecided half messages, the oldest first. `topic`: part of its name. `state`: one of HalfState. `query`: part of the half id."""
     fronts = {f: t for f, t in visible_fronts().items() if topic.lower() in t.lower()}
     leaders = _leaders(fronts)
-    asked = dict(list(leaders.items())[:PARTITIONS_MAX])
+    selected = dict(list(leaders.items())[:PARTITIONS_MAX])
 
     def call(connection: KafkaConnection, spot: FrontPartition) -> HalfMessagesAnswer:
         return client.undecided(connection, *spot, 0, MESSAGES_PER_PARTITION)
 
     thresholds, now = alert_thresholds.current(), timezone.now()
     rows, missing, undecided = list[UndecidedRow](), list[SilentFront](), 0
-    for (front, index), answer in leader_answers(asked, call).items():
+    for (front, index), answer in leader_answers(selected, call).items():
         if isinstance(answer, Unanswered):
             missing.append(SilentFront(fronts[front], index, answer.problem))
             continue
@@ -120,8 +120,8 @@ def undecided_page(
         query=query,
         undecided=undecided,
         searched=len(rows),
-        partitions_asked=len(asked),
-        partitions_skipped=len(leaders) - len(asked),
+        partitions_asked=len(selected),
+        partitions_skipped=len(leaders) - len(selected),
         missing=missing,
     )
 

@@ -1,6 +1,6 @@
 """`manage.py upgrade_metadata`: raise the metadata level after every broker and controller runs the new version.
 
-The acting controller decides. A rejection names the brokers to upgrade first. Only a backup restores an earlier level.
+The active controller decides. A rejection names the brokers to upgrade first. Only a backup restores an earlier level.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--level", type=int, help="default: the highest that the acting controller supports")
+        parser.add_argument("--level", type=int, help="default: the highest that the active controller supports")
         parser.add_argument(
             "--show",
             action="store_true",

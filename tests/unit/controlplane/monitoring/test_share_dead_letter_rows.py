@@ -5,19 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from controlplane.monitoring.share_letter_rows import KEPT
 from django.utils import timezone
 
 from controlplane.clients.broker_samples import BrokerSample, ShareLetters
 from controlplane.models import ShareGroupLetters
-from controlplane.monitoring import share_letter_rows
+from controlplane.monitoring import share_dead_letter_rows
+from controlplane.monitoring.share_dead_letter_rows import KEPT
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now()
 
 
 def take(*letters: ShareLetters, after: timedelta = timedelta(), asked: bool = True) -> None:
-    share_letter_rows.write([BrokerSample(1, 0, share_letters=letters if asked else None)], NOW + after)
+    share_dead_letter_rows.write([BrokerSample(1, 0, share_letters=letters if asked else None)], NOW + after)
 
 
 def counted(written: int, unwritten: int, group: str = "workers") -> ShareLetters:
