@@ -86,15 +86,10 @@ def brokers_silent(facts: Facts) -> list[Case]:
 
 def disks_failed(facts: Facts) -> list[Case]:
     return [
-        Case(
-            str(b.broker_id),
-            {
-                "id": str(b.broker_id),
-                "dirs": _dirs(
-                    AlertPhrase.FAILED_DIRS,
-                    [Phrase(AlertPhrase.HUNG_DIR, {"directory": d}) if d in b.dirs_hung else d for d in b.dirs_failed],
-                ),
-            },
+        _dirs_case(
+            b.broker_id,
+            AlertPhrase.FAILED_DIRS,
+            [Phrase(AlertPhrase.HUNG_DIR, {"directory": d}) if d in b.dirs_hung else d for d in b.dirs_failed],
         )
         for b in facts.brokers
         if b.alive and b.dirs_failed
@@ -103,30 +98,23 @@ def disks_failed(facts: Facts) -> list[Case]:
 
 def disks_slow(facts: Facts) -> list[Case]:
     return [
-        Case(
-            str(b.broker_id),
-            {
-                "id": str(b.broker_id),
-                "dirs": _dirs(AlertPhrase.SLOW_DIRS, [_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow]),
-            },
-        )
+        _dirs_case(b.broker_id, AlertPhrase.SLOW_DIRS, [_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow])
         for b in facts.brokers
         if b.alive and b.dirs_slow
     ]
 
 
-def _dirs(noun: tuple[str, str], dirs: Sequence[Value]) -> Phrase:
+def _dirs_case(broker_id: int, noun: tuple[str, str], dirs: Sequence[Value]) -> Case:
     one, many = noun
-    return Phrase(one, {"count": f"{len(dirs):,}", "dirs": dirs}, many, len(dirs))
+    text = Phrase(one, {"count": f"{len(dirs):,}", "dirs": dirs}, many, len(dirs))
+    return Case(str(broker_id), {"id": str(broker_id), "dirs": text})
 
 
 def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> Value:
     ms = probe_ms.get(directory)
-    return (
-        directory
-        if ms is None
-        else Phrase(AlertPhrase.SLOW_DIR, {"directory": directory, "seconds": f"{ms / 1000:.1f}"})
-    )
+    if ms is None:
+        return directory
+    return Phrase(AlertPhrase.SLOW_DIR, {"directory": directory, "seconds": f"{ms / 1000:.1f}"})
 
 
 def hanging(facts: Facts) -> list[Case]:
@@ -253,10 +241,8 @@ def documents_drifted(facts: Facts) -> list[Case]:
     for d in facts.documents:
         by: Value = Phrase(AlertPhrase.CHANGED_BY, {"user": d.changed_by}) if d.changed_by else ""
         words: dict[str, Value] = {"owner": d.owner, "plan": str(d.plan_id), "by": by}
-        found += [
-            Case(c.subject, {**c.words, **words})
-            for c in counted(d.differences, AlertPhrase.RESOURCES, subject=d.owner)
-        ]
+        cases = counted(d.differences, AlertPhrase.RESOURCES, subject=d.owner)
+        found += [Case(c.subject, {**c.words, **words}) for c in cases]
     return found
 
 
@@ -287,8 +273,8 @@ def half_expired(facts: Facts) -> list[Case]:
             topic,
             {
                 "topic": topic,
-                "messages": number_of(count, *AlertPhrase.HALF_MESSAGES),
                 "has": "has" if count == 1 else "have",
+                "messages": number_of(count, *AlertPhrase.HALF_MESSAGES),
             },
         )
         for count, topic in found[:MESSAGE_ALERTS_MAX]

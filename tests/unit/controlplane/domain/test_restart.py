@@ -38,7 +38,7 @@ def change(v: RestartSnapshot, now: float = 1000.0) -> RestartChange:
 
 def test_the_first_broker_is_demoted_before_its_restart() -> None:
     first = change(view(StepView(1, 1, StepState.WAITING), StepView(2, 2, StepState.WAITING)))
-    assert (first.step_id, first.state, first.demote, first.ask, first.broker_epoch) == (
+    assert (first.step_id, first.state, first.demote, first.restart_process, first.broker_epoch) == (
         1,
         "demoting",
         True,
@@ -64,7 +64,7 @@ def test_no_broker_restarts_while_a_partition_needs_it_and_the_note_names_the_pa
             brokers=(replace(tight[0], leaders=0, leadership_disabled=True), *tight[1:]),
         )
     )
-    assert (c.state, c.ask) == ("demoting", False), "it became unsafe while its leaders moved"
+    assert (c.state, c.restart_process) == ("demoting", False), "it became unsafe while its leaders moved"
 
 
 def test_no_broker_restarts_while_another_is_down_or_on_old_observations() -> None:
@@ -81,18 +81,18 @@ def test_no_broker_restarts_while_another_is_down_or_on_old_observations() -> No
 def test_the_restart_is_requested_after_the_demotion_and_repeated_until_it_starts() -> None:
     seen = (broker(1, leadership_disabled=True, leaders=0), broker(2), broker(3))
     c = change(view(StepView(1, 1, StepState.DEMOTING, 101), brokers=seen))
-    assert (c.state, c.ask) == ("restarting", True)
+    assert (c.state, c.restart_process) == ("restarting", True)
     c = change(view(StepView(1, 1, StepState.RESTARTING, 101, asked_at=999.0, note=c.note), brokers=seen))
-    assert (c.state, c.ask) == ("restarting", True)
+    assert (c.state, c.restart_process) == ("restarting", True)
     gone = (broker(1, alive=False, leadership_disabled=True, leaders=0, out_of_sync=2), broker(2), broker(3))
     c = change(view(StepView(1, 1, StepState.RESTARTING, 101, asked_at=999.0), brokers=gone))
-    assert (c.state, c.ask, c.note) == ("restarting", False, "The broker is down.")
+    assert (c.state, c.restart_process, c.note) == ("restarting", False, "The broker is down.")
 
 
 def test_without_a_supervisor_the_operator_restarts_the_broker_and_its_new_epoch_is_detected() -> None:
     seen = (broker(1, leadership_disabled=True, leaders=0), broker(2), broker(3))
     c = change(view(StepView(1, 1, StepState.DEMOTING, 101), brokers=seen, by_supervisor=False))
-    assert c.state == "restarting" and not c.ask and "Restart broker 1 now" in c.note
+    assert c.state == "restarting" and not c.restart_process and "Restart broker 1 now" in c.note
     tight = (replace(seen[0], blocked=1, blockers=("t-0: no.",)), *seen[1:])
     c = change(view(StepView(1, 1, StepState.RESTARTING, 101, asked_at=999.0), brokers=tight, by_supervisor=False))
     assert c.note.startswith("Do not restart the broker yet. Not safe to restart yet")
@@ -179,7 +179,7 @@ def test_a_rolling_restart_never_stops_two_brokers_and_restarts_all(seed: int, c
                 assert b.alive and not b.leaders and not b.blocked and age < 6
                 assert all(o.alive and not o.out_of_sync for o in seen.values() if o is not b)
                 s = replace(s, asked_at=now)
-            if c.ask:
+            if c.restart_process:
                 asked.add(s.broker_id)
             if c.demote is not None:
                 seen[s.broker_id] = b = replace(b, leadership_disabled=c.demote)
