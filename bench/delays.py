@@ -1,6 +1,6 @@
 """`python -m bench.delays`: many pending delayed messages on one broker: rate in, memory, restart, lateness of deliveries, rate out.
 
-Steps: (1) `--pending` records are written that are due in 2 to 26 hours; (2) the broker is restarted, until it says again how many are pending; (3) `--due`
+Steps: (1) `--pending` records are written that are due in 2 to 26 hours; (2) the broker is restarted, until it reports again how many are pending; (3) `--due`
 records are due at times spread over `--window` seconds, and a consumer measures how late each arrives, beside the pending ones; (4) `--burst` records are due
 in the same second. Memory is the resident set of the broker's process. The values depend on the load of the machine, which is printed.
 """

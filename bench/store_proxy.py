@@ -2,7 +2,7 @@
 
 Each line on standard input is the mode from then on: `pass`, `slow SECONDS [BYTES_PER_S]` (every answer is that much later, and has that rate at most on each connection), `error` (every request gets 503), `silent` (connections
 are accepted, and nothing is answered). It prints the mode and the number of bytes that the server has answered so far. The proxy ends with its standard
-input. It knows nothing of HTTP except the answer of `error`.
+input. It does not parse HTTP; only `error` sends an HTTP response.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CSV of a list: all pages of the filter in the order of the page, with the columns of the REST API.
 
-Invariants: at most ROWS_MAX rows; the file says in its last line if there are more. Pages are read one after the other, so rows that are added or
+Invariants: at most ROWS_MAX rows; the last line of the file states whether there are more. Pages are read one after the other, so rows that are added or
 removed during this time may be missing or be there twice.
 """
 

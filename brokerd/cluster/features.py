@@ -1,6 +1,6 @@
 """Features of the cluster (KIP-584): name and level, finalised in the metadata log.
 
-A feature is finalised only if every registered broker can read the log and knows the feature. A level is lowered only by an explicit
+A feature is finalised only if every registered broker can read the log and supports the feature. A level is lowered only by an explicit
 downgrade. The level of the metadata log is listed with the features and raised in the same way (`levels`). Does not contain the effect of
 a feature.
 """
@@ -12,7 +12,7 @@ from brokerd.cluster.levels import FEATURE, LEVEL_MAX, LEVEL_MIN, Range
 TRANSACTION_VERSION = "transaction.version"
 FEATURES: dict[str, Range] = {TRANSACTION_VERSION: (0, 2)}
 """{name: (lowest, highest level)} that this program supports. 0 is "not finalised". A new range requires a new level of the metadata log, so that
-every broker knows it."""
+every broker supports it."""
 SHARE_VERSION = "share.version"
 FIXED: dict[str, int] = {SHARE_VERSION: 1}
 """{name: level} of features that this program always has. They are not in the metadata log and cannot be changed."""

@@ -28,7 +28,7 @@ VERSION = 1
 
 
 class DamagedSegment(Exception):
-    """The batches of a segment file are not what the broker's log says. Nothing is copied."""
+    """The batches of a segment file differ from the broker's log. Nothing is copied."""
 
 
 @dataclass(frozen=True, slots=True)

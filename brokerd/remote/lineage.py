@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from brokerd.remote.segments import RemoteSegment, SegmentState
 
 EpochEnd = Callable[[int], tuple[int, int]]
-"""The largest local leader epoch at or below an epoch and its end offset; (-1, -1) if the log knows no epoch."""
+"""The largest local leader epoch at or below an epoch and its end offset; (-1, -1) if the log has no epoch."""
 
 
 @dataclass(frozen=True, slots=True)

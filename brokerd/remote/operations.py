@@ -139,7 +139,7 @@ class Operations:
             self._loading.add(name)
         try:
             data = self._store.get(name + AUXILIARY, 0, AUXILIARY_BYTES_MAX)
-            self._fetch_spend(len(data))  # afterwards, because nothing says earlier how large it is
+            self._fetch_spend(len(data))  # afterwards, because its size is not known earlier
             found = Auxiliary.from_bytes(data)
             self._remember(name, found)
             return found

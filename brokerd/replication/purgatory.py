@@ -124,7 +124,7 @@ class Purgatory:
         return self._live
 
     def add(self, waiter: DelayedOperation, deadline_mono_ms: int, *, evaluated: bool = False) -> None:
-        """Keep `waiter` until a `check` of one of its keys completes it, or until its deadline. `evaluated` tells that the caller has just evaluated it: it
+        """Keep `waiter` until a `check` of one of its keys completes it, or until its deadline. `evaluated`: the caller has just evaluated it: it
         cannot complete yet."""
         if not evaluated and waiter.try_complete():
             self._finish(waiter, False)

@@ -1,7 +1,7 @@
 """Look-ups of records by key in the remote segments of a partition that this broker leads: requests to the helper process.
 
 Invariants: only segments of the leader's chain are searched, below an offset of its local log. Records of transactions whose abort marker is only in the
-local log are skipped too. Without an answer of the helper the caller gets None, and says that these records were not searched. Does not
+local log are skipped too. Without an answer of the helper the caller gets None, and reports that these records were not searched. Does not
 contain: the search (`remote/key_lookups`), the local log (`apis/key_lookups`).
 """
 
@@ -19,7 +19,7 @@ from brokerd.wire import versioned
 from brokerd.wire.messages.key_lookups import ANSWER_ELEMENTS_MAX, VERSION, KeyLookupAnswer, KeyLookupQuestion
 
 SEGMENTS_MAX = 1_000
-"""Maximum number of segments of one request. The answer then says where the search stopped."""
+"""Maximum number of segments of one request. The answer then contains the offset where the search stopped."""
 MARGIN_MS = 1_000
 """Time for the answer beyond the time of the search. The control plane waits a second longer."""
 Done = Callable[[KeyLookupAnswer | None], None]

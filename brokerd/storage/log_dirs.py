@@ -110,7 +110,7 @@ class LogDirs:
         """Log directory of a partition that is not here yet, if AlterReplicaLogDirs requested one: {partition name: directory}."""
 
     def add_listener(self, listener: LogDirListener) -> None:
-        """Set the listener. Failures that were found earlier are not reported to it; `any_failed` tells whether there are any."""
+        """Set the listener. Failures that were found earlier are not reported to it; `any_failed` returns whether there are any."""
         self._listeners.append(listener)
 
     def io_error(self) -> None:

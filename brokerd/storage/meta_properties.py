@@ -29,7 +29,7 @@ class MetaWriter:
         self.planned = self.written = 0
 
     def plan(self, texts: Sequence[tuple[Path, bytes]], *, lost: bool) -> Writing:
-        """Write each (directory, content). `lost`: the content says that the tail is not intact. This must be written even on a full disk."""
+        """Write each (directory, content). `lost`: the content marks the tail as not intact. This must be written even on a full disk."""
         self.planned += 1
         return Writing(self, self.planned, texts, lost=lost)
 

@@ -21,7 +21,7 @@ class ErrorSink(Protocol):
 
 
 CountErrors = Callable[[object, ErrorSink], None]
-"""`count(response, sink)` tells `sink` each error code other than 0. A response without errors calls nothing."""
+"""`count(response, sink)` calls `sink` with each error code other than 0. A response without errors calls nothing."""
 
 
 def error_counter(response: type) -> CountErrors:

@@ -74,7 +74,7 @@ def reconcile(
     owned: Assignment | None,
     free: Callable[[TopicPartition], bool],
 ) -> MemberAssignment:
-    """The next current assignment. `owned` are the partitions in the heartbeat (None: not sent). `free(partition)` tells whether no other member owns the
+    """The next current assignment. `owned` are the partitions in the heartbeat (None: not sent). `free(partition)` returns whether no other member owns the
     partition."""
     if at.state is MemberState.STABLE and at.epoch == target_epoch:
         return at
