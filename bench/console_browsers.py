@@ -1,8 +1,8 @@
 """`python -m bench.console_browsers URL SOCKET_URL COOKIE COUNT FIRST MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
 
-Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s and less often when the server is slow, those that
-follow progress at most every 5 s, or itself, at most every 3 s (static/weir/panels.js). Opens FIRST of the pages and prints "open",
-opens the others after a line of input and prints "open" again, and prints their values as JSON after the end of its input.
+Each page has a WebSocket with its subjects. It reloads the panels that an update names: at most every 1.5 s, less often when the server is slow, and at most
+every 5 s for panels that follow progress. A page without panels reloads itself, at most every 3 s (static/weir/panels.js). The program opens FIRST of the pages
+and prints "open". After a line of input it opens the others and prints "open" again. After the end of its input it prints their values as JSON.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`python -m bench.drain`: a broker leaves the cluster, with two topics whose records are mostly remote, and with the same records in a plain topic.
 
 Four brokers as processes; the remote store is a folder. Every partition of the broker that leaves gets a replica on the broker that has none: one tiered topic
-moves in mode copy, the other in mode tail (the steps of a move, without its comparison of replicas). Measured are the time until the new replicas are in
-sync and the old ones are removed, the bytes of the new replicas, which are the bytes that were copied between brokers, and the bytes that the store got
-meanwhile. There are no producers. The plain topic is in the same run, so the ratios do not depend on the machine. The page cache has all files. The leaders look for
-segments to copy every 0.5 s (30 s by default).
+moves in mode copy, the other in mode tail (the steps of a move, without its comparison of replicas). Measured are the time until the new replicas are in sync
+and the old ones are removed, the bytes of the new replicas, and the bytes that the store got meanwhile. The bytes of the new replicas were copied between
+brokers. There are no producers. The plain topic is in the same run, so the ratios do not depend on the machine. The page cache has all files. The leaders look
+for segments to copy every 0.5 s (30 s by default).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Disk and time of the recorded history of many topics: `python -m bench.history_size` (decision 054).
 
-A migrated SQLite file in a temporary directory gets the chunks of 30 days of some topics with two values (a rate with noise, a growing size), and
-the frames of an hour of all topics. Bytes are those of the file, scaled to the number of topics. Times: one frame of all series, the maintenance of
-one block, and the points of a chart.
+A migrated SQLite file in a temporary directory gets the chunks of 30 days of some topics, and the frames of an hour of all topics. Each topic has two values: a
+rate with noise, and a growing size. Bytes are those of the file, scaled to the number of topics. Times: one frame of all series, the maintenance of one block,
+and the points of a chart.
 """
 
 from __future__ import annotations

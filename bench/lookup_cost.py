@@ -1,9 +1,9 @@
 """`python -m bench.lookup_cost`: CPU of a broker for producing to a topic with `weir.index.keys`, relative to a topic without it.
 
-One broker leads both topics. A slice sends the same encoded batches to one of them, as many as fill SEGMENTS segments, and counts the CPU of all
-threads of the broker until INDEX_SECONDS after the last response. In this time the broker also builds the indexes of these segments; on a busy machine a
-slice waits longer for them. The CPU of the idle broker in the same time is subtracted. Two slices, one of each topic, are a pair and give one ratio; the
-order alternates. The result is the median of the ratios, with its bootstrap interval. `--control`: neither of the two topics has an index, so the interval should contain 1.
+One broker leads both topics. A slice sends the same encoded batches to one of them, as many as fill SEGMENTS segments. It counts the CPU of all threads of the
+broker until INDEX_SECONDS after the last response. In this time the broker also builds the indexes of these segments; on a busy machine a slice waits longer
+for them. The CPU of the idle broker in the same time is subtracted. Two slices, one of each topic, are a pair and give one ratio; the order alternates. The
+result is the median of the ratios, with its bootstrap interval. `--control`: neither of the two topics has an index, so the interval should contain 1.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`python -m bench.shares`: the rate at which the members of a share group read a topic, on Weir and on Apache Kafka 4.3.1 in one run.
 
-Three brokers of each system run at the same time. Each round creates a topic with three replicas on each system, fills it, and lets the members of one
-share group (Kafka's own Java client, its default settings, acknowledged by the next poll) read it until every record was delivered. The
-systems take turns, and a ratio belongs to one round. The time includes the start of the members: joining the group and the first assignment.
-`--against COMMIT` compares with the brokers of an earlier commit of this repository instead of Kafka's. `--key-order KEYS` compares a share group that keeps
-the order of each key with one that does not, on two clusters of Weir. The records have so many different keys.
+Three brokers of each system run at the same time. Each round creates a topic with three replicas on each system and fills it. The members of one share group
+read it until every record was delivered. They are Kafka's own Java client with its default settings; the next poll acknowledges the records. The systems take
+turns, and a ratio belongs to one round. The time includes the start of the members: joining the group and the first assignment. `--against COMMIT` compares
+with the brokers of an earlier commit of this repository instead of Kafka's. `--key-order KEYS` compares a share group that keeps the order of each key with one
+that does not, on two clusters of Weir. The records have so many different keys.
 """
 
 from __future__ import annotations

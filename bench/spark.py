@@ -1,5 +1,7 @@
-"""`python -m bench.spark`: read throughput of the Spark source `weir` beside Spark's own `kafka` source, and throughput of the archive to Iceberg tables on
-a standalone Spark cluster with one and with two executor cores. One broker, one topic, everything on this machine.
+"""`python -m bench.spark`: throughput of the Spark source `weir` and of the archive.
+
+The source is compared with Spark's own source `kafka`. The archive writes to Iceberg tables, on a standalone Spark cluster with one and with two
+executor cores. One broker, one topic, everything on this machine.
 
 Rounds alternate between the sides. Sources: one Spark with one task at a time reads the topic as a batch; the count of records is compared, and the CPU is
 that of the driver, the JVM and the Python workers. Archive: rows after the first commit by the time from the first commit to the last one, so starts

@@ -1,7 +1,12 @@
 """`python -m bench.store_proxy PORT`: a proxy before an S3 server that is made slow, failing or silent. It prints its own port.
 
-Each line on standard input is the mode from then on: `pass`, `slow SECONDS [BYTES_PER_S]` (every answer is that much later, and has that rate at most on each connection), `error` (every request gets 503), `silent` (connections
-are accepted, and nothing is answered). It prints the mode and the number of bytes that the server has answered so far. The proxy ends with its standard
+Each line on standard input is the mode from then on:
+  - `pass`
+  - `slow SECONDS [BYTES_PER_S]`: every answer is SECONDS later, and each connection has at most that rate
+  - `error`: every request gets 503
+  - `silent`: connections are accepted, and no request gets an answer
+
+After each line it prints the mode and the number of bytes that the server has sent so far. The proxy ends with its standard
 input. It does not parse HTTP; only `error` sends an HTTP response.
 """
 

@@ -1,9 +1,9 @@
 """`python -m bench.tiered_cold`: the speed at which one consumer reads remote records, beside the store's own.
 
-One broker as a process and an S3 server (moto) behind a proxy whose answers are late by `--late` seconds and have a limited rate per connection, as those of an object store. The store's own speed is that
-of range requests of the size of a chunk for the same objects: one at a time, and as many at a time as the helper sends for one reader. The same
-consumer reads the same records from a local log, which shows the limit of client and machine. All read by turns in each round, and the chunk cache is empty before. All
-processes share the machine, so only the ratios mean something.
+One broker as a process and an S3 server (moto) behind a proxy. The proxy delays each answer by `--late` seconds and limits the rate of each connection, like an
+object store. The store's own speed is that of range requests of the size of a chunk for the same objects: one at a time, and as many at a time as the helper
+sends for one reader. The same consumer reads the same records from a local log, which shows the limit of client and machine. All read by turns in each round,
+and the chunk cache is empty before. All processes share the machine, so only the ratios mean something.
 """
 
 from __future__ import annotations

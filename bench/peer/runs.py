@@ -22,7 +22,7 @@ from bench.peer.systems import System, wait_for
 BACKLOG_READS = 4
 """One read takes some tenths of a second. Together they read between half a GB and one GB."""
 CLIENT_FULL, BROKERS_IDLE = 0.85, 0.60
-"""The client was the limit if one of its threads demanded a core for at least the first fraction of the time, and the brokers used less than the
+"""The client was the limit if one of its threads used a core for at least the first fraction of the time, and the brokers used less than the
 second fraction of their core."""
 
 

@@ -1,9 +1,9 @@
 """Look-ups of records by key on the leader of a partition: the segments from the newest to the oldest, one job per part of a segment, then the remote
 segments, in one request to the helper process.
 
-Invariants: only the leader answers, with records that a consumer could read, and only after its high watermark has reached the start of its epoch,
-so that no acknowledged record is missing after an election. A question is bounded in matches, bytes and time, and its answer contains the offset at which the
-search stopped. Segments that change during a job are searched again. Does not contain: the search in a segment (`storage/key_search`), authorization (`fetch`).
+Invariants: only the leader answers, with records that a consumer could read. It answers only after its high watermark has reached the start of its epoch. So no
+acknowledged record is missing after an election. A question is bounded in matches, bytes and time, and its answer contains the offset at which the search
+stopped. Segments that change during a job are searched again. Does not contain: the search in a segment (`storage/key_search`), authorization (`fetch`).
 """
 
 from __future__ import annotations

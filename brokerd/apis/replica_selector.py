@@ -1,8 +1,8 @@
 """Selection of the closest replica for a consumer (KIP-392).
 
-Invariants: a consumer is redirected only to a replica that is in the accepted ISR, is alive with the same broker epoch and contains the offset, or has reported
-that it reads the offset from the remote store. A follower serves consumers only while it is in the ISR, and only consumers that send a rack. A consumer without
-a rack that fetches from a follower has outdated metadata. Does not contain: reading.
+Invariants: a consumer is redirected only to a replica that is in the accepted ISR and alive with the same broker epoch. The replica must contain the offset, or
+must have reported that it reads the offset from the remote store. A follower serves consumers only while it is in the ISR, and only consumers that send a rack.
+A consumer without a rack that fetches from a follower has outdated metadata. Does not contain: reading.
 """
 
 from __future__ import annotations

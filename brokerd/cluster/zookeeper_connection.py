@@ -61,9 +61,9 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads with one queue for watches and results. Both are delivered in the order of arrival, so a watch event precedes the result that
     contains the change.
 
-    Also limits the time for an answer. kazoo sends a ping only when no request was sent for a third of the session time-out, so a client that sends
-    requests every second would wait for a server that is frozen or cut off until the kernel gives up, after many minutes. kazoo waits for a
-    connection as long as the whole session time-out.
+    Also limits the time for an answer. kazoo sends a ping only when no request was sent for a third of the session time-out. So a client that sends requests
+    every second would wait for a frozen or disconnected server until the kernel closes the connection after many minutes. kazoo waits for a connection as long
+    as the whole session time-out.
     """
 
     def __init__(self, session_timeout_ms: int) -> None:

@@ -92,8 +92,7 @@ class GroupWrites(ShardManager[GroupShard]):
         pairs: Sequence[tuple[bytes, bytes | None]],
         done: Callable[[int, bool], None],
     ) -> None:
-        """Write the records in one or more batches, then call `done(error, partly)` once. `partly`: some batches may be in the log despite the
-        error."""
+        """Write the records in one or more batches, then call `done(error, partly)` once. `partly`: some batches may be in the log despite the error."""
         portions = list(formats.batches_of(pairs))
         left, appended = len(portions), 0
         failed: int = ErrorCode.NONE

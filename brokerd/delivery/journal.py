@@ -1,7 +1,7 @@
 """The journal of a front partition: which records were transferred, with which sequence numbers. Pure.
 
-A journal entry is a control record in the log of the front partition itself, so that leader epochs fence its writers and replication covers it
-together with the records that it names. Clients ignore control records of a type they do not know. Does not contain: the log.
+A journal entry is a control record in the log of the front partition itself. So leader epochs fence its writers, and it is replicated together with the records
+that it names. Clients ignore control records of a type they do not know. Does not contain: the log.
 """
 
 from __future__ import annotations

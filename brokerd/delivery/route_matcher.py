@@ -1,8 +1,8 @@
 """Matching of records with the bindings of a route, and the record that results for each target. Pure.
 
-The bindings are compiled once: exact keys into a dictionary, patterns into a trie, header conditions into an index by name and value. A
-record is compared only with the bindings that can match. Invariant: for each target topic the first matching binding applies, in the order of
-the definition, so that a record is in a target at most once (as in a queue of RabbitMQ). Does not contain: the log, partitions.
+The bindings are compiled once: exact keys into a dictionary, patterns into a trie, header conditions into an index by name and value. A record is compared only
+with the bindings that can match. Invariant: for each target topic the first matching binding applies, in the order of the definition. So a record is in a
+target at most once (as in a queue of RabbitMQ). Does not contain: the log, partitions.
 """
 
 from __future__ import annotations

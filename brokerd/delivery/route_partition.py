@@ -10,7 +10,7 @@ of a consumer group. It only limits what a new leader reads again. Invariants:
   - A number of partitions of a target is used after it was committed with the position (`route_placement`).
   - Nothing is sent before a first position is committed. Otherwise the next leader would start at another offset.
   - A target that is missing or unavailable, or that rejects a batch, delays the route. The route skips no record because of it.
-  - If the route has a principal, nothing is read or sent without its permission to read the source, and nothing is sent to a topic to which it may not write.
+  - If the route has a principal: without its permission to read the source nothing is read or sent. Nothing is sent to a topic to which it may not write.
     Exceeded quotas and missing permissions delay the route (`route_principal`).
 Does not contain: files, sockets, clocks, the choice of partitions.
 """

@@ -1,9 +1,8 @@
 """Producer id, epoch and sequence numbers of a route's batches in a target partition. Pure.
 
-A route is one producer for each of its source partitions. The sequence number of its last record in a target partition is the offset of that
-record in the source partition, modulo 2^31, and its producer epoch has the higher bits. The log of the target partition therefore contains the
-position of the route, in the same batch as the records. Batches of one producer are in the order of their offsets, with gaps. Does not contain:
-the log, requests.
+A route is one producer for each of its source partitions. The sequence number of its last record in a target partition is the offset of that record in the
+source partition, modulo 2^31. The producer epoch contains the higher bits. The log of the target partition therefore contains the position of the route, in the
+same batch as the records. Batches of one producer are in the order of their offsets, with gaps. Does not contain: the log, requests.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The leader epoch cache: start offsets of leader epochs, for truncation (KIP-101, KIP-279).
 
-Epochs and start offsets increase. Epochs come from batch headers only, so the cache can always be rebuilt. It is kept in memory and written
-lazily (`leader-epoch-checkpoint` in Kafka's text format, and the snapshots of the log), because an fsync and a rename per partition at each
-election would take many seconds with ten thousand partitions.
+Epochs and start offsets increase. Epochs come from batch headers only, so the cache can always be rebuilt. It is kept in memory and written lazily
+(`leader-epoch-checkpoint` in Kafka's text format, and the snapshots of the log). With ten thousand partitions, an fsync and a rename per partition at each
+election would take many seconds.
 """
 
 from __future__ import annotations

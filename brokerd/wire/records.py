@@ -1,7 +1,7 @@
 """Record batches, format v2: read headers without decompression, validate, stamp, build, iterate. No files.
 
-Invariants: base offset (+0) and leader epoch (+12) are outside the CRC (at +17, from +21 on), so the broker stamps them in place and never
-decompresses a batch to store it. The size of decompressed data is limited.
+Invariants: base offset (at byte 0) and leader epoch (at byte 12) are not covered by the CRC (at byte 17, over the bytes from 21 on). So the broker stamps them
+in place and never decompresses a batch to store it. The size of decompressed data is limited.
 """
 
 from __future__ import annotations

@@ -33,12 +33,12 @@ MAD_SCALE = 1.4826
 """Factor from the MAD of a normal distribution to its standard deviation."""
 
 SPREAD_SHARE = 0.1
-"""Least spread, as a share of the median, and of the median of the last day: a metric that was always the same would be an anomaly after any change,
-and one that is small at night would be one after a change that is small for the metric."""
+"""Least spread, as a share of the median, and of the median of the last day. Without it, any change of a constant metric would be an anomaly, and so would a
+small change of a metric that is near 0 at night."""
 
 CONFIRMED_S = WINDOW_S
 """Seconds for which a metric must stay unusual: after them, the last comparison shares no value with the first one. Without this delay there are thirty times
-as many anomalies in a year of daily traffic, nearly all of them when the traffic of a day begins and ends (`make bench-anomalies`)."""
+as many anomalies in a year of daily traffic. Nearly all of them are at the times when the traffic of a day begins and ends (`make bench-anomalies`)."""
 
 WATCHED_MAX = 50
 """Maximum number of series of each metric that are compared in one round: those with the highest values."""

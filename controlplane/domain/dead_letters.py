@@ -121,8 +121,9 @@ def failed_record(headers: Sequence[Header]) -> FailedRecord | None:
 
 
 def restore_failed_record(letter: NewRecord, original: NewRecord | None) -> NewRecord | None:
-    """The failed record for a dead letter of a share group. `original`: what is at its place now; None: nothing. A dead letter with a copy of the key and
-    the value has no other headers, so the original is preferred, unless it is another record (the topic was created again). None: neither is there."""
+    """The failed record for a dead letter of a share group. `original`: what is at its place now; None: nothing. The original is preferred, because a dead
+    letter with a copy of key and value lacks the record's headers. It is not used if it is another record (the topic was created again). None: neither
+    exists."""
     copied = letter.key is not None or letter.value is not None
     if original is not None and (not copied or (original.key, original.value) == (letter.key, letter.value)):
         return original

@@ -1,7 +1,7 @@
 """Writes the history of metrics: a frame every 10 s, chunks of 10 s each hour, chunks of a minute after a day (decision 054).
 
-Invariants: a value is a row at most one job after its time, so a restart of the process loses only the values of the time in which it does not run.
-Each step of the maintenance is one transaction and may be repeated. The thread of the monitor only collects metrics; a thread of its pool writes them.
+Invariants: a value is written as a row by the next job. So a restart of the process loses only the values of the time in which it does not run. Each step of
+the maintenance is one transaction and may be repeated. The thread of the monitor only collects metrics; a thread of its pool writes them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Dead letters: list them, and send them again, one by one or all that match a filter. Checks permissions, writes the audit row, and sends each dead letter at
 most once.
 
-To send the dead letters of one partition, the service writes a row (state sending), runs one Kafka transaction with the records and a marker, and writes the
-final state of the row. After a crash, the next sending of the partition first reads the marker of the open row (`clients.transactional_producer`).
-Invariants: a dead letter is written to a target at most once, also by two operators at the same time and after crashes. All dead letters of a
-batch are written, or none. A failed record that several dead letters of share groups name is sent once. Sending needs the right to see the raw
-records. Does not contain: causes and filters (`domain.dead_letters`), the records of share groups (`services.failed_records`).
+The dead letters of one partition are sent in three steps: the service writes a row (state sending), runs one Kafka transaction with the records and a marker,
+and writes the final state of the row. After a crash, the next sending of the partition first reads the marker of the open row
+(`clients.transactional_producer`). Invariants: a dead letter is written to a target at most once, also by two operators at the same time and after crashes. All
+dead letters of a batch are written, or none. A failed record that several dead letters of share groups name is sent once. Sending needs the right to see the
+raw records. Does not contain: causes and filters (`domain.dead_letters`), the records of share groups (`services.failed_records`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Maintenance of a table: small files merged, old snapshots expired, files deleted that no snapshot uses.
 
-Invariants: merged files have the rows of the files that they replace, or nothing is committed. A file is deleted only if no kept snapshot, no
-metadata and no list of dead letters names it, and it is older than any run that may still write it.
+Invariants: merged files have the rows of the files that they replace, or nothing is committed. A file is deleted only if no kept snapshot, no metadata and no
+list of dead letters names it. It must also be older than any run that may still write it.
 """
 
 from __future__ import annotations

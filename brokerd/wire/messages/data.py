@@ -1,9 +1,12 @@
 """Messages for records: produce, fetch, offsets. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3).
 
-Exceptions are tagged fields that only Weir uses: `awaits_bootstrap` and `bootstrap_snapshot` for the bootstrap of a log, `history_read` for history reads
-(`history`), `history_json` for history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`),
-`half_messages` and `delayed_messages` for the lists of undecided half messages and of pending delayed messages, `route` for records of routes
-(`routes`), and `remote_start` of followers that serve remote records. Other programs skip these fields.
+Exceptions are tagged fields that only Weir uses. Other programs skip them:
+  - `awaits_bootstrap`, `bootstrap_snapshot`: the bootstrap of a log
+  - `history_read`: history reads (`history`); `history_json`: those of brokers of the previous version
+  - `key_lookup`: look-ups by key of the control plane (`key_lookups`)
+  - `half_messages`, `delayed_messages`: the lists of undecided half messages and of pending delayed messages
+  - `route`: records of routes (`routes`)
+  - `remote_start`: followers that serve remote records
 """
 
 from __future__ import annotations
