@@ -43,7 +43,7 @@ from controlplane.selectors import messages
 from controlplane.selectors.dead_letters import DeadLetterList, DeadLetterTopic
 from controlplane.services import failed_records, masking, records
 from controlplane.services.common import Rejected, finish_changes, needs_reason, record
-from controlplane.services.failed_records import Letter, Restored
+from controlplane.services.failed_records import DeadLetter, RestoredLetters
 from controlplane.services.produce import MASKED_SOURCE, check_target, permission_check
 from weir_common.phrases import sentence
 
@@ -110,7 +110,7 @@ def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -
     )
 
 
-def record_to_resend(user: User, topic: str, partition: int, offset: int) -> Letter | None:
+def record_to_resend(user: User, topic: str, partition: int, offset: int) -> DeadLetter | None:
     """The record that would be sent for a dead letter, for an edit. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
     if of is None:
@@ -121,10 +121,10 @@ def record_to_resend(user: User, topic: str, partition: int, offset: int) -> Let
         raise Rejected(failed_records.missing_letter(of.dead_topic, partition, offset), "offset")
     if not of.of_share_groups:
         return replace(found[0], to_partition=partition)
-    made = failed_records.restore(user, found, edited=True)
-    if not made.letters:
-        raise Rejected(made.problems[0], "offset")
-    return made.letters[0]
+    restored = failed_records.restore(user, found, edited=True)
+    if not restored.letters:
+        raise Rejected(restored.problems[0], "offset")
+    return restored.letters[0]
 
 
 def send(
@@ -156,9 +156,9 @@ def send(
         for partition, offset in chosen:
             by_partition.setdefault(partition, set()).add(offset)
         found = _read_letters(letter_topic, by_partition)
-        made = _prepare(user, letter_topic, to, target, found, edited)
-        failed_records.check_groups(made.letters, target)
-    result = _send_audited(user, letter_topic, target, made, requested | {"edited": edited is not None}, comment)
+        restored = _prepare(user, letter_topic, to, target, found, edited)
+        failed_records.check_groups(restored.letters, target)
+    result = _send_audited(user, letter_topic, target, restored, requested | {"edited": edited is not None}, comment)
     return replace(result, missing=len(chosen) - len(found))
 
 
@@ -187,12 +187,12 @@ def send_matching(
                 )
             )
         found = [
-            Letter(p, r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp), to, None)
+            DeadLetter(p, r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp), to, None)
             for p, r in read.records
         ]
-        made = _prepare(user, letter_topic, to, target, found)
-        failed_records.check_groups(made.letters, target)
-    result = _send_audited(user, letter_topic, target, made, requested | {"records": len(found)}, comment)
+        restored = _prepare(user, letter_topic, to, target, found)
+        failed_records.check_groups(restored.letters, target)
+    result = _send_audited(user, letter_topic, target, restored, requested | {"records": len(found)}, comment)
     return replace(result, resume=read.summary.resume)
 
 
@@ -223,30 +223,32 @@ def _prepare(
     letter_topic: DeadLetterTopic,
     to: str,
     target: ResendTarget,
-    letters: Sequence[Letter],
+    letters: Sequence[DeadLetter],
     edited: NewRecord | None = None,
-) -> Restored:
+) -> RestoredLetters:
     """Return the dead letters with their targets. An edited record names its partition. Any other record goes to the partition with the same number,
     as a retry does.
     Raises PermissionDenied and Rejected."""
     if letter_topic.of_share_groups:
-        made = failed_records.restore(user, letters, target, edited=edited is not None)
+        restored = failed_records.restore(user, letters, target, edited=edited is not None)
     else:
         count = ObservedPartition.objects.filter(topic__name=to).count()
-        made = Restored([replace(x, to=to, to_partition=x.partition if x.partition < count else None) for x in letters])
+        restored = RestoredLetters(
+            [replace(x, to=to, to_partition=x.partition if x.partition < count else None) for x in letters]
+        )
     if edited is not None:
-        for x in made.letters:
+        for x in restored.letters:
             check_record(edited, check_target(x.to, edited.partition))
-        made.letters = [
-            replace(x, record=with_headers(edited, x.needed), to_partition=edited.partition) for x in made.letters
+        restored.letters = [
+            replace(x, record=with_headers(edited, x.needed), to_partition=edited.partition) for x in restored.letters
         ]
-    return made
+    return restored
 
 
-def _read_letters(letter_topic: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:
+def _read_letters(letter_topic: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[DeadLetter]:
     """The chosen dead letters that are in the log. Raises Rejected."""
     known = set(ObservedPartition.objects.filter(topic__name=letter_topic.dead_topic).values_list("index", flat=True))
-    found: list[Letter] = []
+    found: list[DeadLetter] = []
     for partition, offsets in sorted(chosen.items()):
         where = {"topic": letter_topic.dead_topic, "partition": partition}
         if partition not in known:
@@ -267,7 +269,7 @@ def _read_letters(letter_topic: DeadLetterTopic, chosen: Mapping[int, set[int]])
             ) from None
         if not read.complete:
             raise Rejected(sentence("The dead letters of {topic}-{partition} are too large. Send fewer.", **where))
-        found += [Letter(partition, offset, r, "", None) for offset, r in read.records if offset in offsets]
+        found += [DeadLetter(partition, offset, r, "", None) for offset, r in read.records if offset in offsets]
         _forget_below(letter_topic, partition, read.start_offset)
     return found
 
@@ -277,7 +279,7 @@ def _send_audited(
     user: User,
     letter_topic: DeadLetterTopic,
     target: ResendTarget,
-    restored: Restored,
+    restored: RestoredLetters,
     requested: Mapping[str, object],
     comment: str,
 ) -> ResendResult:
@@ -310,7 +312,7 @@ def _send_audited(
     return total
 
 
-def _targets(letter_topic: DeadLetterTopic, target: ResendTarget, letters: Sequence[Letter]) -> str:
+def _targets(letter_topic: DeadLetterTopic, target: ResendTarget, letters: Sequence[DeadLetter]) -> str:
     names = sorted({x.to for x in letters})
     if not names:
         return letter_topic.retry_topic or letter_topic.topic if target is ResendTarget.RETRY else letter_topic.topic
@@ -331,7 +333,7 @@ def _sum(a: ResendResult, b: ResendResult) -> ResendResult:
 
 
 def _send_partition(
-    actor: str, letter_topic: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]
+    actor: str, letter_topic: DeadLetterTopic, to: str, partition: int, copies: Sequence[DeadLetter]
 ) -> ResendResult:
     busy = BUSY.format(partition=partition)
     opened = DeadLetterBatch.objects.filter(
@@ -372,14 +374,14 @@ def _send_partition(
     return replace(_batch_result(batch, sent.end, sent.problem, len(unsent)), already=already, target=to)
 
 
-def _not_sent(letter_topic: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> list[Letter]:
+def _not_sent(letter_topic: DeadLetterTopic, to: str, partition: int, copies: Sequence[DeadLetter]) -> list[DeadLetter]:
     """Return the dead letters that were not sent to this target yet, one for each failed record."""
     sent = SentDeadLetter.objects.filter(topic_id=letter_topic.topic_id, target=to)
     offsets = sent.filter(partition=partition, offset__in=[x.offset for x in copies])
     before = set(offsets.values_list("offset", flat=True))
     named = {x.source for x in copies if x.source}
     sources = set(sent.filter(source__in=named).values_list("source", flat=True))
-    rest: list[Letter] = []
+    rest: list[DeadLetter] = []
     for x in copies:
         if x.offset not in before and x.source not in sources:
             rest.append(x)

@@ -42,7 +42,7 @@ DIGEST_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """A dead letter at `partition`, `offset`. `record`: the record that is sent for it, to topic `to` and partition `to_partition` (None: by the key). `source`: the
     failed record, with the id of its topic, and for a retry topic the digest of its share group; "": it is not known, and other dead letters of the same
     record are sent too. `needed`: headers for the retry topic of a share group, which an edited record gets too."""
@@ -57,10 +57,10 @@ class Letter:
 
 
 @dataclass(slots=True)
-class Restored:
+class RestoredLetters:
     """`problems`: why the other `refused` dead letters cannot be sent, each reason once."""
 
-    letters: list[Letter] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
     refused: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -78,17 +78,16 @@ def check_source(user: User, topic: str) -> None:
 
 
 def restore(
-    user: User, letters: Sequence[Letter], target: ResendTarget = ResendTarget.TOPIC, *, edited: bool = False
-) -> Restored:
+    user: User, letters: Sequence[DeadLetter], target: ResendTarget = ResendTarget.TOPIC, *, edited: bool = False
+) -> RestoredLetters:
     """Return the dead letters with the records that failed and their targets. `edited`: the record may be gone, because another one replaces it.
-    Raises PermissionDenied, before a
-    record is read."""
-    made = Restored()
-    by_topic: dict[str, list[tuple[Letter, FailedRecord]]] = {}
+    Raises PermissionDenied, before a record is read."""
+    restored = RestoredLetters()
+    by_topic: dict[str, list[tuple[DeadLetter, FailedRecord]]] = {}
     for letter in letters:
         failed = failed_record(letter.record.headers)
         if failed is None:
-            made.reject(
+            restored.reject(
                 sentence(
                     "The record at {partition}@{offset} does not name a failed record in its headers.",
                     partition=letter.partition,
@@ -100,15 +99,15 @@ def restore(
     for topic in by_topic:
         check_source(user, topic)
     for topic, named in sorted(by_topic.items()):
-        _restore_topic(topic, named, made, target, edited=edited)
-    made.letters.sort(key=lambda x: (x.partition, x.offset))
-    return made
+        _restore_topic(topic, named, restored, target, edited=edited)
+    restored.letters.sort(key=lambda x: (x.partition, x.offset))
+    return restored
 
 
 def _restore_topic(
     topic: str,
-    named: Sequence[tuple[Letter, FailedRecord]],
-    restored: Restored,
+    named: Sequence[tuple[DeadLetter, FailedRecord]],
+    restored: RestoredLetters,
     target: ResendTarget,
     *,
     edited: bool,
@@ -186,7 +185,7 @@ def _earlier(letter: NewRecord, created_at: datetime) -> bool:
     return at_ms is not None and datetime.fromtimestamp(at_ms / 1000, UTC) < created_at
 
 
-def check_groups(letters: Sequence[Letter], target: ResendTarget) -> None:
+def check_groups(letters: Sequence[DeadLetter], target: ResendTarget) -> None:
     """Raises Rejected for a dead letter that no group would read from the retry topic."""
     if target is ResendTarget.RETRY and (without := [x for x in letters if not has_group(x.record)]):
         place = f"{without[0].partition}@{without[0].offset}"

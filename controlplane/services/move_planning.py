@@ -81,7 +81,7 @@ class Preview:
     lasts_s: tuple[float, float] | None
     problems: list[str]
     warnings: list[str]
-    tail: tails.Outlook
+    tail: tails.TailMovePreview
     """The same in mode `tail`, without old data."""
     overridable: bool = False
 
@@ -124,7 +124,7 @@ def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Previ
         lasts_s=lasts,
         problems=list(plan.problems),
         warnings=list(plan.warnings),
-        tail=tails.outlook(plan),
+        tail=tails.preview_move(plan),
         overridable=bool(plan.problems) and set(plan.problems) <= set(plan.overridable),
     )
 

@@ -39,7 +39,7 @@ class TailWait(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class TailMovePreview:
     """A planned move in mode `tail`. `bytes_to_copy`: old data that it would copy between brokers (none, by design). `ends_in_s`: seconds until retention
     has deleted the last of the old data and, for topics with tiered storage, until the leaders have copied it to the remote store, which is an estimate;
     None: retention by size, which cannot be predicted, or unknown bytes. `problems`: why the move is not possible (sentences). `waits_for`: events that end
@@ -125,7 +125,7 @@ def tail_move_problems(plan: planning.ComputedPlan, *, deadline: bool = False) -
     ]
 
 
-def outlook(plan: planning.ComputedPlan) -> Outlook:
+def preview_move(plan: planning.ComputedPlan) -> TailMovePreview:
     moving = [p.view for p in plan.parts if set(p.replicas_to) - set(p.view.replicas)]
     topics = list(ObservedTopic.objects.filter(name__in={v.topic for v in moving}))
     tiered = {t.id for t in topics if core.is_tiered(t.configs)}
@@ -137,7 +137,7 @@ def outlook(plan: planning.ComputedPlan) -> Outlook:
         uploads = _uploads([v for v in moving if v.topic_id in tiered])
         ends.append(None if uploads is None else core.uploads_end_in_s(uploads, _copy_quotas()))
     known = [e for e in ends if e is not None]
-    return Outlook(
+    return TailMovePreview(
         bytes_to_copy=0,
         ends_in_s=max(known, default=0.0) if len(known) == len(ends) else None,
         problems=tail_move_problems(plan),
