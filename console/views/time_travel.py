@@ -79,7 +79,7 @@ class Choice:
         return int(self.broker) if self.broker else None
 
 
-class Where(TypedDict):
+class _ListArguments(TypedDict):
     """The filters of a list and its page, as arguments of the selectors."""
 
     topic: str
@@ -142,7 +142,7 @@ def _choice(request: HttpRequest, kept_time: selectors.KeptTime, latest: datetim
 
 def _content(choice: Choice, page: int) -> dict[str, object]:
     """The tab's rows. Raises Rejected."""
-    where = Where(topic=choice.topic, broker=choice.broker_id, page=page)
+    where = _ListArguments(topic=choice.topic, broker=choice.broker_id, page=page)
     if choice.tab in COMPARING:
         if choice.since == choice.at:
             raise Rejected(_("Choose an earlier time to compare with."), "since")

@@ -22,7 +22,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from controlplane.api.serializers import field_of, shape
 from controlplane.selectors.common import plain
-from controlplane.selectors.paging import PER_PAGE_MAX, After, Page
+from controlplane.selectors.paging import PER_PAGE_MAX, Page, PageCursor
 
 LIMIT = 50
 """Rows of a page without `limit`."""
@@ -41,10 +41,10 @@ def cursor_of(path: str, page: Page[object]) -> str | None:
     return _signer(path).sign_object([page.sort, values])
 
 
-def place_of(path: str, cursor: str) -> tuple[str, After]:
+def place_of(path: str, cursor: str) -> tuple[str, PageCursor]:
     """(order of the list, place) of a cursor. Raises signing.BadSignature."""
     sort, values = _signer(path).unsign_object(cursor)
-    return sort, After(tuple(values))
+    return sort, PageCursor(tuple(values))
 
 
 def _signer(path: str) -> signing.Signer:
@@ -61,7 +61,7 @@ class PageFields(serializers.Serializer[object]):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         cursor, limit, requested = attrs.pop(CURSOR), attrs.pop(LIMIT_NAME), attrs.pop(SORT, "")
-        sort, page = requested, After()
+        sort, page = requested, PageCursor()
         if cursor:
             try:
                 sort, page = place_of(self.context["path"], cursor)

@@ -161,7 +161,7 @@ def sample_broker(
     for topic, index in stalled:
         waiting.setdefault(topic, []).append(index)
     directories = _log_dirs(connection) if with_sizes else _Directories()
-    led = _of_leader(connection) if with_sizes and leads else _Led()
+    led = _of_leader(connection) if with_sizes and leads else _LedPartitions()
     return BrokerSample(
         broker_id=broker_id,
         at_ms=time.time_ns() // 1_000_000,
@@ -188,7 +188,7 @@ def sample_broker(
 
 
 @dataclass(frozen=True, slots=True)
-class _Led:
+class _LedPartitions:
     """The partitions that a broker leads, as it reports them. `lagging`: as in BrokerSample. `produce_counts`: only a request without partitions gets
     it."""
 
@@ -198,7 +198,7 @@ class _Led:
     share_letters: tuple[ShareLetters, ...] | None = None
 
 
-def _of_leader(connection: KafkaConnection) -> _Led:
+def _of_leader(connection: KafkaConnection) -> _LedPartitions:
     """Out-of-sync replicas, the histogram of produce latencies, remote sizes, and numbers of dead letters. Empty for a broker of a version that does not
     report them."""
     answer = connection.call(
@@ -214,7 +214,7 @@ def _of_leader(connection: KafkaConnection) -> _Led:
         for r in answer.remote
     }
     letters = tuple(ShareLetters(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in answer.share_letters)
-    return _Led(lagging, tuple(answer.produce_times or ()), remote, letters)
+    return _LedPartitions(lagging, tuple(answer.produce_times or ()), remote, letters)
 
 
 def list_offsets(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from controlplane.clients.limited_process import NoOutput, Overrun, output
+from controlplane.clients.limited_process import NoOutput, NoOutputReason, output
 from weir_common import lake as names
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryAnswer, HistoryRequest
@@ -41,9 +41,9 @@ PROCESS_BYTES_MAX = 1024 * 1024 * 1024
 S3."""
 
 ERRORS = {
-    Overrun.TIME: QueryError.TIME,
-    Overrun.MEMORY: QueryError.MEMORY,
-    Overrun.CRASHED: QueryError.CRASHED,
+    NoOutputReason.TIME: QueryError.TIME,
+    NoOutputReason.MEMORY: QueryError.MEMORY,
+    NoOutputReason.CRASHED: QueryError.CRASHED,
 }
 
 

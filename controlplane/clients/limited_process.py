@@ -22,7 +22,7 @@ STDERR_LENGTH_MAX = 500
 """Maximum number of characters of the last line of the standard error in an error."""
 
 
-class Overrun(StrEnum):
+class NoOutputReason(StrEnum):
     """The reason why a process has no output."""
 
     TIME = "time"
@@ -33,7 +33,7 @@ class Overrun(StrEnum):
 class NoOutput(Exception):
     """The process was killed above a limit, or ended with an error. The text says which."""
 
-    def __init__(self, reason: Overrun, detail: str) -> None:
+    def __init__(self, reason: NoOutputReason, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
 
@@ -58,14 +58,14 @@ def output(command: Sequence[str], request: str, *, seconds: float, memory_bytes
                     pass
                 if resident_bytes(process.pid) > memory_bytes:
                     text = f"needed more than {memory_bytes >> 20} MiB of memory and was ended."
-                    raise NoOutput(Overrun.MEMORY, text)
+                    raise NoOutput(NoOutputReason.MEMORY, text)
                 if time.monotonic() > deadline:
-                    raise NoOutput(Overrun.TIME, f"took longer than {seconds:.0f} s and was ended.")
+                    raise NoOutput(NoOutputReason.TIME, f"took longer than {seconds:.0f} s and was ended.")
         finally:
             process.kill()
     if process.returncode:
         last = (err.strip().splitlines() or ["no output"])[-1][:STDERR_LENGTH_MAX]
-        raise NoOutput(Overrun.CRASHED, f"failed: its process ended with code {process.returncode}: {last}")
+        raise NoOutput(NoOutputReason.CRASHED, f"failed: its process ended with code {process.returncode}: {last}")
     return out
 
 

@@ -47,7 +47,7 @@ Variables = Callable[[int, Record], tuple[object, ...]]
 """The values of the variables for a record of a partition."""
 
 
-class _Ended(Exception):
+class _ProcessEnded(Exception):
     """The process has ended, or did not answer."""
 
 
@@ -83,7 +83,7 @@ class ExpressionProcess:
             self._send(data)
             while (answer := self._receive()) is not None:
                 results.append(_result(answer))
-        except _Ended:
+        except _ProcessEnded:
             self._ends += 1
             self._restart()
             results.append(ENDED)
@@ -119,7 +119,7 @@ class ExpressionProcess:
                 raise Rejected(MISSING, "expression")
             self._send(marshal.dumps(self._expression))
             error = self._receive()
-        except _Ended:
+        except _ProcessEnded:
             self.close()
             raise Rejected(
                 sentence("The expression cannot be compiled: {detail}.", detail=ENDED), "expression"
@@ -151,7 +151,7 @@ class ExpressionProcess:
             while rest:
                 rest = rest[os.write(self._process.stdin.fileno(), rest) :]
         except OSError:
-            raise _Ended from None
+            raise _ProcessEnded from None
 
     def _receive(self) -> Any:
         head = self._read_exactly(4)
@@ -165,7 +165,7 @@ class ExpressionProcess:
             readable, _, _ = select.select([source], [], [], max(0.0, deadline - time.monotonic()))
             data = os.read(source, 256 * 1024) if readable else b""
             if not data:
-                raise _Ended
+                raise _ProcessEnded
             self._received += data
         found, self._received = self._received[:count], self._received[count:]
         return found

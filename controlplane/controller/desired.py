@@ -107,7 +107,7 @@ class DesiredState:
 
     # -- topics ----------------------------------------------------------------------------------------------------------
     def write_topics(self, plan: ReconcilePass, requests: PendingRequests) -> None:
-        places = _Places(plan)
+        places = _ReplicaPlacer(plan)
         # Deletions come first, so that a name that this pass frees is available for the next row.
         for topic_id, desired in sorted(self.topics.items(), key=lambda kv: (kv[1].name, not kv[1].deleted)):
             if _topic_step(plan, places, desired):
@@ -201,7 +201,7 @@ def _topic(desired: DesiredTopic) -> Subject:
 
 
 # -- one topic -----------------------------------------------------------------------------------------------------------
-def _topic_step(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -> bool:
+def _topic_step(plan: ReconcilePass, places: _ReplicaPlacer, desired: DesiredTopic) -> bool:
     """Write the records that the row needs and the log lacks. True when nothing is left to do."""
     topic = plan.image.topics.get(desired.topic_id)
     if topic is None:
@@ -239,7 +239,7 @@ def _drop_outdated_elr(plan: ReconcilePass, topic: TopicState) -> None:
             plan.put(tp, after)
 
 
-def _topic_absent(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -> bool:
+def _topic_absent(plan: ReconcilePass, places: _ReplicaPlacer, desired: DesiredTopic) -> bool:
     if desired.topic_id in plan.image.deleted:
         if not desired.deleted:
             plan.report(
@@ -270,7 +270,7 @@ def _topic_absent(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -
     return True
 
 
-class _Places:
+class _ReplicaPlacer:
     """Placement of new partitions. Partitions that this pass has placed count for its next topics."""
 
     def __init__(self, plan: ReconcilePass) -> None:

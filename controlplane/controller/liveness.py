@@ -24,7 +24,7 @@ TOGETHER_MS_MAX = 2 * REFUSED_RETRY_MS
 
 
 @dataclass(slots=True)
-class Evidence:
+class ConnectionResults:
     """The results of connection attempts to one incarnation of a broker."""
 
     broker_epoch: int
@@ -48,7 +48,7 @@ class Liveness:
     def __init__(self) -> None:
         self.reported: frozenset[tuple[int, int]] = frozenset()
         """Dead incarnations: (broker id, broker epoch)."""
-        self.evidence: dict[int, Evidence] = {}
+        self.evidence: dict[int, ConnectionResults] = {}
         self._acting = False
         self._unreported_since_ms: int | None = None
 
@@ -62,7 +62,7 @@ class Liveness:
         for broker_id in gone:
             del self.evidence[broker_id]
         for broker_id, registration in registrations.items():
-            self.evidence.setdefault(broker_id, Evidence(registration.broker_epoch))
+            self.evidence.setdefault(broker_id, ConnectionResults(registration.broker_epoch))
         self.reported &= {(i, e.broker_epoch) for i, e in self.evidence.items()}
         return gone
 

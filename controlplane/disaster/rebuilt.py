@@ -112,7 +112,7 @@ class LogDirsInspection:
 
 
 @dataclass(slots=True)
-class Rebuilt:
+class RebuiltImage:
     """`notes` are messages for the operator about unproven and unknown data."""
 
     image: Image
@@ -140,7 +140,7 @@ def rebuild(
     older: frozenset[int] = frozenset(),
     epochs_seen: int = 0,
     seq_seen: int = 0,
-) -> Rebuilt:
+) -> RebuiltImage:
     """`base` contains the topics, their configs and their assignments. Its leaders and ISRs are ignored.
 
     `without`: permanently lost brokers; any other broker with a replica must be in `inspections`. `older`: brokers whose directory is used
@@ -166,7 +166,7 @@ def rebuild(
         topic_ids={},
         unfinished=[],
     )
-    out = Rebuilt(image)
+    out = RebuiltImage(image)
     notes = out.notes
     notes += notes_of_older
     copies: dict[TopicPartition, list[InspectedReplica]] = {}

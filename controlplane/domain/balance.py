@@ -31,7 +31,7 @@ from controlplane.domain.balance_types import (
     Note,
     NoteCode,
     Obstacle,
-    Relocated,
+    PlacementChange,
 )
 from controlplane.domain.errors import Rejected
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
@@ -48,7 +48,7 @@ __all__ = [
     "Note",
     "NoteCode",
     "Obstacle",
-    "Relocated",
+    "PlacementChange",
     "propose",
 ]
 
@@ -98,7 +98,7 @@ def propose(
                 obstacles[goal] = balance_search.improve(work, goal, kept)
                 kept.append(goal)
     changes = tuple(
-        Relocated(v.topic, v.partition, v.replicas, tuple(placed), v.size_bytes)
+        PlacementChange(v.topic, v.partition, v.replicas, tuple(placed), v.size_bytes)
         for v, placed in zip(views, work.placed, strict=True)
         if tuple(placed) != v.replicas
     )

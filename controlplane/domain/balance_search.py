@@ -44,7 +44,7 @@ class Exchange(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Tried:
+class _UnchangedPair:
     """A pair of brokers without a change: the versions of both at that time, and the rejected changes that would have helped."""
 
     versions: tuple[int, int]
@@ -61,7 +61,7 @@ class _Search:
     steps: int = 0
     version: Counter[int] = field(default_factory=Counter)
     lists: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
-    tried: dict[tuple[int, int, bool], _Tried] = field(default_factory=dict)
+    tried: dict[tuple[int, int, bool], _UnchangedPair] = field(default_factory=dict)
     rejected: Counter[Obstacle] = field(default_factory=Counter)
 
     # -- candidates ------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class _Search:
             if change is not None:
                 self.apply(a, b, change)
                 return True
-            self.tried[a, b, swaps] = _Tried(versions, self.rejected)
+            self.tried[a, b, swaps] = _UnchangedPair(versions, self.rejected)
         return False
 
     def apply(self, a: int, b: int, change: Exchange) -> None:

@@ -173,7 +173,7 @@ class GoalResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Relocated:
+class PlacementChange:
     """`replicas_to` is in order, the preferred leader first. A new order of the same brokers copies no data."""
 
     topic: str
@@ -189,7 +189,7 @@ class Relocated:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    changes: tuple[Relocated, ...]
+    changes: tuple[PlacementChange, ...]
     before: tuple[Load, ...]
     after: tuple[Load, ...]
     goals: tuple[GoalResult, ...]

@@ -94,7 +94,7 @@ class GroupRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class UserRights:
     """Flags and Django groups of a user."""
 
     groups: frozenset[str]
@@ -114,7 +114,7 @@ class ExternalUser:
     groups: frozenset[str]
 
 
-def rights_of(user: ExternalUser, rules: GroupRules) -> Rights:
+def rights_of(user: ExternalUser, rules: GroupRules) -> UserRights:
     """Return the flags and Django groups that the user's groups give. Raises LoginRejected for a user in no configured group."""
     mapped = frozenset(rules.groups[g] for g in user.groups if g in rules.groups)
     is_admin = not user.groups.isdisjoint(rules.admins)
@@ -125,7 +125,7 @@ def rights_of(user: ExternalUser, rules: GroupRules) -> Rights:
         raise LoginRejected(
             LoginRejection.NO_GROUP, user=user.name, needed=name_list(needed), groups=name_list(sorted(user.groups))
         )
-    return Rights(mapped, is_operator, is_admin)
+    return UserRights(mapped, is_operator, is_admin)
 
 
 def name_list(names: Collection[str]) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from controlplane.domain.log_ends import Age
+from controlplane.domain.log_ends import RecordAge
 
 WINDOW_MS = 900_000
 """Minimum length of a trend in milliseconds. In this time the lag of a consumer that is 4 % too slow grows by half a minute."""
@@ -279,7 +279,7 @@ class Track:
         """Minimum growth of the lag in time that counts as a trend. The lag of a consumer jumps by the length of its waits."""
         return max(self.limits.behind_ms, 1.5 * self.longest_wait_ms)
 
-    def follow_group(self, group_status: LagStatus, age: Age | None) -> None:
+    def follow_group(self, group_status: LagStatus, age: RecordAge | None) -> None:
         """Set FALLING_BEHIND if the whole group falls behind and the lag of this partition is larger than the consumer's waits explain."""
         behind = age is not None and age.ms >= self.clear_ms
         if group_status is LagStatus.FALLING_BEHIND and self.trend_status is LagStatus.HEALTHY and behind:
@@ -308,7 +308,7 @@ class Track:
         stopped = self.waiting_ms is not None and now_ms - self.waiting_ms >= self.stall_limit_ms
         return (0.0 if stopped else max(0.0, trend.consumed_per_s)), max(0.0, trend.produced_per_s)
 
-    def follow_trend(self, age: Age | None, now_ms: int) -> None:
+    def follow_trend(self, age: RecordAge | None, now_ms: int) -> None:
         """Update `trend_status`. `age`: age of the first unread record now; None = unknown."""
         if age is None or not self.commits:
             return

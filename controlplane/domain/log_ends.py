@@ -19,7 +19,7 @@ STORED_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Age:
+class RecordAge:
     """Age of a record. `at_least`: the record is older than the first observation, so its true age may be larger."""
 
     ms: int
@@ -27,7 +27,7 @@ class Age:
 
 
 @dataclass(slots=True)
-class Ends:
+class LogEndHistory:
     """Observed log end offsets, oldest first. `ends` never decreases."""
 
     ats: list[int] = field(default_factory=list)
@@ -48,20 +48,20 @@ class Ends:
             kept = [i for i in range(len(self.ends)) if i % 2 == 0 or i > HISTORY_MAX // 2]
             self.ats, self.ends = [self.ats[i] for i in kept], [self.ends[i] for i in kept]
 
-    def age(self, offset: int, now_ms: int) -> Age | None:
+    def age(self, offset: int, now_ms: int) -> RecordAge | None:
         """Age of the record at `offset`, the first unread record of a group that committed this offset. 0 if the log ends there; None without an
         observation."""
         if not self.ends:
             return None
         if offset >= self.ends[-1]:
-            return Age(0)
+            return RecordAge(0)
         after = bisect_right(self.ends, offset)
         if after == 0:
-            return Age(max(0, now_ms - self.ats[0]), at_least=True)
+            return RecordAge(max(0, now_ms - self.ats[0]), at_least=True)
         before = after - 1
         share = (offset - self.ends[before]) / (self.ends[after] - self.ends[before])
         appended = self.ats[before] + share * (self.ats[after] - self.ats[before])
-        return Age(max(0, round(now_ms - appended)))
+        return RecordAge(max(0, round(now_ms - appended)))
 
     def rate(self, now_ms: int, window_ms: int) -> float | None:
         """Records per second appended within the last `window_ms`. None with less than a second of observations."""
@@ -82,8 +82,8 @@ class Ends:
         return [[self.ats[i], self.ends[i]] for i in chosen]
 
     @staticmethod
-    def restored(stored: Iterable[Iterable[int]]) -> Ends:
-        out = Ends()
+    def restored(stored: Iterable[Iterable[int]]) -> LogEndHistory:
+        out = LogEndHistory()
         for at_ms, end in stored:
             out.add(at_ms, end)
         return out

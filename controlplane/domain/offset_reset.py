@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, NotRequired, TypedDict
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.log_ends import Age
+from controlplane.domain.log_ends import RecordAge
 from weir_common.phrases import sentence
 
 RESET_PARTITIONS_MAX = 20_000
@@ -57,7 +57,7 @@ class ResetState(StrEnum):
     EXPIRED = "expired"
 
 
-class Limited(StrEnum):
+class LimitedBy(StrEnum):
     """The end of the log that limited the requested offset."""
 
     NO = ""
@@ -184,7 +184,7 @@ class PartitionReset:
     after: CommittedOffset | None
     log_start: int | None = None
     log_end: int | None = None
-    limited: Limited = Limited.NO
+    limited: LimitedBy = LimitedBy.NO
     problem: RowProblem | None = None
     replayed: int | None = None
     skipped: int | None = None
@@ -299,13 +299,15 @@ def select_partitions(
 
 
 def plan(
-    spec: ResetSpec, keys: Iterable[Key], offsets_read: OffsetsRead, age: Callable[[Key, int], Age | None]
+    spec: ResetSpec, keys: Iterable[Key], offsets_read: OffsetsRead, age: Callable[[Key, int], RecordAge | None]
 ) -> list[PartitionReset]:
     """Return the offset of each partition before and after the reset. `age(key, offset)`: age of the record at this offset, None = unknown."""
     return [_row(spec, key, offsets_read, age) for key in keys]
 
 
-def _row(spec: ResetSpec, key: Key, offsets_read: OffsetsRead, age: Callable[[Key, int], Age | None]) -> PartitionReset:
+def _row(
+    spec: ResetSpec, key: Key, offsets_read: OffsetsRead, age: Callable[[Key, int], RecordAge | None]
+) -> PartitionReset:
     topic, index = key
     now, log = offsets_read.committed.get(key), offsets_read.logs.get(key)
     start, end = (log.start, log.end) if log is not None else (None, None)
@@ -315,7 +317,7 @@ def _row(spec: ResetSpec, key: Key, offsets_read: OffsetsRead, age: Callable[[Ke
         return PartitionReset(topic, index, now, now, start, end, problem=problem, lost=lost)
     if spec.target is ResetTarget.DELETE:
         return PartitionReset(topic, index, now, None, start, end, lost=lost)
-    limited = Limited.NO
+    limited = LimitedBy.NO
     if spec.target is ResetTarget.UNDO:
         after = offsets_read.saved[key]
     else:
@@ -323,7 +325,7 @@ def _row(spec: ResetSpec, key: Key, offsets_read: OffsetsRead, age: Callable[[Ke
         requested = _requested_offset(spec, key, offsets_read, log)
         bounded = min(max(requested, log.start), log.end)
         if bounded != requested:
-            limited = Limited.LOG_START if bounded > requested else Limited.LOG_END
+            limited = LimitedBy.LOG_START if bounded > requested else LimitedBy.LOG_END
         # An equal offset keeps its leader epoch and metadata: nothing is committed.
         after = now if now is not None and now.offset == bounded else CommittedOffset(bounded)
     replayed, skipped = _records(now, after, log)
@@ -382,7 +384,7 @@ def _records(
 
 
 def _span(
-    key: Key, now: CommittedOffset | None, after: CommittedOffset | None, age: Callable[[Key, int], Age | None]
+    key: Key, now: CommittedOffset | None, after: CommittedOffset | None, age: Callable[[Key, int], RecordAge | None]
 ) -> tuple[int | None, bool]:
     if now is None or after is None:
         return None, False
@@ -402,7 +404,7 @@ def totals(rows: Collection[PartitionReset]) -> ResetTotals:
         replayed=sum(r.replayed or 0 for r in rows),
         skipped=sum(r.skipped or 0 for r in rows),
         overtaken=sum(r.overtaken for r in rows),
-        limited=sum(r.limited is not Limited.NO for r in rows),
+        limited=sum(r.limited is not LimitedBy.NO for r in rows),
     )
 
 

@@ -13,7 +13,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.domain.offset_reset import (
     CommittedOffset,
     Key,
-    Limited,
+    LimitedBy,
     PartitionReset,
     ReportedDifference,
     RowProblem,
@@ -73,7 +73,7 @@ def _row_from_json(data: Any) -> PartitionReset:
         _offset_from_json(after),
         start,
         end,
-        Limited(limited),
+        LimitedBy(limited),
         RowProblem(problem) if problem else None,
         replayed,
         skipped,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from brokerd.cluster.configs import TopicConfig
-from controlplane.domain.log_ends import Age
+from controlplane.domain.log_ends import RecordAge
 
 
 class Limit(StrEnum):
@@ -42,7 +42,7 @@ def forecast(
     config: TopicConfig,
     log: LogFacts,
     committed: int,
-    age: Age | None,
+    age: RecordAge | None,
     consumed_per_s: float,
     produced_per_s: float,
 ) -> Forecast | None:
@@ -61,7 +61,7 @@ def forecast(
     return min(found, key=lambda f: f.in_s, default=None)
 
 
-def _by_time(config: TopicConfig, lag: int, age: Age | None, consumed_per_s: float) -> Forecast | None:
+def _by_time(config: TopicConfig, lag: int, age: RecordAge | None, consumed_per_s: float) -> Forecast | None:
     """The unread records were produced at the rate `lag / age`. Each second of reading makes the first unread record younger by
     consumed rate / that rate."""
     if config.retention_ms < 0 or age is None:

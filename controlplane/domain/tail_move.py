@@ -169,7 +169,7 @@ def _follow_step(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> 
     return None if unchanged and step.tail_start is None and not step.progressed else step
 
 
-class Wait(NamedTuple):
+class PartWait(NamedTuple):
     """The cause for which a part waits. `state`: CATCHING_UP or READY. `cause`: of progress.StallCause if an operator must act, else "". `note`: for people
     only."""
 
@@ -178,24 +178,24 @@ class Wait(NamedTuple):
     note: str
 
 
-def _waits_for(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> Wait:
+def _waits_for(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> PartWait:
     copies, tail_start = part.tail_copies, observed.tail_start
     if observed.unfit:
-        return Wait(
+        return PartWait(
             PartState.CATCHING_UP,
             pace.StallCause.UNFIT,
             sentence(move_phrases.UNFIT, reason=observed.unfit),
         )
     if observed.leader is None:
-        return Wait(PartState.CATCHING_UP, pace.StallCause.SOURCE_DOWN, no_leader(observed))
+        return PartWait(PartState.CATCHING_UP, pace.StallCause.SOURCE_DOWN, no_leader(observed))
     if down := [b for b in copies if b not in move.alive]:
-        return Wait(
+        return PartWait(
             PartState.CATCHING_UP,
             pace.StallCause.TARGET_DOWN,
             sentence(move_phrases.TARGET_DOWN, broker=down[0]),
         )
     if tail_start is None:
-        return Wait(
+        return PartWait(
             PartState.CATCHING_UP,
             "",
             sentence(move_phrases.START_NOT_REPORTED),
@@ -208,27 +208,27 @@ def _waits_for(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> Wa
             if lag is None
             else counted(lag, *move_phrases.CATCHING_UP, start=tail_start, broker=behind[0])
         )
-        return Wait(PartState.CATCHING_UP, "", note)
+        return PartWait(PartState.CATCHING_UP, "", note)
     offsets = {"start": tail_start, "log_start": _offset(observed.log_start)}
     if _is_deleted(observed):
-        return Wait(
+        return PartWait(
             PartState.READY,
             "",
             sentence(move_phrases.OLD_RECORDS_DELETED, **offsets),
         )
     if observed.tiered:
-        return Wait(
+        return PartWait(
             PartState.READY,
             "",
             sentence(move_phrases.WAITS_FOR_COPIES, **offsets),
         )
     if move.overdue:
-        return Wait(
+        return PartWait(
             PartState.READY,
             pace.StallCause.DEADLINE_PASSED,
             sentence(move_phrases.DEADLINE_PASSED, **offsets),
         )
-    return Wait(
+    return PartWait(
         PartState.READY,
         "",
         sentence(move_phrases.WAITS_FOR_RETENTION, **offsets),

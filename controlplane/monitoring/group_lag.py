@@ -19,7 +19,7 @@ from controlplane.domain import lag
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.lag_json import track_from_json, track_to_json
-from controlplane.domain.log_ends import Age, Ends
+from controlplane.domain.log_ends import LogEndHistory, RecordAge
 from controlplane.domain.retention import LogFacts, forecast
 from controlplane.models import ConsumerGroup, GroupPartition, LogEnds
 from controlplane.monitoring.group_metrics import GroupMetrics, PartitionLag, group_row, owners_of, partition_rows
@@ -56,7 +56,7 @@ class PartitionFacts:
 class GroupLags:
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetrics] = {}
-        self._ends: dict[Key, Ends] = {}
+        self._ends: dict[Key, LogEndHistory] = {}
         self._tracks: dict[str, dict[Key, lag.Track]] = {}
         self._stable: dict[int, Mapping[Key, int]] = {}
         """Last stable offsets, by reporting broker."""
@@ -91,12 +91,12 @@ class GroupLags:
 
     # -- memory --------------------------------------------------------------------------------------------------------
     def end_observed(self, key: Key, at_ms: int, end: int) -> None:
-        self._ends.setdefault(key, Ends()).add(at_ms, end)
+        self._ends.setdefault(key, LogEndHistory()).add(at_ms, end)
 
     def stable_observed(self, broker_id: int, stable: Mapping[Key, int]) -> None:
         self._stable[broker_id] = stable
 
-    def age(self, key: Key, offset: int, now_ms: int) -> Age | None:
+    def age(self, key: Key, offset: int, now_ms: int) -> RecordAge | None:
         """Age of the record at `offset`. None: the log end was not observed."""
         return self._ends[key].age(offset, now_ms) if key in self._ends else None
 
@@ -186,7 +186,7 @@ class GroupLags:
                 records = max(0, newest.end - newest.committed)
                 unread, weighted = unread + records, weighted + records * age.ms
                 at_least = at_least or age.at_least
-        total.follow_trend(Age(weighted // unread if unread else 0, at_least), now_ms)
+        total.follow_trend(RecordAge(weighted // unread if unread else 0, at_least), now_ms)
         return total
 
     def _partition_lag(
@@ -273,7 +273,7 @@ class GroupLags:
         for topic, index, points in LogEnds.objects.values_list(
             "partition__topic__name", "partition__index", "observed"
         ).iterator():
-            self._ends[topic, index] = Ends.restored(points)
+            self._ends[topic, index] = LogEndHistory.restored(points)
         self._apply_limits()
 
     def write(self, changed: set[str], gone: set[str], now: datetime, *, settled: bool) -> None:

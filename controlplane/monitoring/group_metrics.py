@@ -7,7 +7,7 @@ from datetime import datetime
 
 from controlplane.clients.group_samples import DescribedMember, GroupSample, Key, StoredMember
 from controlplane.domain.lag import Block, LagStatus
-from controlplane.domain.log_ends import Age
+from controlplane.domain.log_ends import RecordAge
 from controlplane.domain.retention import Forecast
 from controlplane.models import ConsumerGroup, GroupPartition
 
@@ -18,7 +18,7 @@ class PartitionLag:
 
     end: int | None = None
     records: int | None = None
-    age: Age | None = None
+    age: RecordAge | None = None
     status: LagStatus = LagStatus.UNKNOWN
     block: Block = Block.NONE
     consumed_per_s: float | None = None

@@ -18,12 +18,12 @@ from controlplane.domain import lag
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.lag_json import track_from_json, track_to_json
-from controlplane.domain.log_ends import Age
+from controlplane.domain.log_ends import RecordAge
 from controlplane.models import ShareGroupPartition
 from controlplane.monitoring.group_lag import STORE_MS, STORE_ROWS_MAX, PartitionFacts
 from controlplane.monitoring.projection import BATCH
 
-AgeOf = Callable[[Key, int, int], Age | None]
+AgeOf = Callable[[Key, int, int], RecordAge | None]
 """(partition, offset, Unix ms) -> age of the record at the offset."""
 
 
@@ -34,7 +34,7 @@ class SharePartitionLag:
 
     start: int | None
     records: int | None
-    age: Age | None
+    age: RecordAge | None
     status: LagStatus
     member_count: int
 
@@ -44,10 +44,10 @@ class ShareGroupLag:
     partitions: Mapping[Key, SharePartitionLag]
 
     @property
-    def age(self) -> Age | None:
+    def age(self) -> RecordAge | None:
         """The greatest age. `at_least`: of any partition."""
         ages = [p.age for p in self.partitions.values() if p.age is not None]
-        return Age(max(a.ms for a in ages), any(a.at_least for a in ages)) if ages else None
+        return RecordAge(max(a.ms for a in ages), any(a.at_least for a in ages)) if ages else None
 
     @property
     def status(self) -> LagStatus:

@@ -54,7 +54,7 @@ class KeptTime:
 
 
 @dataclass(slots=True)
-class Moment:
+class PastImage:
     """The state at a time. `seq` and `entry_at`: the last entry of the metadata log before it, and its time."""
 
     at: datetime
@@ -167,12 +167,12 @@ def _span_of(at: datetime) -> _Span:
 
 
 # -- one state ---------------------------------------------------------------------------------------------------------
-def moment(at: datetime) -> Moment:
+def moment(at: datetime) -> PastImage:
     """The state at a time, replayed from the image before it. Raises UnknownTime, and Rejected if the rows cannot be read."""
     return _moment(min(at, timezone.now()))
 
 
-def _moment(at: datetime, earlier: Moment | None = None) -> Moment:
+def _moment(at: datetime, earlier: PastImage | None = None) -> PastImage:
     """`earlier`: a state before, which is continued if no later image is kept."""
     span = _span_of(at)
     at_ms = _ms(at)
@@ -182,11 +182,11 @@ def _moment(at: datetime, earlier: Moment | None = None) -> Moment:
         raise UnknownTime(at, None, None)
     try:
         if earlier is not None and row["seq"] <= earlier.seq:
-            found = Moment(at, _copy(earlier.image), earlier.seq, earlier.entry_at)
+            found = PastImage(at, _copy(earlier.image), earlier.seq, earlier.entry_at)
         else:
             stored = MetadataImage.objects.get(pk=row["pk"])
             image = _copy(_decode_image(bytes(stored.data), stored.seq, stored.controller_epoch))
-            found = Moment(at, image, row["seq"], _time(row["at_ms"]))
+            found = PastImage(at, image, row["seq"], _time(row["at_ms"]))
         _replay(found, at_ms)
     except MetadataError as e:
         raise Rejected(sentence("This version cannot read the stored metadata log: {detail}", detail=e), "at") from e
@@ -214,13 +214,13 @@ def _copy(image: Image) -> Image:
     )
 
 
-def _replay(moment_before: Moment, until_ms: int) -> None:
+def _replay(moment_before: PastImage, until_ms: int) -> None:
     for _ in _apply_entries(moment_before, until_ms):
         pass
 
 
 def _apply_entries(
-    moment_before: Moment, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None
+    moment_before: PastImage, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None
 ) -> Iterator[None]:
     """Apply the entries after `found.seq` up to a time. With `changes`, collect what each of them changes."""
     segments = MetadataSegment.objects.filter(last_seq__gt=moment_before.seq, begins_ms__lte=until_ms).order_by(

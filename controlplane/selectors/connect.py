@@ -184,7 +184,7 @@ def connector_list(
     """Connectors with `query` in their name or class. `state`: failed = the connector or a task failed; else a state of the connector. `sort`: state (those
     that need attention first), name, cluster, failed_tasks, with '-' for the reverse."""
     rows, known, own_id = [], [], cluster_row().cluster_id
-    with _Reads() as reads:
+    with _ConcurrentReads() as reads:
         requested = [(c, reads.start(api.worker_info, c), reads.start(api.connectors, c)) for c in clients()]
         for client, worker_read, list_read in requested:
             info, listed = reads.result(worker_read), reads.result(list_read)
@@ -222,7 +222,7 @@ def states_of(row: ConnectorRow) -> set[str]:
 def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
     """None if the cluster does not have the connector. Raises Rejected if the cluster is not configured or does not answer."""
     client = client_of(cluster)
-    with _Reads() as reads:
+    with _ConcurrentReads() as reads:
         info_read = reads.start(api.connector_info, client, name)
         status_read = reads.start(api.connector_status, client, name)
         topics_read = reads.start(api.active_topics, client, name)
@@ -342,7 +342,7 @@ def _trace(text: str, config: Mapping[str, str], secrets: frozenset[str]) -> str
     return without_secrets(text[:TRACE_CHARS_MAX], config, secrets)
 
 
-class _Reads:
+class _ConcurrentReads:
     """Concurrent reads, PAGE_SECONDS at most for all of them. A late request ends by its own time-out, in the background."""
 
     def __init__(self) -> None:

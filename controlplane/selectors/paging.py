@@ -24,13 +24,13 @@ M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class PageCursor:
     """The position after the row with these values of the list's order. Without values it is the position before the first row."""
 
     values: tuple[Any, ...] = ()
 
 
-PageStart = int | After
+PageStart = int | PageCursor
 """Start of a page: the number of the page, from 1, or a place in the list."""
 Order = Sequence[tuple[str, bool]]
 """(column, descending) of each column of an order. The last column is unique."""
@@ -44,7 +44,7 @@ class PageWindow:
     page: int
     pages: int
     per_page: int
-    after: After | None
+    after: PageCursor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def within(total: int, page: PageStart, per_page: int) -> PageWindow:
     """The requested page, limited to the existing rows. `after` is not known yet."""
     per_page = max(1, min(per_page, PER_PAGE_MAX))
     pages = max(1, -(-total // per_page))
-    if isinstance(page, After):
+    if isinstance(page, PageCursor):
         return PageWindow(0 if page.values else 1, pages, per_page, None)
     return PageWindow(max(1, min(page, pages)), pages, per_page, None)
 
@@ -100,10 +100,10 @@ def numbered(total: int, page: PageStart, per_page: int) -> tuple[int, PageWindo
     """(index of the first row, page) of a list that never changes: the number of a row is its place."""
     found = within(total, page, per_page)
     start = (found.page - 1) * found.per_page if found.page else 0
-    if isinstance(page, After) and page.values:
+    if isinstance(page, PageCursor) and page.values:
         start = min(page.values[0], total)
     end = start + found.per_page
-    after = After((end,)) if end < total else None
+    after = PageCursor((end,)) if end < total else None
     return start, PageWindow(found.page, found.pages, found.per_page, after)
 
 
@@ -121,11 +121,11 @@ def ordered(
         found.sort(key=value, reverse=descending)
     window = within(len(found), page, per_page)
     start = (window.page - 1) * window.per_page if window.page else 0
-    if isinstance(page, After) and page.values:
+    if isinstance(page, PageCursor) and page.values:
         start = next((i for i, row in enumerate(found) if _is_behind(row, order, page.values)), len(found))
     end = start + window.per_page
     shown = found[start:end]
-    after = After(tuple(value(shown[-1]) for value, _ in order)) if end < len(found) else None
+    after = PageCursor(tuple(value(shown[-1]) for value, _ in order)) if end < len(found) else None
     return shown, len(found), PageWindow(window.page, window.pages, window.per_page, after)
 
 
@@ -191,21 +191,21 @@ def keys_of(
 ) -> tuple[list[tuple[Any, ...]], int, PageWindow]:
     """(values of the order's columns in each row of the page, number of all rows, page)."""
     per_page = within(0, page, per_page).per_page
-    follows = isinstance(page, After) and bool(page.values)
+    follows = isinstance(page, PageCursor) and bool(page.values)
     # Where a page begins without the number of rows, a first page that is not full has all rows: the database need not count them.
-    total = None if isinstance(page, After) or page <= 1 else rows.count()
+    total = None if isinstance(page, PageCursor) or page <= 1 else rows.count()
     start = 0 if total is None else (within(total, page, per_page).page - 1) * per_page
     (column, descending), *ties = order
     first = F(column).desc(nulls_last=True) if descending else F(column).asc(nulls_last=True)
     terms: list[OrderBy | str] = [first, *(f"-{name}" if down else name for name, down in ties)]
-    following = rows.filter(rows_after(order, page.values)) if isinstance(page, After) and page.values else rows
+    following = rows.filter(rows_after(order, page.values)) if isinstance(page, PageCursor) and page.values else rows
     # One row more than the page has tells whether there is a next page.
     found = list(following.order_by(*terms).values_list(*(name for name, _ in order))[start : start + per_page + 1])
     keys = found[:per_page]
     if total is None:
         total = rows.count() if follows or len(found) > per_page else len(found)
     window = within(total, page, per_page)
-    after = After(tuple(keys[-1])) if len(found) > len(keys) else None
+    after = PageCursor(tuple(keys[-1])) if len(found) > len(keys) else None
     return keys, total, PageWindow(window.page, window.pages, window.per_page, after)
 
 

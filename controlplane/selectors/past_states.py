@@ -9,7 +9,7 @@ from datetime import datetime
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, TopicState
 from controlplane.domain.cluster_difference import ALL_BROKERS
-from controlplane.selectors.cluster_history import Moment
+from controlplane.selectors.cluster_history import PastImage
 from controlplane.selectors.paging import Page, PageStart, numbered
 
 
@@ -69,7 +69,7 @@ class PastCluster:
     brokers: list[PastBroker]
 
 
-def past_cluster(moment: Moment) -> PastCluster:
+def past_cluster(moment: PastImage) -> PastCluster:
     states = [s for _, _, s in moment.image.each_partition()]
     return PastCluster(
         at=moment.at,
@@ -107,7 +107,7 @@ def _topics(image: Image, topic: str) -> list[TopicState]:
 
 
 def past_partitions(
-    moment: Moment,
+    moment: PastImage,
     *,
     topic: str = "",
     broker: int | None = None,
@@ -144,7 +144,7 @@ def past_partitions(
 
 
 def past_configs(
-    moment: Moment, *, topic: str = "", broker: int | None = None, page: PageStart = 1, per_page: int = 50
+    moment: PastImage, *, topic: str = "", broker: int | None = None, page: PageStart = 1, per_page: int = 50
 ) -> Page[PastConfig]:
     """Overrides of topics and dynamic configs of brokers. With `broker` those of brokers only, with `topic` those of topics only."""
     rows: list[PastConfig] = []

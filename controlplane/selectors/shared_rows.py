@@ -35,15 +35,15 @@ class PageMoment:
         self.position = position
         self.began = began
         self._lock = threading.Lock()
-        self._rows: dict[Hashable, _Once] = {}
+        self._rows: dict[Hashable, _SharedRead] = {}
 
     def rows(self, key: Hashable, read: Callable[[], T]) -> T:
         with self._lock:
-            once = self._rows.setdefault(key, _Once())
+            once = self._rows.setdefault(key, _SharedRead())
         return cast(T, once.value(read))
 
 
-class _Once:
+class _SharedRead:
     """A value that is read once. If the read fails, the next caller reads it."""
 
     def __init__(self) -> None:

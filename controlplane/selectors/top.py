@@ -87,7 +87,7 @@ class TopMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _TopValues:
     """(name, value, subject) of the greatest, and the sum over all objects."""
 
     rows: list[tuple[str, float, str]]
@@ -95,7 +95,7 @@ class _Found:
     silent: tuple[int, ...] = ()
 
 
-Read = Callable[[int], _Found]
+Read = Callable[[int], _TopValues]
 
 _TOPICS = ObservedTopic.objects.filter(internal=False)
 
@@ -104,17 +104,17 @@ _TOPICS = ObservedTopic.objects.filter(internal=False)
 def _column(rows: QuerySet[Any], kind: str, name: str, column: object, *, summed: bool = True) -> Read:
     """The rows with the greatest values of a column or an expression."""
 
-    def read(limit: int) -> _Found:
+    def read(limit: int) -> _TopValues:
         valued = rows.all().order_by().annotate(top_value=F(column) if isinstance(column, str) else column)
         known = valued.filter(top_value__gt=0)
         found = known.order_by("-top_value", name).values_list(name, "top_value")[:limit]
         total = known.aggregate(all=Sum("top_value"))["all"] if summed else None
-        return _Found([(str(n), float(v), f"{kind}:{n}") for n, v in found], total)
+        return _TopValues([(str(n), float(v), f"{kind}:{n}") for n, v in found], total)
 
     return read
 
 
-def _growth(limit: int) -> _Found:
+def _growth(limit: int) -> _TopValues:
     """Bytes per second by which the largest topics grew in the last hour: the last recorded size minus that of an hour before."""
     names = _TOPICS.filter(size_bytes__gt=0).order_by("-size_bytes", "name")
     keys = [
@@ -129,10 +129,10 @@ def _growth(limit: int) -> _Found:
         if len(values) > 1 and values[-1][1] > values[0][1]:
             rate = (values[-1][1] - values[0][1]) / (values[-1][0] - values[0][0])
             found.append((subject.partition(":")[2], rate, subject))
-    return _Found(_greatest(found, limit), sum(v for _, v, _ in found))
+    return _TopValues(_greatest(found, limit), sum(v for _, v, _ in found))
 
 
-def _skew(limit: int) -> _Found:
+def _skew(limit: int) -> _TopValues:
     """Partitions with the greatest size in per cent of the mean of their topic."""
     means = {
         topic: mean
@@ -148,7 +148,7 @@ def _skew(limit: int) -> _Found:
     rows = ObservedPartition.objects.filter(topic_id__in=_largest(means), size_bytes__isnull=False)
     for topic_id, name, index, size in rows.order_by("-size_bytes").values_list(*columns)[: 20 * TOP_MAX]:
         found.append((f"{name}-{index}", 100 * size / means[topic_id], f"partition:{name}:{index}"))
-    return _Found(_greatest(found, limit))
+    return _TopValues(_greatest(found, limit))
 
 
 def _largest(means: dict[Any, float]) -> list[Any]:
@@ -161,7 +161,7 @@ def _greatest(objects: Iterable[tuple[str, float, str]], limit: int) -> list[tup
 
 # -- clients -----------------------------------------------------------------------------------------------------------
 def _clients(column: str, *, by_principal: bool) -> Read:
-    def read(limit: int) -> _Found:
+    def read(limit: int) -> _TopValues:
         page = clients.client_list(sort=f"-{column}", per_page=CLIENTS_MAX)
         sums: dict[str, float] = {}
         for row in page.rows:
@@ -169,7 +169,7 @@ def _clients(column: str, *, by_principal: bool) -> Read:
             sums[name] = sums.get(name, 0.0) + float(getattr(row, column))
         found = [(name, value, "") for name, value in sums.items() if value > 0]
         silent = tuple(b.broker_id for b in page.brokers_silent)
-        return _Found(_greatest(found, limit), sum(sums.values()), silent)
+        return _TopValues(_greatest(found, limit), sum(sums.values()), silent)
 
     return read
 
@@ -274,7 +274,7 @@ def top_lists(kind: TopOf, limit: int = TOP_DEFAULT) -> list[TopList]:
     return [_shape(f, READS[f](limit)) for f in METRICS[kind]]
 
 
-def _shape(metric: TopMetric, objects: _Found) -> TopList:
+def _shape(metric: TopMetric, objects: _TopValues) -> TopList:
     names: dict[str, str] = {}
     if metric.of is TopOf.PARTITIONS and metric.by != "skew_pct":
         keys = [int(name) for name, _, _ in objects.rows]

@@ -33,21 +33,21 @@ WATCH_SECONDS = 3.0
 """Time between two measurements of producers without an adaptive throttle: the spacing of a chart."""
 
 
-class Bounds(NamedTuple):
+class ThrottleBounds(NamedTuple):
     """Bounds in bytes/s that an operator gives an adaptive throttle. `floor` None: the default floor."""
 
     cap: int
     floor: int | None = None
 
 
-def bounds_of(value: Mapping[str, int]) -> Bounds:
+def bounds_of(value: Mapping[str, int]) -> ThrottleBounds:
     """The bounds in {"cap", "floor"}. Raises Rejected without a cap."""
     if value.get("cap") is None:
         raise Rejected("An adaptive throttle needs a maximum in bytes/s.", "throttle_bytes_per_s")
-    return Bounds(value["cap"], value.get("floor"))
+    return ThrottleBounds(value["cap"], value.get("floor"))
 
 
-def floor_of(bounds: Bounds) -> int:
+def floor_of(bounds: ThrottleBounds) -> int:
     """Check both bounds and return the floor in bytes/s. Raises Rejected."""
     floor = bounds.floor or min(FLOOR_BYTES_PER_S, bounds.cap)
     throttles.check(floor)

@@ -24,7 +24,7 @@ from controlplane.domain.external_login import (
     LoginRejected,
     LoginRejection,
     LoginSource,
-    Rights,
+    UserRights,
     rights_of,
 )
 from controlplane.models import ExternalIdentity
@@ -55,7 +55,7 @@ def user_of(external_user: ExternalUser) -> User:
             return _refresh(external_user, rights)
 
 
-def _refresh(external_user: ExternalUser, rights: Rights) -> User:
+def _refresh(external_user: ExternalUser, rights: UserRights) -> User:
     now = timezone.now()
     identity = (
         ExternalIdentity.objects.select_for_update(of=("self",))

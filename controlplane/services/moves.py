@@ -24,7 +24,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.selectors import move_windows
 from controlplane.services import adaptive_throttle, throttles, worker_queue
-from controlplane.services.adaptive_throttle import Bounds
+from controlplane.services.adaptive_throttle import ThrottleBounds
 from controlplane.services.common import Rejected, record, recorded_rejections
 from controlplane.services.move_planning import parse_scope as parse_scope
 from controlplane.services.move_planning import plan_move as plan_move
@@ -233,7 +233,7 @@ def _skip_not_started(move: Move) -> None:
 
 
 def throttle_move(
-    move_id: int, bytes_per_s: int | None, *, adaptive: Bounds | None = None, actor: str, comment: str = ""
+    move_id: int, bytes_per_s: int | None, *, adaptive: ThrottleBounds | None = None, actor: str, comment: str = ""
 ) -> Move:
     """Change the throttle or remove it (None), also during copying: brokers read it from the metadata log. `adaptive`: bounds in bytes/s.
     Between these the rate follows the producers' p99, starting at the floor (`adaptive_throttle`). Raises Rejected."""

@@ -22,7 +22,7 @@ from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.log_ends import Age, Ends
+from controlplane.domain.log_ends import LogEndHistory, RecordAge
 from controlplane.domain.offset_reset import (
     PREVIEW_MINUTES,
     UNDO_DAYS,
@@ -207,12 +207,12 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
     return core.plan(spec, keys, read, _ages(keys))
 
 
-def _ages(keys: Iterable[Key]) -> Callable[[Key, int], Age | None]:
+def _ages(keys: Iterable[Key]) -> Callable[[Key, int], RecordAge | None]:
     """Ages of records from the observed log ends in the rows, without a request."""
     requested = set(keys)
     now_ms = time.time_ns() // 1_000_000
     ends = {
-        (topic, index): Ends.restored(observed)
+        (topic, index): LogEndHistory.restored(observed)
         for topic, index, observed in LogEnds.objects.filter(
             partition__topic__name__in={t for t, _ in requested}
         ).values_list("partition__topic__name", "partition__index", "observed")

@@ -23,7 +23,7 @@ class Proposed:
     goals: list[balance.GoalResult]
     before: list[Load]
     after: list[Load]
-    changes: list[balance.Relocated]
+    changes: list[balance.PlacementChange]
     changes_total: int
     copies: int
     bytes_to_copy: int

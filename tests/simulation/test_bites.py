@@ -49,7 +49,7 @@ from brokerd.storage.log_start import LogStartFlush, StoredLogStart
 from brokerd.storage.producers import ACCEPTED, NO_OFFSET, Accepted, Duplicate, ProducerRejected, Producers
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader
-from controlplane.controller.liveness import Evidence, Liveness
+from controlplane.controller.liveness import ConnectionResults, Liveness
 from controlplane.controller.reconcile_pass import ReconcilePass
 from tests.simulation import exactly_once, tails
 from tests.simulation import test_classic as classic
@@ -589,7 +589,7 @@ def an_election_forgets_the_connections(patch: pytest.MonkeyPatch) -> None:
     begin_term = Liveness.begin_term
 
     def forgetful(self: Liveness, now: Any) -> None:
-        self.evidence = {i: Evidence(e.broker_epoch) for i, e in self.evidence.items()}
+        self.evidence = {i: ConnectionResults(e.broker_epoch) for i, e in self.evidence.items()}
         begin_term(self, now)
 
     patch.setattr(Liveness, "begin_term", forgetful)

@@ -18,7 +18,7 @@ from brokerd.cluster.blocking import BlockingStore, Unreachable
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataError
 from controlplane.disaster import backups, metalog, reach, rows
-from controlplane.disaster.rebuilt import CannotRebuild, LogDirsInspection, Rebuilt, cluster_of, rebuild
+from controlplane.disaster.rebuilt import CannotRebuild, LogDirsInspection, RebuiltImage, cluster_of, rebuild
 from weir_common.java import JavaMissing
 
 
@@ -93,7 +93,7 @@ class Command(BaseCommand):
         )
 
     @staticmethod
-    def _build(image: Image, backup: list[LogDirsInspection], there: Image, options: RestoreOptions) -> Rebuilt:
+    def _build(image: Image, backup: list[LogDirsInspection], there: Image, options: RestoreOptions) -> RebuiltImage:
         return rebuild(
             image,
             backup,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from console.reset_labels import LIMITS, PROBLEMS, STATES, TARGETS, reset_span, reset_value
-from controlplane.domain.offset_reset import Limited, ResetState, ResetTarget, RowProblem
+from controlplane.domain.offset_reset import LimitedBy, ResetState, ResetTarget, RowProblem
 
 
 def test_the_value_of_a_reset_is_shown() -> None:
@@ -17,7 +17,7 @@ def test_every_state_target_and_problem_has_a_label() -> None:
     assert set(STATES) == set(ResetState)
     assert set(TARGETS) == {t.value for t in ResetTarget}
     assert set(PROBLEMS) == {p.value for p in RowProblem}
-    assert set(LIMITS) == {x.value for x in Limited if x}
+    assert set(LIMITS) == {x.value for x in LimitedBy if x}
 
 
 def test_an_unknown_time_and_a_lower_bound_are_marked() -> None:

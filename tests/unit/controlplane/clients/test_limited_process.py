@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.clients.limited_process import NoOutput, Overrun, output, resident_bytes
+from controlplane.clients.limited_process import NoOutput, NoOutputReason, output, resident_bytes
 
 MIB = 1024 * 1024
 WAITS = "import sys, time; text = sys.stdin.read(); print(text.upper(), flush=True); time.sleep(600)"
@@ -35,7 +35,7 @@ def test_the_output_of_a_process_within_its_limits() -> None:
 def test_a_process_that_needs_more_memory_is_ended() -> None:
     begun = time.monotonic()
     found = overrun(GROWS)
-    assert found.reason is Overrun.MEMORY and "more than 256 MiB" in str(found)
+    assert found.reason is NoOutputReason.MEMORY and "more than 256 MiB" in str(found)
     assert time.monotonic() - begun < 60
 
 
@@ -48,12 +48,12 @@ def test_reserved_address_space_is_not_memory() -> None:
 
 def test_a_process_that_takes_longer_is_ended() -> None:
     found = overrun(WAITS, seconds=0.2)
-    assert found.reason is Overrun.TIME and "longer than 0 s" in str(found)
+    assert found.reason is NoOutputReason.TIME and "longer than 0 s" in str(found)
 
 
 def test_a_process_that_fails_is_named_with_its_last_line() -> None:
     found = overrun("import sys; sys.stdin.read(); sys.exit('the reason')")
-    assert found.reason is Overrun.CRASHED and "code 1: the reason" in str(found)
+    assert found.reason is NoOutputReason.CRASHED and "code 1: the reason" in str(found)
 
 
 def test_the_memory_of_a_process_that_has_ended_is_zero() -> None:

@@ -28,7 +28,7 @@ from controlplane.disaster.rebuilt import (
     CannotRebuild,
     InspectedReplica,
     LogDirsInspection,
-    Rebuilt,
+    RebuiltImage,
     rebuild,
     rebuilt_state,
 )
@@ -64,7 +64,7 @@ def topic(topic_id: UUID = T, name: str = "t", *states: PartitionState) -> Topic
     return TopicState(topic_id, name, 3, {"retention.ms": "5"}, len(states), True, dict(enumerate(states)))
 
 
-def made(image: Image, *inspections: LogDirsInspection, **more: object) -> Rebuilt:
+def made(image: Image, *inspections: LogDirsInspection, **more: object) -> RebuiltImage:
     return rebuild(image, inspections, chain_hash="new", **more)  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from controlplane.domain.external_login import (
     LoginRejected,
     LoginRejection,
     LoginSource,
-    Rights,
+    UserRights,
     claim,
     group_names,
     name_list,
@@ -32,14 +32,14 @@ def user(*groups: str) -> ExternalUser:
 @pytest.mark.parametrize(
     ("groups", "rights"),
     [
-        (["g-1"], Rights(frozenset({"payments"}), False, False)),
-        (["staff", "other"], Rights(frozenset(), False, False)),
-        (["ops"], Rights(frozenset({"ops"}), True, False)),
-        (["root"], Rights(frozenset(), True, True)),
-        (["root", "g-1"], Rights(frozenset({"payments"}), True, True)),
+        (["g-1"], UserRights(frozenset({"payments"}), False, False)),
+        (["staff", "other"], UserRights(frozenset(), False, False)),
+        (["ops"], UserRights(frozenset({"ops"}), True, False)),
+        (["root"], UserRights(frozenset(), True, True)),
+        (["root", "g-1"], UserRights(frozenset({"payments"}), True, True)),
     ],
 )
-def test_rights_are_a_function_of_groups(groups: list[str], rights: Rights) -> None:
+def test_rights_are_a_function_of_groups(groups: list[str], rights: UserRights) -> None:
     assert rights_of(user(*groups), RULES) == rights
 
 
@@ -53,7 +53,7 @@ def test_a_user_in_no_configured_group_is_rejected_with_the_names_of_the_configu
 
 
 def test_everyone_may_be_a_viewer() -> None:
-    assert rights_of(user(), GroupRules({}, viewers=("*",))) == Rights(frozenset(), False, False)
+    assert rights_of(user(), GroupRules({}, viewers=("*",))) == UserRights(frozenset(), False, False)
 
 
 @pytest.mark.parametrize(

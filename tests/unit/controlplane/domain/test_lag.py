@@ -26,7 +26,7 @@ from controlplane.domain.lag import (
     worst,
 )
 from controlplane.domain.lag_json import track_from_json, track_to_json
-from controlplane.domain.log_ends import Ends
+from controlplane.domain.log_ends import LogEndHistory
 
 LOST = {LagStatus.FALLING_BEHIND}
 
@@ -42,7 +42,7 @@ def play(
     from_s: int = 0,
 ) -> Iterator[tuple[int, LagStatus]]:
     """The status of each second."""
-    track, ends = track or Track(), Ends()
+    track, ends = track or Track(), LogEndHistory()
     for s in range(from_s, from_s + seconds, step_s):
         now = s * 1000
         ends.add(now, end(s))
@@ -93,7 +93,7 @@ def test_a_consumer_that_drains_one_partition_after_the_other_is_never_stalled()
         return at
 
     tracks = [Track() for _ in range(parts)]
-    ends = [Ends() for _ in range(parts)]
+    ends = [LogEndHistory() for _ in range(parts)]
     said: list[list[LagStatus]] = [[] for _ in range(parts)]
     for s in range(40 * 60):
         now = s * 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.domain.lag import GONE_MS, STALL_UNKNOWN_MS, LagSample, LagStatus, Track, lag_records
-from controlplane.domain.log_ends import Ends
+from controlplane.domain.log_ends import LogEndHistory
 from tests.unit.controlplane.domain.test_lag import bursts, play
 
 HOUR_S = 3600
@@ -39,7 +39,7 @@ def test_burrow_171_the_last_of_two_quick_commits_counts() -> None:
 
 def test_burrow_287_446_the_lag_grows_while_the_consumer_is_stopped_and_shrinks_when_it_continues() -> None:
     """The lag does not wait for a commit, and neither status nor lag need a restart of the monitor to recover."""
-    track, ends = Track(), Ends()
+    track, ends = Track(), LogEndHistory()
     lags: dict[int, int | None] = {}
     ages: dict[int, int] = {}
     statuses: dict[int, LagStatus] = {}

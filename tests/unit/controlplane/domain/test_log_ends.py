@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.log_ends import HISTORY_MAX, STORED_MAX, Age, Ends
+from controlplane.domain.log_ends import HISTORY_MAX, STORED_MAX, LogEndHistory, RecordAge
 
 
-def ends(*seen: tuple[int, int]) -> Ends:
-    out = Ends()
+def ends(*seen: tuple[int, int]) -> LogEndHistory:
+    out = LogEndHistory()
     for at, end in seen:
         out.add(at, end)
     return out
@@ -15,18 +15,18 @@ def ends(*seen: tuple[int, int]) -> Ends:
 
 def test_time_lag_of_a_stopped_consumer_grows_without_new_records() -> None:
     seen = ends((0, 100), (1_000, 200), (2_000, 200), (60_000, 200))
-    assert seen.age(200, 61_000) == Age(0)
-    assert seen.age(150, 61_000) == Age(60_500)
-    assert seen.age(100, 61_000) == Age(61_000)
+    assert seen.age(200, 61_000) == RecordAge(0)
+    assert seen.age(150, 61_000) == RecordAge(60_500)
+    assert seen.age(100, 61_000) == RecordAge(61_000)
 
 
 def test_time_lag_beyond_the_first_observation_is_a_lower_bound() -> None:
-    assert ends((0, 100), (1_000, 200)).age(50, 42_000) == Age(42_000, at_least=True)
-    assert Ends().age(5, 0) is None
+    assert ends((0, 100), (1_000, 200)).age(50, 42_000) == RecordAge(42_000, at_least=True)
+    assert LogEndHistory().age(5, 0) is None
 
 
 def test_a_recreated_topic_has_no_earlier_observations() -> None:
-    assert ends((0, 1000), (1000, 5)).age(0, 2000) == Age(1000, at_least=True)
+    assert ends((0, 1000), (1000, 5)).age(0, 2000) == RecordAge(1000, at_least=True)
 
 
 def test_history_is_bounded_and_keeps_its_oldest_observation() -> None:
@@ -43,7 +43,7 @@ def test_a_clock_set_back_adds_no_observation() -> None:
 
 def test_a_restart_changes_no_lag_by_more_than_two_seconds() -> None:
     """20 minutes behind at a changing speed; the process is down for 40 s. With history in memory only, 1,200 s became 40 s."""
-    total, seen = 0, Ends()
+    total, seen = 0, LogEndHistory()
     produced = {}
     for s in range(2400):
         total += 1500 + 1000 * (s // 300 % 2)
@@ -52,7 +52,7 @@ def test_a_restart_changes_no_lag_by_more_than_two_seconds() -> None:
     committed = produced[1200]
     kept = seen.stored(committed)
     assert len(kept) <= STORED_MAX
-    again = Ends.restored(kept)
+    again = LogEndHistory.restored(kept)
     before = seen.age(committed, 2_400_000)
     again.add(2_440_000, total + 40 * 2500)
     after = again.age(committed, 2_440_000)
@@ -62,7 +62,7 @@ def test_a_restart_changes_no_lag_by_more_than_two_seconds() -> None:
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60))
 def test_time_lag_of_a_stopped_group_never_decreases(growth: list[int]) -> None:
-    seen, end, before = Ends(), 10, 0
+    seen, end, before = LogEndHistory(), 10, 0
     for i, more in enumerate(growth):
         end += more
         seen.add(i * 1000, end)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from controlplane.domain import offset_reset as core
 from controlplane.domain.errors import Rejected
-from controlplane.domain.log_ends import Age
+from controlplane.domain.log_ends import RecordAge
 from controlplane.domain.offset_reset import (
     CommittedOffset,
     Key,
-    Limited,
+    LimitedBy,
     LogRange,
     OffsetsRead,
     PartitionReset,
@@ -32,7 +32,7 @@ B: Key = ("a", 1)
 C: Key = ("b", 0)
 
 
-def unknown_age(key: Key, offset: int) -> Age | None:
+def unknown_age(key: Key, offset: int) -> RecordAge | None:
     return None
 
 
@@ -40,7 +40,7 @@ def one(
     spec: ResetSpec,
     now: int | None = 50,
     log: tuple[int, int] | None = (10, 100),
-    age: Callable[[Key, int], Age | None] = unknown_age,
+    age: Callable[[Key, int], RecordAge | None] = unknown_age,
     **more: Any,
 ) -> PartitionReset:
     """The reset of partition A."""
@@ -57,20 +57,25 @@ def one(
 @pytest.mark.parametrize(
     ("spec", "more", "after", "limited"),
     [
-        (ResetSpec(ResetTarget.EARLIEST), {}, 10, Limited.NO),
-        (ResetSpec(ResetTarget.LATEST), {}, 100, Limited.NO),
-        (ResetSpec(ResetTarget.OFFSET, offset=60), {}, 60, Limited.NO),
-        (ResetSpec(ResetTarget.OFFSET, offset=9), {}, 10, Limited.LOG_START),
-        (ResetSpec(ResetTarget.OFFSET, offset=101), {}, 100, Limited.LOG_END),
-        (ResetSpec(ResetTarget.SHIFT, shift=-5), {}, 45, Limited.NO),
-        (ResetSpec(ResetTarget.SHIFT, shift=-500), {}, 10, Limited.LOG_START),
-        (ResetSpec(ResetTarget.TIME, time_ms=7), {"at_time": {A: 33}}, 33, Limited.NO),
-        (ResetSpec(ResetTarget.TIME, time_ms=7), {}, 100, Limited.NO),  # no record at or after the time
-        (ResetSpec(ResetTarget.GROUP, source_group="g"), {"source": {A: CommittedOffset(70, 9, "x")}}, 70, Limited.NO),
-        (ResetSpec(ResetTarget.FILE, offsets={A: 5}), {}, 10, Limited.LOG_START),
+        (ResetSpec(ResetTarget.EARLIEST), {}, 10, LimitedBy.NO),
+        (ResetSpec(ResetTarget.LATEST), {}, 100, LimitedBy.NO),
+        (ResetSpec(ResetTarget.OFFSET, offset=60), {}, 60, LimitedBy.NO),
+        (ResetSpec(ResetTarget.OFFSET, offset=9), {}, 10, LimitedBy.LOG_START),
+        (ResetSpec(ResetTarget.OFFSET, offset=101), {}, 100, LimitedBy.LOG_END),
+        (ResetSpec(ResetTarget.SHIFT, shift=-5), {}, 45, LimitedBy.NO),
+        (ResetSpec(ResetTarget.SHIFT, shift=-500), {}, 10, LimitedBy.LOG_START),
+        (ResetSpec(ResetTarget.TIME, time_ms=7), {"at_time": {A: 33}}, 33, LimitedBy.NO),
+        (ResetSpec(ResetTarget.TIME, time_ms=7), {}, 100, LimitedBy.NO),  # no record at or after the time
+        (
+            ResetSpec(ResetTarget.GROUP, source_group="g"),
+            {"source": {A: CommittedOffset(70, 9, "x")}},
+            70,
+            LimitedBy.NO,
+        ),
+        (ResetSpec(ResetTarget.FILE, offsets={A: 5}), {}, 10, LimitedBy.LOG_START),
     ],
 )
-def test_the_new_offset(spec: ResetSpec, more: dict[str, Any], after: int, limited: Limited) -> None:
+def test_the_new_offset(spec: ResetSpec, more: dict[str, Any], after: int, limited: LimitedBy) -> None:
     row = one(spec, **more)
     assert (row.after, row.limited, row.problem) == (CommittedOffset(after), limited, None)
 
@@ -94,11 +99,11 @@ def test_replayed_skipped_and_overtaken() -> None:
 
 
 def test_the_time_between_the_offsets_is_a_lower_bound_where_history_ends() -> None:
-    ages = {10: Age(9_000, at_least=True), 50: Age(4_000), 100: Age(0)}
+    ages = {10: RecordAge(9_000, at_least=True), 50: RecordAge(4_000), 100: RecordAge(0)}
     assert one(ResetSpec(ResetTarget.LATEST), age=lambda k, o: ages[o]).span_ms == 4_000
     back = one(ResetSpec(ResetTarget.EARLIEST), age=lambda k, o: ages[o])
     assert (back.span_ms, back.span_at_least) == (5_000, True)
-    ages[50] = Age(9_000, at_least=True)  # both are older than the history, so the time between them is unknown
+    ages[50] = RecordAge(9_000, at_least=True)  # both are older than the history, so the time between them is unknown
     assert one(ResetSpec(ResetTarget.EARLIEST), age=lambda k, o: ages[o]).span_ms is None
 
 
@@ -133,7 +138,7 @@ def test_a_deletion_needs_no_topic() -> None:
 def test_an_undo_restores_exactly_and_is_not_limited() -> None:
     saved = CommittedOffset(4, 2, "old")
     row = one(ResetSpec(ResetTarget.UNDO, undone=1), saved={A: saved})
-    assert row.after == saved and row.limited is Limited.NO
+    assert row.after == saved and row.limited is LimitedBy.NO
     gone = one(ResetSpec(ResetTarget.UNDO, undone=1), saved={A: None})
     assert gone.after is None and gone.changes
 

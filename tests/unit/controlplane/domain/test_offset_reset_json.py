@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from brokerd.wire.errors import ErrorCode
-from controlplane.domain.offset_reset import CommittedOffset, Limited, PartitionReset, ReportedDifference, RowProblem
+from controlplane.domain.offset_reset import CommittedOffset, LimitedBy, PartitionReset, ReportedDifference, RowProblem
 from controlplane.domain.offset_reset_json import (
     differences_from_json,
     differences_to_json,
@@ -20,7 +20,7 @@ from controlplane.domain.offset_reset_json import (
 
 ROWS = (
     PartitionReset(
-        "orders", 0, CommittedOffset(50, 3, "m"), CommittedOffset(10), 10, 99, Limited.LOG_START, replayed=40
+        "orders", 0, CommittedOffset(50, 3, "m"), CommittedOffset(10), 10, 99, LimitedBy.LOG_START, replayed=40
     ),
     PartitionReset("orders", 1, None, None, problem=RowProblem.NO_LEADER),
 )

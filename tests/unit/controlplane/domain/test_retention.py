@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from brokerd.cluster.configs import TopicConfig
-from controlplane.domain.log_ends import Age, Ends
+from controlplane.domain.log_ends import LogEndHistory, RecordAge
 from controlplane.domain.retention import Forecast, Limit, LogFacts, forecast
 
 
@@ -58,7 +58,7 @@ class SegmentedLog:
 def test_a_group_at_60_percent_has_a_retention_forecast(topic: TopicConfig, limit: Limit) -> None:
     """The prediction is available from the first minute on and within 20 % of the result, until less than one segment remains."""
     produced, consumed = 333, 200
-    log, ends = SegmentedLog(topic, (8 << 20) // RECORD if limit is Limit.SIZE else 5_000), Ends()
+    log, ends = SegmentedLog(topic, (8 << 20) // RECORD if limit is Limit.SIZE else 5_000), LogEndHistory()
     said: list[tuple[int, Forecast]] = []
     for s in range(1, 4 * 3600):
         now = s * 1000
@@ -83,13 +83,16 @@ def test_a_group_at_60_percent_has_a_retention_forecast(topic: TopicConfig, limi
 def test_a_group_that_keeps_up_or_reads_an_unlimited_topic_has_no_forecast() -> None:
     log = LogFacts(0, 100_000, 33_000_000)
     kept = config(retention_bytes="64000000")
-    assert forecast(kept, log, 50_000, Age(25_000), 2000, 2000) is None
-    assert forecast(config(retention_bytes="64000000", retention_ms="-1"), log, 50_000, Age(60_000), 2000, 2000) is None
-    assert forecast(config(cleanup_policy="compact"), log, 5, Age(10**9), 0, 2000) is None
-    assert forecast(config(retention_ms="-1"), log, 5, Age(10**9), 0, 2000) is None
-    assert forecast(kept, log, 100_000, Age(0), 0, 2000) is None, "nothing is unread"
+    assert forecast(kept, log, 50_000, RecordAge(25_000), 2000, 2000) is None
+    assert (
+        forecast(config(retention_bytes="64000000", retention_ms="-1"), log, 50_000, RecordAge(60_000), 2000, 2000)
+        is None
+    )
+    assert forecast(config(cleanup_policy="compact"), log, 5, RecordAge(10**9), 0, 2000) is None
+    assert forecast(config(retention_ms="-1"), log, 5, RecordAge(10**9), 0, 2000) is None
+    assert forecast(kept, log, 100_000, RecordAge(0), 0, 2000) is None, "nothing is unread"
 
 
 def test_a_stopped_group_has_a_forecast_by_time_without_new_records() -> None:
-    found = forecast(config(retention_ms="600000"), LogFacts(0, 100, None), 50, Age(540_000, at_least=True), 0, 0)
+    found = forecast(config(retention_ms="600000"), LogFacts(0, 100, None), 50, RecordAge(540_000, at_least=True), 0, 0)
     assert found == Forecast(60.0, Limit.TIME, at_most=True)

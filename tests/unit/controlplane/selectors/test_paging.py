@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from controlplane.models import ConsumerGroup
 from controlplane.selectors import paging
 from controlplane.selectors.paging import (
-    After,
     ListOrder,
     Page,
+    PageCursor,
     PageStart,
     PageWindow,
     computed_page,
@@ -62,9 +62,9 @@ def groups(sort: str, page: PageStart = 1, per_page: int = 10) -> Page[str]:
     )
 
 
-def walk(read: Callable[[PageStart], tuple[list[Any], After | None]], between: Callable[[], None]) -> list[Any]:
+def walk(read: Callable[[PageStart], tuple[list[Any], PageCursor | None]], between: Callable[[], None]) -> list[Any]:
     """The rows of all pages; `between` runs after the first one."""
-    rows, after = read(After())
+    rows, after = read(PageCursor())
     between()
     while after is not None:
         more, after = read(after)
@@ -87,7 +87,7 @@ def test_pages_after_a_row_have_each_row_one_time(sort: str, per_page: int) -> N
     for name, lag in (("a", 5), ("b", None), ("c", 5), ("d", 1), ("e", None), ("f", 5)):
         group(name, lag)
 
-    def read(page: PageStart) -> tuple[list[str], After | None]:
+    def read(page: PageStart) -> tuple[list[str], PageCursor | None]:
         found = groups(sort, page, per_page)
         assert (found.total, found.pages) == (6, -(-6 // per_page))
         return found.rows, found.window.after
@@ -108,7 +108,7 @@ def test_rows_added_or_removed_between_two_pages_do_not_shift_other_rows(sort: s
             group(name, None if name == "g" else 1)
         ConsumerGroup.objects.filter(pk=expected[1]).delete()
 
-    def read(page: PageStart) -> tuple[list[str], After | None]:
+    def read(page: PageStart) -> tuple[list[str], PageCursor | None]:
         found = groups(sort, page, 2)
         return found.rows, found.window.after
 
@@ -127,7 +127,7 @@ def test_pages_of_a_computed_list_have_the_rows_that_stay_one_time(
     order: list[tuple[Callable[[Any], Any], bool]] = [(itemgetter(0), descending), (itemgetter(1), False)]
     now = list(first)
 
-    def read(page: PageStart) -> tuple[list[Any], After | None]:
+    def read(page: PageStart) -> tuple[list[Any], PageCursor | None]:
         rows, total, window = ordered(now, order, page=page, per_page=per_page)
         assert total == len(now)
         return rows, window.after
@@ -149,7 +149,7 @@ class Row:
 def test_pages_of_a_computed_list_have_each_row_one_time_with_unknown_values_last(sort: str, per_page: int) -> None:
     rows = [Row("d", 4), Row("a", None, "x"), Row("c", 4), Row("b", 0), Row("e", None)]
     order = ListOrder(unique=("name",), others=("size", "rack"), default="-size")
-    place, seen = After(), list[Row]()
+    place, seen = PageCursor(), list[Row]()
     while True:
         page = computed_page(rows, order, sort=sort, page=place, per_page=per_page)
         seen += page.rows
@@ -160,11 +160,11 @@ def test_pages_of_a_computed_list_have_each_row_one_time_with_unknown_values_las
     names = "".join(r.name for r in seen)
     expected = {"name": "abcde", "-name": "edcba", "size": "bcdae", "-size": "cdbae", "rack": "abcde", "-rack": "abcde"}
     assert names == expected.get(sort, expected["-size"])
-    assert computed_page([], order, page=After(), per_page=2).rows == []
+    assert computed_page([], order, page=PageCursor(), per_page=2).rows == []
 
 
 def test_the_number_of_a_row_is_its_place_in_a_list_that_never_changes() -> None:
-    assert numbered(7, 1, 3) == (0, PageWindow(1, 3, 3, After((3,))))
-    assert numbered(7, After((3,)), 3) == (3, PageWindow(0, 3, 3, After((6,))))
-    assert numbered(7, After((6,)), 3) == (6, PageWindow(0, 3, 3, None))
+    assert numbered(7, 1, 3) == (0, PageWindow(1, 3, 3, PageCursor((3,))))
+    assert numbered(7, PageCursor((3,)), 3) == (3, PageWindow(0, 3, 3, PageCursor((6,))))
+    assert numbered(7, PageCursor((6,)), 3) == (6, PageWindow(0, 3, 3, None))
     assert numbered(7, 9, 3) == (6, PageWindow(3, 3, 3, None))

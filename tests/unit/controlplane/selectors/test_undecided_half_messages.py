@@ -12,7 +12,7 @@ from controlplane.domain.roles import AccessRole, Grant, RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.models import AlertThreshold, AlertThresholdOverride, TopicMessages
 from controlplane.selectors import undecided_half_messages as selectors
-from controlplane.selectors.paging import After
+from controlplane.selectors.paging import PageCursor
 from controlplane.selectors.visibility import seen_by
 from tests.unit.controlplane.half_answers import HalfAnswers, answering
 from tests.unit.controlplane.world import World
@@ -40,7 +40,7 @@ def test_the_oldest_of_all_topics_come_first(answers: HalfAnswers) -> None:
     assert (found.undecided, found.searched, found.total, found.partitions_asked, found.missing) == (5, 5, 5, 3, [])
     assert [r.state for r in found.rows] == ["overdue", "overdue", "expiring", "overdue", "overdue"]
     assert (found.rows[1].front_topic, found.rows[1].target) == ("payments.half", "payments-0@3")
-    first = selectors.undecided_page(page=After(), per_page=2)
+    first = selectors.undecided_page(page=PageCursor(), per_page=2)
     assert first.window.after is not None
     assert places(page=first.window.after, per_page=2) == [("orders", 1, 5), ("orders", 0, 9)]
 

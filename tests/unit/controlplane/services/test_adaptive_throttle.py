@@ -14,13 +14,13 @@ from controlplane.models import Change, Move
 from controlplane.selectors import move_loads
 from controlplane.selectors import moves as selectors
 from controlplane.services import Rejected, adaptive_throttle, move_worker, moves
-from controlplane.services.adaptive_throttle import Bounds, bounds_of
+from controlplane.services.adaptive_throttle import ThrottleBounds, bounds_of
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 TO_23 = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
-ADAPTIVE = Bounds(100_000_000, 1_000_000)
+ADAPTIVE = ThrottleBounds(100_000_000, 1_000_000)
 
 
 class Brokers:
