@@ -259,8 +259,8 @@ class _Directories:
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
-    """Of each replica: its size, and the records that it is behind (None before the first fetch). Of the directory with most free space, because a replica is
-    in one directory: total and free bytes. Then the failed, slow and hung directories."""
+    """Size and lag in records (None before the first fetch) of each replica; total and free bytes of the directory with most free space, because a replica is in
+    one directory; the failed, slow and hung directories."""
     body = m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True, requests=True, rejections=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body)
     sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
