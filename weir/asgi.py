@@ -24,7 +24,7 @@ from django.conf import settings  # noqa: E402
 
 from console.live_fanout import deliver_locally, receive_for_pages  # noqa: E402
 from console.sockets import urlpatterns  # noqa: E402
-from controlplane.selectors.shared_rows import share  # noqa: E402
+from controlplane.selectors.shared_rows import set_sharing  # noqa: E402
 from weir.celery import app as celery_app  # noqa: E402
 from weir.health import HealthChecks  # noqa: E402
 
@@ -68,7 +68,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            share(True)
+            set_sharing(True)
             if settings.WEIR.monitor:
                 from controlplane.monitoring.hub import hub, through_loop
                 from controlplane.monitoring.monitor import build
@@ -85,6 +85,6 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 await asyncio.gather(receiver, return_exceptions=True)
             if monitor is not None:
                 await asyncio.to_thread(monitor.stop)
-            share(False)
+            set_sharing(False)
             await send({"type": "lifespan.shutdown.complete"})
             return

@@ -34,7 +34,7 @@ from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_selectors
 from controlplane.selectors.other_clusters import cluster_links
 from controlplane.selectors.overview import overview_shape, shared_overview
-from controlplane.selectors.shared_rows import at_moment
+from controlplane.selectors.shared_rows import use_shared_rows
 from controlplane.selectors.visibility import current
 from controlplane.services import Rejected, authorization
 from controlplane.services.common import READ_ONLY
@@ -135,7 +135,7 @@ def viewer_required(view: View[P]) -> View[P]:
 def _rows_of_page(request: HttpRequest) -> AbstractContextManager[tuple[str, int]]:
     """Yields the position of the rows in the live feed. A page that changes something reads its own rows, before and after the change."""
     if request.method in ("GET", "HEAD"):
-        return at_moment(live_selectors.latest, known_position(request))
+        return use_shared_rows(live_selectors.latest, known_position(request))
     return nullcontext(live_selectors.latest())
 
 

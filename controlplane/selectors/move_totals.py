@@ -14,7 +14,7 @@ from controlplane.domain.move_states import ENDED
 from controlplane.domain.progress import PART_BYTES_MIN, MoveTotals
 from controlplane.models import Move, MovePartition
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
-from controlplane.selectors.shared_rows import of_version
+from controlplane.selectors.shared_rows import read_by_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def kinds_of(move_id: int) -> list[TotalsKind]:
     """Return the groups of partitions in the order of their states. Their number depends on the placements, states and causes of a move, not on the number
     of its partitions."""
     version = Move.objects.filter(pk=move_id).values_list("created_at", "version")
-    return of_version("kinds of a move", move_id, version.first, lambda: _kinds_of(move_id))
+    return read_by_version("kinds of a move", move_id, version.first, lambda: _kinds_of(move_id))
 
 
 def _kinds_of(move_id: int) -> list[TotalsKind]:
@@ -61,7 +61,7 @@ def sums_of(moves: Iterable[Move]) -> dict[int, MoveTotals]:
             out[m.pk] = m.sums
     if missing:
         versions = tuple(sorted(missing.items()))
-        out |= of_version("totals of moves", tuple(sorted(missing)), lambda: versions, lambda: added_up(missing))
+        out |= read_by_version("totals of moves", tuple(sorted(missing)), lambda: versions, lambda: added_up(missing))
     return out
 
 

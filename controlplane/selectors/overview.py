@@ -20,7 +20,7 @@ from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import AlertRow, most_severe
 from controlplane.selectors.alerts import counts as alert_counts
 from controlplane.selectors.common import age_s, as_dict, cluster_row
-from controlplane.selectors.shared_rows import at_this_moment
+from controlplane.selectors.shared_rows import read_shared
 from controlplane.selectors.topics import drift_count
 from controlplane.selectors.visibility import limited, visible
 
@@ -264,7 +264,7 @@ def overview() -> Overview:
 
 def shared_overview() -> Overview:
     """The overview for the frame of a page. Pages that are requested within one second share its rows. The age is current."""
-    row = at_this_moment("overview", overview)
+    row = read_shared("overview", overview)
     return replace(row, age_s=age_s(row.observed_at))
 
 

@@ -17,7 +17,7 @@ from controlplane.models import ObservedPartition, ObservedReplica, ObservedTopi
 from controlplane.selectors import out_of_sync
 from controlplane.selectors.common import NumberFilter, RowFilter, StateFilter, age_s
 from controlplane.selectors.paging import Page, PageStart, paginate, within
-from controlplane.selectors.shared_rows import at_this_moment
+from controlplane.selectors.shared_rows import read_shared
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.selectors.visibility import visible
 
@@ -144,7 +144,7 @@ def in_trouble(partitions_max: int) -> Page[PartitionRow]:
     """The first `partitions_max` partitions with a problem, and the number of all. Order: without a leader, below min.insync.replicas, under-replicated; within
     each, users' topics before internal topics. Only the first topics with such partitions are searched: with a broker down, half of all partitions
     would be sorted for a few rows."""
-    return at_this_moment("partitions in trouble", lambda: _in_trouble(partitions_max), partitions_max)
+    return read_shared("partitions in trouble", lambda: _in_trouble(partitions_max), partitions_max)
 
 
 def _in_trouble(partitions_max: int) -> Page[PartitionRow]:

@@ -104,11 +104,11 @@ def test_a_request_for_panels_has_the_position_of_its_page(header: str, position
 def test_panels_are_not_older_than_the_page_and_pages_have_the_position_of_their_rows(
     seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_rows, "MOMENT_SECONDS", 600.0)
+    monkeypatch.setattr(shared_rows, "SHARED_SECONDS", 600.0)
     newest = [("run", 5)]
     monkeypatch.setattr(live_selectors, "latest", lambda: newest[0])
     panels = {"Weir-Panels": "problems"}
-    shared_rows.share(True)
+    shared_rows.set_sharing(True)
     try:
         assert 'data-run="run" data-seq="5"' in operator.get("/").content.decode()
         ObservedPartition.objects.filter(topic__name="flights", index=0).update(leader=None, in_trouble=True)
@@ -119,7 +119,7 @@ def test_panels_are_not_older_than_the_page_and_pages_have_the_position_of_their
         new = operator.get("/", headers={**panels, "Weir-Position": "run 6"}).content.decode()
         assert "flights-0<" not in old and "flights-0<" in new
     finally:
-        shared_rows.share(False)
+        shared_rows.set_sharing(False)
 
 
 def test_a_page_that_changes_something_shares_no_rows(
@@ -131,7 +131,7 @@ def test_a_page_that_changes_something_shares_no_rows(
         entered.append(arguments)
         return nullcontext(("", 0))
 
-    monkeypatch.setattr(shell, "at_moment", enter)
+    monkeypatch.setattr(shell, "use_shared_rows", enter)
     operator.post("/topics/new/", {"name": ""})
     assert entered == []
     operator.get("/topics/new/")

@@ -134,22 +134,22 @@ def test_no_page_and_no_list_has_a_name_without_a_role(team: Client) -> None:
     assert {a: names for a in sorted((pages | routes) - EXAMPLES) if (names := leaks(team, a))} == {}
 
 
-def test_pages_of_a_moment_share_no_rows_with_a_user_who_sees_less(
+def test_pages_of_one_second_share_no_rows_with_a_user_who_sees_less(
     team: Client, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_rows, "MOMENT_SECONDS", 600.0)
+    monkeypatch.setattr(shared_rows, "SHARED_SECONDS", 600.0)
     bind("alice", ("cluster", "literal", "kafka-cluster"))
     ObservedTopic.objects.update(offline=1)
     ObservedPartition.objects.update(leader=None, in_trouble=True)
-    shared_rows.share(True)
+    shared_rows.set_sharing(True)
     try:
         for first, second in ((operator, team), (team, operator)):
             for client in (first, second, first):
                 text = client.get("/").content.decode()
                 assert ("flights" in text, "orders" in text) == (client is operator, True)
-            shared_rows.share(True)  # begins again without rows
+            shared_rows.set_sharing(True)  # begins again without rows
     finally:
-        shared_rows.share(False)
+        shared_rows.set_sharing(False)
 
 
 def test_pages_and_routes_about_the_whole_cluster_are_rejected(team: Client) -> None:
