@@ -1,8 +1,7 @@
 """The disk interface of the storage layer. It is small so that the simulation can implement it.
 
-No space left raises DiskFull and may be temporary. Any other error raises DiskFailed and is never retried, because after an EIO from fsync
-the kernel may have dropped the pages. `OsDisk` is the real implementation, tests/simulation/disk.py the simulated one. One conformance test
-checks both. Does not contain file formats.
+No space left raises DiskFull and may be temporary. Any other error raises DiskFailed and is never retried: after an EIO from fsync the kernel may have dropped
+the pages. `OsDisk` is the real implementation, tests/simulation/disk.py the simulated one. One test checks both. Does not contain file formats.
 """
 
 from __future__ import annotations
@@ -226,8 +225,7 @@ class OsFile(File):
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self._fd = path, fd
-        self._read_ahead = True
-        """The kernel reads ahead of the reads of this handle."""
+        self._read_ahead = True  # of the kernel, for the reads of this handle
         self._name = str(path)
         self._resident_range = NOTHING_FOUND
 
@@ -440,8 +438,7 @@ class OsDisk(Disk):
 
 
 def _birth_time(path: Path) -> str:
-    """The birth time of a file in nanoseconds, empty if the file system does not store it. Inode numbers are reused soon, so the birth time is needed to
-    distinguish files."""
+    """The birth time of a file in nanoseconds, which distinguishes files that reuse an inode number. Empty if the file system does not store it."""
     buffer = ctypes.create_string_buffer(STATX_BYTES)
     statx = getattr(_libc, "statx", None)
     if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, buffer) != 0:
