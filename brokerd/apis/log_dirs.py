@@ -22,7 +22,7 @@ from brokerd.remote.sizes import RemoteSizes
 from brokerd.replication.produce_latency import ProduceLatency
 from brokerd.replication.relocations import Relocations
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.sharing.dead_letters import LetterCounts
+from brokerd.sharing.dead_letters import DeadLetterCounts
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.log_dirs import LogDir
 from brokerd.wire.errors import ErrorCode
@@ -73,7 +73,7 @@ class LogDirsApi:
         connections: Callable[[], Iterable[tuple[str, Connection]]],
         remote_sizes: Callable[[], Iterable[RemoteSizes]] = tuple,
         request_metrics: Callable[[], Iterable[ApiMetrics]] = tuple,
-        share_letters: Mapping[tuple[str, str], LetterCounts] | None = None,
+        share_letters: Mapping[tuple[str, str], DeadLetterCounts] | None = None,
         *,
         rejections: Rejections | None = None,
     ) -> None:

@@ -22,9 +22,9 @@ from brokerd.delivery.route_producer import NOTHING, UNKNOWN, route_batch, route
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.sharing.dead_letters import (
     BATCH_RECORDS_MAX,
-    LetterCounts,
-    Sending,
-    Unwritable,
+    DeadLetterBatch,
+    DeadLetterCounts,
+    UnwritableReason,
     dead_letters,
     shorten_run,
 )
@@ -71,7 +71,7 @@ class SendDeadLetters(Protocol):
 class ShareDeadLetters:
     """`prefix` is the required prefix of the topic names."""
 
-    counts: dict[tuple[str, str], LetterCounts]
+    counts: dict[tuple[str, str], DeadLetterCounts]
     """Numbers of dead letters by (group, topic) of the records, since the start of the broker. At most COUNTED_MAX."""
 
     def __init__(
@@ -102,7 +102,7 @@ class ShareDeadLetters:
         if run is None:
             return
         target = self._target(shared, config)
-        if isinstance(target, Unwritable):
+        if isinstance(target, UnwritableReason):
             self._give_up(shared, run, target)
             changed(shared)
             return
@@ -129,24 +129,24 @@ class ShareDeadLetters:
         if letters.sending is None:
             run = shorten_run(run, records)
         if letters.sending is None or letters.sending.target != target:
-            letters.sending = Sending(target, run, copied)
+            letters.sending = DeadLetterBatch(target, run, copied)
         if letters.target != target:
             letters.target, letters.last = target, UNKNOWN
         self._write(shared, letters.sending, records, current, changed)
 
-    def _target(self, shared: Shared, config: ShareGroupConfig) -> TopicPartition | Unwritable:
+    def _target(self, shared: Shared, config: ShareGroupConfig) -> TopicPartition | UnwritableReason:
         name, image = config.dead_letter_topic, self._replica_manager.image
         if not name:
-            return Unwritable.DISABLED
+            return UnwritableReason.DISABLED
         if dead_letter_name_problem(name, self._prefix) is not None:
-            return Unwritable.NAME
+            return UnwritableReason.NAME
         topic = image.topic_named(name)
         if topic is None or not topic.ready:
-            return Unwritable.MISSING
+            return UnwritableReason.MISSING
         if topic.topic_id == shared.place.topic_id:
-            return Unwritable.SOURCE
+            return UnwritableReason.SOURCE
         if not self._topic_config(topic).takes_dead_letters:
-            return Unwritable.NOT_ENABLED
+            return UnwritableReason.NOT_ENABLED
         return TopicPartition(topic.topic_id, shared.place.partition % topic.partition_count)
 
     def _read_records(self, shared: Shared, run: FailedRun) -> dict[int, Record]:
@@ -173,7 +173,7 @@ class ShareDeadLetters:
     def _write(
         self,
         shared: Shared,
-        sending: Sending,
+        sending: DeadLetterBatch,
         records: Mapping[int, Record],
         current: Callable[[Shared], bool],
         changed: Callable[[Shared], None],
@@ -203,7 +203,7 @@ class ShareDeadLetters:
             elif error in TOO_LARGE and sending.copied:
                 letters.sending = sending._replace(copied=False)  # the headers still name the record
             elif error in REJECTIONS:
-                self._give_up(shared, run, Unwritable.REJECTED)
+                self._give_up(shared, run, UnwritableReason.REJECTED)
                 changed(shared)
             else:
                 self._retry_later(shared, error, now)
@@ -222,7 +222,7 @@ class ShareDeadLetters:
         letters.failures += 1
 
     def _count_letters(
-        self, shared: Shared, written: int = 0, unwritten: int = 0, cause: Unwritable | None = None
+        self, shared: Shared, written: int = 0, unwritten: int = 0, cause: UnwritableReason | None = None
     ) -> None:
         self.written += written
         self.unwritten += unwritten
@@ -231,12 +231,12 @@ class ShareDeadLetters:
         if counts is None:
             if len(self.counts) >= COUNTED_MAX:
                 return
-            counts = self.counts[key] = LetterCounts()
+            counts = self.counts[key] = DeadLetterCounts()
         counts.written += written
         counts.unwritten += unwritten
         counts.reason = cause or counts.reason
 
-    def _give_up(self, shared: Shared, run: FailedRun, cause: Unwritable) -> None:
+    def _give_up(self, shared: Shared, run: FailedRun, cause: UnwritableReason) -> None:
         letters = shared.letters
         if letters.problem is not cause:
             log.error(

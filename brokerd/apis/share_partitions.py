@@ -22,7 +22,7 @@ from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import NO_START, ShareState
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.sharing.dead_letters import Letters
+from brokerd.sharing.dead_letters import PartitionDeadLetters
 from brokerd.sharing.delivery import Acknowledgement, Acquired, LogBatch
 from brokerd.sharing.share_partition import SharePartition
 from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
@@ -62,7 +62,7 @@ class Shared:
     """{number of a write: acknowledgements and new members that wait for the write}."""
     first_writes: dict[str, int] = field(default_factory=dict)
     """{member: number of the first write that began in its session}."""
-    letters: Letters = field(default_factory=Letters)
+    letters: PartitionDeadLetters = field(default_factory=PartitionDeadLetters)
     offset_bytes: float = 0.0
     """Bytes of the log per offset, in the last read. 0: unknown."""
     full: bool = False

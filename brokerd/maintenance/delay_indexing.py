@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from brokerd.maintenance.delay_index_build import DelayIndexBuild, IndexedRange
-from brokerd.maintenance.segment_indexing import Current, SegmentIndexing
+from brokerd.maintenance.segment_indexing import CurrentSegment, SegmentIndexing
 from brokerd.replication.replica import Replica
 from brokerd.storage.segment import IndexFileState, Segment
 
@@ -21,7 +21,7 @@ class DelayIndexing(SegmentIndexing[DelayIndexBuild]):
     def _setting(self, replica: Replica) -> str | None:
         return replica.config.delay_topic or None
 
-    def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> Current[DelayIndexBuild] | None:
+    def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> CurrentSegment[DelayIndexBuild] | None:
         """Choose the oldest closed segment without a current index."""
         setting = self._setting(replica)
         if setting is None:
@@ -31,7 +31,7 @@ class DelayIndexing(SegmentIndexing[DelayIndexBuild]):
                 continue
             if segment.end_offset > replica.last_stable():
                 return None
-            return Current(replica, segment, self._build(replica, segment), setting)
+            return CurrentSegment(replica, segment, self._build(replica, segment), setting)
         return None
 
     def _build(self, replica: Replica, segment: Segment) -> DelayIndexBuild:
@@ -45,7 +45,7 @@ class DelayIndexing(SegmentIndexing[DelayIndexBuild]):
     def _state(self, segment: Segment) -> IndexFileState:
         return segment.delay_index
 
-    def _set_current(self, c: Current[DelayIndexBuild]) -> None:
+    def _set_current(self, c: CurrentSegment[DelayIndexBuild]) -> None:
         if not c.build.reused:
             c.segment.delay_index_decided = c.build.decided_below
         c.segment.delay_index = IndexFileState.CURRENT

@@ -40,7 +40,7 @@ class StuckThreads(Protocol):
         """Replace the threads whose job has run for longer, and return their number."""
 
 
-class _Watched:
+class _ProbedDirectory:
     """A log directory with its probe. `took_ms`: result of the last probe, written by the thread."""
 
     __slots__ = ("directory", "lane", "probe", "took_ms")
@@ -61,7 +61,7 @@ class DiskProbes:
         setting: Callable[[str], Any],
     ) -> None:
         self._log_dirs, self._environment, self._jobs, self._setting = log_dirs, environment, jobs, setting
-        self._watched = [_Watched(d, environment.probe_lane()) for d in log_dirs.all]
+        self._watched = [_ProbedDirectory(d, environment.probe_lane()) for d in log_dirs.all]
 
     def _limits(self) -> ProbeLimits:
         return ProbeLimits(
@@ -83,10 +83,10 @@ class DiskProbes:
             if replaced:
                 log.warning("threads that wait for a hung disk replaced: count=%d", replaced)
 
-    def _write(self, watched: _Watched) -> None:
+    def _write(self, watched: _ProbedDirectory) -> None:
         watched.took_ms = self._environment.probe_disk(watched.directory.path)
 
-    def _on_probe_done(self, watched: _Watched, error: BaseException | None) -> None:
+    def _on_probe_done(self, watched: _ProbedDirectory, error: BaseException | None) -> None:
         if error is None:
             watched.probe.finished(watched.took_ms, self._limits())
             if watched.probe.health is DiskHealth.HUNG:
@@ -103,7 +103,7 @@ class DiskProbes:
                 log.warning("probe of a log directory failed: path=%s error=%s", watched.directory.path, error)
         self._publish(watched)
 
-    def _publish(self, watched: _Watched) -> None:
+    def _publish(self, watched: _ProbedDirectory) -> None:
         """Copy the health to the log directory. If the disk hangs, the log directory goes offline."""
         directory, probe = watched.directory, watched.probe
         before, directory.health, directory.probe_ms = directory.health, probe.health, probe.latency_ms

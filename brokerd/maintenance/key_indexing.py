@@ -16,7 +16,7 @@ from functools import partial
 from typing import ClassVar
 
 from brokerd.cluster.model import Now, TopicPartition
-from brokerd.maintenance.segment_indexing import SLICE_BYTES_MAX, Current, SegmentIndexing
+from brokerd.maintenance.segment_indexing import SLICE_BYTES_MAX, CurrentSegment, SegmentIndexing
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage.appended_keys import AppendedKeys
@@ -49,7 +49,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
         super().__init__(replica_manager, jobs, clock, bytes_per_s)
         self._built_with: dict[TopicPartition, str] = {}
         """The record header for which this run has built or checked the indexes. After a change of the header all indexes must be checked again."""
-        self._growing: dict[Segment, Current[KeyIndexBuild]] = {}
+        self._growing: dict[Segment, CurrentSegment[KeyIndexBuild]] = {}
         """Builds that began while their segment was active, without the current build. They wait until the segment has grown or is closed."""
         self._grown: deque[Segment] = deque()
         """The builds that can continue in this tick."""
@@ -69,11 +69,11 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
                 log_.discard_collected_entries()
 
     @staticmethod
-    def _can_continue(c: Current[KeyIndexBuild]) -> bool:
+    def _can_continue(c: CurrentSegment[KeyIndexBuild]) -> bool:
         """Return whether the segment has grown enough, or is closed."""
         return c.segment.size - c.build.position >= PART_BYTES or c.segment is not c.replica.log.segments[-1]
 
-    def _choose(self) -> Current[KeyIndexBuild] | None:
+    def _choose(self) -> CurrentSegment[KeyIndexBuild] | None:
         while self._grown:
             c = self._growing.pop(self._grown.popleft())
             self.entries_waiting -= c.build.unwritten
@@ -87,7 +87,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
     def _setting(self, replica: Replica) -> str | None:
         return replica.config.index_header if replica.config.index_keys else None
 
-    def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> Current[KeyIndexBuild] | None:
+    def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> CurrentSegment[KeyIndexBuild] | None:
         """Choose the newest segment without a current index, because look-ups read the newest records first. The active segment is chosen if it is large
         enough."""
         header_name = self._setting(replica)
@@ -114,7 +114,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
 
     def _begin_build(
         self, replica: Replica, segment: Segment, header_name: str, *, closed: bool
-    ) -> Current[KeyIndexBuild]:
+    ) -> CurrentSegment[KeyIndexBuild]:
         disk, hashed = self._replica_manager.disk, HashedKeys(header_name)
         build = KeyIndexBuild(disk, segment.path, segment.base_offset, segment.size, hashed, closed=closed)
         if not closed and COLLECTS_APPENDED:
@@ -122,7 +122,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
             if collected is None or collected.hashed.header_name != hashed.header_name:
                 segment.appended_keys = AppendedKeys(hashed, segment.size)
         self._use_appended(segment, build)
-        return Current(replica, segment, build, header_name)
+        return CurrentSegment(replica, segment, build, header_name)
 
     @staticmethod
     def _use_appended(segment: Segment, build: KeyIndexBuild) -> None:
@@ -147,7 +147,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
     def _slice(self, build: KeyIndexBuild, slice_bytes: int) -> Callable[[], None]:
         return partial(build.run, slice_bytes, max(0, ENTRIES_MAX - self.entries_waiting))
 
-    def _has_content(self, c: Current[KeyIndexBuild]) -> bool:
+    def _has_content(self, c: CurrentSegment[KeyIndexBuild]) -> bool:
         if c.segment.key_index_part is not c.build.published:
             return False  # the segment was truncated, or a look-up found damage
         if c.build.closed:
@@ -155,7 +155,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
         segments = c.replica.log.segments
         return (c.segment is segments[-1] or c.segment in segments) and c.segment.size >= c.build.size
 
-    def _evaluate(self, c: Current[KeyIndexBuild]) -> None:
+    def _evaluate(self, c: CurrentSegment[KeyIndexBuild]) -> None:
         super()._evaluate(c)
         if c.build.finished:
             self._continue_with(c.replica.tp)  # segments with collected entries do not wait for the next round
@@ -166,13 +166,13 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
             self._current, self._growing[c.segment] = None, c
             self.entries_waiting += c.build.unwritten
 
-    def _discard(self, c: Current[KeyIndexBuild]) -> None:
+    def _discard(self, c: CurrentSegment[KeyIndexBuild]) -> None:
         if c.segment.key_index_part is c.build.published:
             c.segment.key_index_part = None
         c.segment.appended_keys = None
         super()._discard(c)
 
-    def _set_current(self, c: Current[KeyIndexBuild]) -> None:
+    def _set_current(self, c: CurrentSegment[KeyIndexBuild]) -> None:
         c.segment.key_index, c.segment.key_index_part = IndexFileState.CURRENT, None
 
     def _remove_file(self, segment: Segment) -> None:

@@ -83,7 +83,7 @@ class IndexBuild(Protocol):
 Build = TypeVar("Build", bound=IndexBuild)
 
 
-class Current(Generic[Build]):
+class CurrentSegment(Generic[Build]):
     """The segment whose index is being built. `cuts` is the number of truncations of the log when the build started. `setting` is the value of the configs on
     which the build depends."""
 
@@ -103,7 +103,7 @@ class SegmentIndexing(Generic[Build]):
     ) -> None:
         self._replica_manager, self._jobs, self._clock, self._bytes_per_s = replica_manager, jobs, clock, bytes_per_s
         self._round: deque[TopicPartition] = deque()
-        self._current: Current[Build] | None = None
+        self._current: CurrentSegment[Build] | None = None
         self._busy = False
         self._budget_bytes = 0.0
         self._jobs_left = self._skips_left = 0
@@ -143,7 +143,7 @@ class SegmentIndexing(Generic[Build]):
         """The configs on which the indexes of a replica depend. None if the replica has no indexes of this kind."""
         raise NotImplementedError
 
-    def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> Current[Build] | None:
+    def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> CurrentSegment[Build] | None:
         """The next closed segment of the replica to build."""
         raise NotImplementedError
 
@@ -154,11 +154,11 @@ class SegmentIndexing(Generic[Build]):
         """The next job of a build."""
         return partial(build.run, slice_bytes)
 
-    def _has_content(self, c: Current[Build]) -> bool:
+    def _has_content(self, c: CurrentSegment[Build]) -> bool:
         """Return whether the segment still has the content that the build reads."""
         return c.segment in c.replica.log.segments[:-1] and c.segment.size == c.build.size
 
-    def _set_current(self, c: Current[Build]) -> None:
+    def _set_current(self, c: CurrentSegment[Build]) -> None:
         """Use the file, which is valid, as the index of the segment."""
         raise NotImplementedError
 
@@ -166,7 +166,7 @@ class SegmentIndexing(Generic[Build]):
         raise NotImplementedError
 
     # -- selection ---------------------------------------------------------------------------------------------------------
-    def _choose(self) -> Current[Build] | None:
+    def _choose(self) -> CurrentSegment[Build] | None:
         while self._skips_left:
             if not self._round:
                 now_ms = self._clock().mono_ms
@@ -188,7 +188,7 @@ class SegmentIndexing(Generic[Build]):
         if not self._round or self._round[0] != tp:
             self._round.appendleft(tp)
 
-    def _segment_of(self, replica: Replica) -> Current[Build] | None:
+    def _segment_of(self, replica: Replica) -> CurrentSegment[Build] | None:
         if replica.offline_reason is not None or replica.moving:
             return None
         return self._choose_segment(replica, replica.log.segments[:-1])
@@ -196,7 +196,7 @@ class SegmentIndexing(Generic[Build]):
     def _may_try(self, segment: Segment) -> bool:
         return bool(segment.size) and segment not in self._retry_ms
 
-    def _is_current(self, c: Current[Build]) -> bool:
+    def _is_current(self, c: CurrentSegment[Build]) -> bool:
         """Return whether the segment is still the segment for which the build started."""
         return (
             self._replica_manager.hosted.get(c.replica.tp) is c.replica
@@ -209,7 +209,7 @@ class SegmentIndexing(Generic[Build]):
         )
 
     # -- results -------------------------------------------------------------------------------------------------------------
-    def _ran(self, c: Current[Build], before: int, error: BaseException | None) -> None:
+    def _ran(self, c: CurrentSegment[Build], before: int, error: BaseException | None) -> None:
         self._busy = False
         read = c.build.bytes_read - before
         self._budget_bytes -= max(read, 1)
@@ -225,7 +225,7 @@ class SegmentIndexing(Generic[Build]):
             self._discard(c)
         self._start_next()
 
-    def _evaluate(self, c: Current[Build]) -> None:
+    def _evaluate(self, c: CurrentSegment[Build]) -> None:
         if not self._is_current(c):
             self._discard(c)
         elif c.build.reused:
@@ -239,7 +239,7 @@ class SegmentIndexing(Generic[Build]):
             self._current = None
             self.built += 1
 
-    def _discard(self, c: Current[Build]) -> None:
+    def _discard(self, c: CurrentSegment[Build]) -> None:
         """Discard the build. Errors are ignored, because the next start removes a remaining temporary file."""
         self._current = None
         try:

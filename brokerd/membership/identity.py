@@ -32,7 +32,7 @@ class IdentityError(Exception):
     """The log directories cannot be used. The message gives cause and remedy."""
 
 
-class Identity:
+class BrokerIdentity:
     """Opened once at start-up, which determines `tail_intact`. A loss stays recorded until the metadata log contains it.
 
     Each log directory stores its owner, its lives and the ids of the other directories. A missing one (failed, unmounted, emptied, removed from

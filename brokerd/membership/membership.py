@@ -21,7 +21,7 @@ from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, St
 from brokerd.cluster.tailer import Tailer
 from brokerd.cluster.znodes import DamageReport, Registration
 from brokerd.membership.ephemeral_node import EphemeralNodePublisher
-from brokerd.membership.identity import Identity
+from brokerd.membership.identity import BrokerIdentity
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class MembershipListener(Protocol):
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingRequest:
     deadline_mono_ms: int
     done: Callable[[RequestAnswered | None], None]
     payload: AnyPayload
@@ -55,7 +55,7 @@ class Membership:
     def __init__(
         self,
         store: Store,
-        identity: Identity,
+        identity: BrokerIdentity,
         listener: MembershipListener,
         clock: Callable[[], Now],
         *,
@@ -89,8 +89,8 @@ class Membership:
             store, znodes.damage_reports(self.broker_id), znodes.encode_damage_reports, nothing
         )
         self._number = 0
-        self._waiting: dict[str, Waiting] = {}
-        self._requests_before_registration: list[Waiting] = []
+        self._waiting: dict[str, PendingRequest] = {}
+        self._requests_before_registration: list[PendingRequest] = []
         """Requests from before the first registration. Their ids need its broker epoch."""
         store.on_session = self._session
 
@@ -331,7 +331,7 @@ class Membership:
             return
         deadline_mono_ms = self._clock().mono_ms + timeout_ms
         if self._first_broker_epoch is None:
-            self._requests_before_registration.append(Waiting(deadline_mono_ms, done, payload))
+            self._requests_before_registration.append(PendingRequest(deadline_mono_ms, done, payload))
             return
         self._number += 1
         request_id = f"{self._first_broker_epoch}-{self._number}"
@@ -340,7 +340,7 @@ class Membership:
             request_id = f"create-topic-{payload.items[0].name}"
             if request_id in self._waiting:
                 return
-        self._waiting[request_id] = Waiting(deadline_mono_ms, done, payload)
+        self._waiting[request_id] = PendingRequest(deadline_mono_ms, done, payload)
         self._submit(request_id)
 
     def _submit(self, request_id: str) -> None:

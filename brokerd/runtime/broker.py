@@ -28,7 +28,7 @@ from brokerd.maintenance.log_maintenance import LogMaintenance
 from brokerd.maintenance.scrub import SCRUB_INTERVAL_MS, Scrub
 from brokerd.maintenance.segment_indexing import INDEX_INTERVAL_MS
 from brokerd.membership.controller_outbox import ControllerOutbox, OutboxContents
-from brokerd.membership.identity import Identity
+from brokerd.membership.identity import BrokerIdentity
 from brokerd.membership.membership import Membership
 from brokerd.net import request_metrics
 from brokerd.net.inter_broker import InterBrokerClient
@@ -45,7 +45,7 @@ from brokerd.replication.transaction_verification import TransactionVerification
 from brokerd.runtime.coordinator_ports import CoordinatorLookup
 from brokerd.runtime.coordinators import Coordinators
 from brokerd.runtime.front_delivery import FrontDelivery
-from brokerd.runtime.handlers import Parts, build_handler_registry
+from brokerd.runtime.handlers import BrokerParts, build_handler_registry
 from brokerd.runtime.listeners import Listeners
 from brokerd.runtime.metadata_publisher import MetadataPublisher
 from brokerd.runtime.remote_logs import build_remote_logs
@@ -87,7 +87,7 @@ class BrokerServer:
         # Log files get half of the file descriptors, and connections get the other half.
         self.disk.limit_open_files(OpenFiles(min(config["log.open.files.max"], environment.descriptors_max // 2)))
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
-        self.identity = Identity(self.log_dirs, config.broker_id, environment)
+        self.identity = BrokerIdentity(self.log_dirs, config.broker_id, environment)
         self.disk_probes = disk_probes.DiskProbes(self.log_dirs, environment, self.jobs, config.__getitem__)
         self.purgatory = Purgatory(self.loop.turns)
         self.waiting_fetches = WaitingFetches(
@@ -249,7 +249,7 @@ class BrokerServer:
             failure_domain=config["failure.domain"],
         )
         self.leadership_confirmation = LeadershipConfirmation(self.loop, self.membership.tailer.confirm)
-        parts = Parts(
+        parts = BrokerParts(
             config=self.config,
             loop=self.loop,
             replica_manager=self.replica_manager,

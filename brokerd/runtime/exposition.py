@@ -19,7 +19,7 @@ class MetricType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """`samples`: (suffix of the name, labels, value). The suffix is empty except in a histogram: _bucket, _sum, _count."""
 
     name: str
@@ -28,7 +28,7 @@ class Family:
     samples: Iterable[tuple[str, Labels, float]]
 
 
-def lines(families: Iterable[Family]) -> Iterator[str]:
+def lines(families: Iterable[MetricFamily]) -> Iterator[str]:
     """The lines of the text, each with its line end."""
     for family in families:
         begun = False

@@ -58,7 +58,7 @@ from brokerd.wire.apis import ApiKey
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class BrokerParts:
     """The parts of a broker that request handlers use."""
 
     config: BrokerConfig
@@ -83,7 +83,7 @@ class Parts:
     draw_producer_id: Callable[[], int]
 
 
-def build_handler_registry(b: Parts) -> dict[int, Handler]:
+def build_handler_registry(b: BrokerParts) -> dict[int, Handler]:
     """The registry of request handlers, by API key."""
 
     def image() -> Image:

@@ -19,7 +19,7 @@ from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.request_buckets import BOUNDS_S
 from brokerd.net.request_metrics import ApiMetrics
 from brokerd.replication.replica import Replica
-from brokerd.runtime.exposition import Family, Labels, MetricType
+from brokerd.runtime.exposition import Labels, MetricFamily, MetricType
 from brokerd.wire.errors import ErrorCode
 
 PARTITIONS_MAX = 5_000
@@ -102,31 +102,31 @@ class BrokerMetrics:
         self._totals = TrafficTotals()
         self._began_s = time.time()
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[MetricFamily]:
         hosted = dict(self._hosted())
         by_topic, total = self._totals.update(hosted)
         for i, (name, text) in enumerate(TRAFFIC):
             samples: list[tuple[str, Labels, float]] = [("", (), float(total[i]))]
             samples += [("", (("topic", t),), float(c[i])) for t, c in by_topic.items()]
-            yield Family(f"kafka_server_brokertopicmetrics_{name}_total", MetricType.COUNTER, text, samples)
+            yield MetricFamily(f"kafka_server_brokertopicmetrics_{name}_total", MetricType.COUNTER, text, samples)
         yield from _replicas(list(hosted.values()))
         yield from _requests(list(self._requests()))
         counts = dict(self._rejections())
         rejected = [("", (("reason", str(r)),), float(counts.get(r, 0))) for r in RejectionReason]
-        yield Family("weir_refused_requests_total", MetricType.COUNTER, "Rejected requests, by reason.", rejected)
+        yield MetricFamily("weir_refused_requests_total", MetricType.COUNTER, "Rejected requests, by reason.", rejected)
         yield _gauge("weir_broker_info", "1.", 1, ("broker", str(self._broker_id)))
         yield _gauge("process_start_time_seconds", "Unix time of the start of the process.", self._began_s)
         used = os.times()
         cpu = [("", (), used.user + used.system)]
-        yield Family("process_cpu_seconds_total", MetricType.COUNTER, "CPU time of the process in seconds.", cpu)
+        yield MetricFamily("process_cpu_seconds_total", MetricType.COUNTER, "CPU time of the process in seconds.", cpu)
         yield _gauge("process_resident_memory_bytes", "Resident memory in bytes.", _resident_bytes())
 
 
-def _gauge(name: str, text: str, value: float, *labels: tuple[str, str]) -> Family:
-    return Family(name, MetricType.GAUGE, text, [("", labels, float(value))])
+def _gauge(name: str, text: str, value: float, *labels: tuple[str, str]) -> MetricFamily:
+    return MetricFamily(name, MetricType.GAUGE, text, [("", labels, float(value))])
 
 
-def _replicas(replicas: list[Replica]) -> Iterator[Family]:
+def _replicas(replicas: list[Replica]) -> Iterator[MetricFamily]:
     leaders = [r for r in replicas if r.leads]
     states = [s for r in leaders if (s := r.core.state) is not None]
     under_min = sum(1 for r in leaders if r.core.state is not None and r.core.isr_size < r.core.min_insync)
@@ -156,7 +156,7 @@ def _replicas(replicas: list[Replica]) -> Iterator[Family]:
             ("", (("topic", r.topic), ("partition", str(r.tp.partition))), float(getattr(r.log, attribute)))
             for r in iterate_with_pauses(shown)
         ]
-        yield Family(f"kafka_log_log_{name}", MetricType.GAUGE, text, samples)
+        yield MetricFamily(f"kafka_log_log_{name}", MetricType.GAUGE, text, samples)
     yield _gauge(
         "weir_metrics_replicas_left_out",
         f"Replicas above {PARTITIONS_MAX}, without kafka_log_log_ series.",
@@ -164,7 +164,7 @@ def _replicas(replicas: list[Replica]) -> Iterator[Family]:
     )
 
 
-def _requests(apis: list[ApiMetrics]) -> Iterator[Family]:
+def _requests(apis: list[ApiMetrics]) -> Iterator[MetricFamily]:
     measured = [(api.name, counts, api) for api in apis if any(counts := api.counts[:])]
     requests = [("", (("request", name),), float(sum(counts))) for name, counts, _ in measured]
     errors = [
@@ -173,10 +173,10 @@ def _requests(apis: list[ApiMetrics]) -> Iterator[Family]:
         for code, count in sorted(dict(api.errors).items())
     ]
     prefix = "kafka_network_requestmetrics_"
-    yield Family(f"{prefix}requests_total", MetricType.COUNTER, "Requests that were answered, by API.", requests)
-    yield Family(f"{prefix}errors_total", MetricType.COUNTER, "Errors in responses, by API and error.", errors)
+    yield MetricFamily(f"{prefix}requests_total", MetricType.COUNTER, "Requests that were answered, by API.", requests)
+    yield MetricFamily(f"{prefix}errors_total", MetricType.COUNTER, "Errors in responses, by API and error.", errors)
     text = "Total time of requests in seconds, with waiting, by API."
-    yield Family("weir_request_time_seconds", MetricType.HISTOGRAM, text, _histograms(measured))
+    yield MetricFamily("weir_request_time_seconds", MetricType.HISTOGRAM, text, _histograms(measured))
 
 
 def _histograms(measured: list[tuple[str, list[int], ApiMetrics]]) -> Iterator[tuple[str, Labels, float]]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from brokerd.runtime.exposition import CONTENT_TYPE, Family, lines
+from brokerd.runtime.exposition import CONTENT_TYPE, MetricFamily, lines
 from brokerd.runtime.metrics import iterate_with_pauses
 from brokerd.runtime.readiness import Readiness, ReadinessState
 
@@ -44,7 +44,7 @@ class MetricsServer:
         self,
         host: str,
         port: int,
-        families: Callable[[], Iterator[Family]],
+        families: Callable[[], Iterator[MetricFamily]],
         readiness: Callable[[], Readiness],
     ) -> None:
         self._families, self._readiness = families, readiness

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from brokerd.cluster.model import Now, TopicPartition
-from brokerd.membership.identity import Identity
+from brokerd.membership.identity import BrokerIdentity
 from brokerd.membership.membership import Membership
 from brokerd.replication.fetcher_manager import FetcherManager
 from brokerd.replication.history_reads import HistoryReads
@@ -29,7 +29,7 @@ class ReplicaComponents(Protocol):
     remote_logs: RemoteLogs
     membership: Membership
     leadership_confirmation: LeadershipConfirmation
-    identity: Identity
+    identity: BrokerIdentity
 
     def log_directory_failed(self) -> None: ...
 

@@ -20,14 +20,14 @@ TOPIC, PARTITION, OFFSET = "__dlq.errors.topic", "__dlq.errors.partition", "__dl
 GROUP, DELIVERIES, MESSAGE = "__dlq.errors.group", "__dlq.errors.delivery.count", "__dlq.errors.message"
 """Names of Kafka's headers. Their values are text."""
 REJECTED = "Offset rejected by client."
-USED_UP = "Offset delivery count exceeded the threshold."
+DELIVERIES_EXCEEDED = "Offset delivery count exceeded the threshold."
 """Kafka's values of MESSAGE."""
 BATCH_RECORDS_MAX = 100
 BATCH_BYTES_MAX = 512 * 1024
 """Maximum number of dead letters in one batch, and bytes of their keys and values. A batch may be larger by one record."""
 
 
-class Unwritable(StrEnum):
+class UnwritableReason(StrEnum):
     """The reason why a record is archived without a dead letter."""
 
     DISABLED = "no-topic-configured"
@@ -38,7 +38,7 @@ class Unwritable(StrEnum):
     REJECTED = "refused-by-topic"
 
 
-class Sending(NamedTuple):
+class DeadLetterBatch(NamedTuple):
     """A batch of dead letters. It does not change until it is written, so that its last number identifies it. `copied`: with keys and values."""
 
     target: TopicPartition
@@ -47,27 +47,27 @@ class Sending(NamedTuple):
 
 
 @dataclass(slots=True)
-class Letters:
+class PartitionDeadLetters:
     """The dead letters of one share partition in one leader epoch. `last`: the number of the last one in `target`."""
 
     target: TopicPartition | None = None
     last: int = UNKNOWN
-    sending: Sending | None = None
+    sending: DeadLetterBatch | None = None
     busy: bool = False
     """A request, or a read of the disk, is in progress."""
     failures: int = 0
     retry_ms: int = 0
-    problem: Unwritable | None = None
+    problem: UnwritableReason | None = None
     """The reason that was logged last."""
 
 
 @dataclass(slots=True)
-class LetterCounts:
+class DeadLetterCounts:
     """Dead letters that are replicated, records that were archived without one, and the reason of the last of those."""
 
     written: int = 0
     unwritten: int = 0
-    reason: Unwritable | None = None
+    reason: UnwritableReason | None = None
 
 
 def shorten_run(run: FailedRun, records: Mapping[int, Record]) -> FailedRun:
@@ -100,7 +100,7 @@ def dead_letters(
                     (OFFSET, offset),
                     (GROUP, group_id),
                     (DELIVERIES, run.deliveries),
-                    (MESSAGE, REJECTED if run.rejected else USED_UP),
+                    (MESSAGE, REJECTED if run.rejected else DELIVERIES_EXCEEDED),
                 )
             ),
         )

@@ -59,7 +59,7 @@ class ApiSample(NamedTuple):
 class ShareLetters:
     """Failed records of one topic in one share group, since the start of the broker. Counted are dead letters that were written, and records that were
     archived without a dead letter although the group has a topic of dead letters. `reason`: why the last of these records has no dead letter
-    (`brokerd.sharing.dead_letters.Unwritable`)."""
+    (`brokerd.sharing.dead_letters.UnwritableReason`)."""
 
     group_id: str
     topic: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from brokerd.cluster.rejection_reasons import RejectionReason
-from brokerd.sharing.dead_letters import Unwritable
+from brokerd.sharing.dead_letters import UnwritableReason
 from controlplane.domain.history import HistorySubject
 
 Pair = tuple[str, str]
@@ -121,12 +121,12 @@ METRIC_OBJECTS = {
 """Text of the object of each watched metric (`anomaly.WATCHED`)."""
 
 UNWRITABLE: dict[str, str] = {
-    Unwritable.DISABLED: "the group has no topic of dead letters",
-    Unwritable.NAME: "the name of its topic of dead letters is not permitted",
-    Unwritable.MISSING: "its topic of dead letters does not exist",
-    Unwritable.NOT_ENABLED: "its topic of dead letters does not have errors.deadletterqueue.group.enable=true",
-    Unwritable.SOURCE: "its topic of dead letters is this topic",
-    Unwritable.REJECTED: "its topic of dead letters rejects the records",
+    UnwritableReason.DISABLED: "the group has no topic of dead letters",
+    UnwritableReason.NAME: "the name of its topic of dead letters is not permitted",
+    UnwritableReason.MISSING: "its topic of dead letters does not exist",
+    UnwritableReason.NOT_ENABLED: "its topic of dead letters does not have errors.deadletterqueue.group.enable=true",
+    UnwritableReason.SOURCE: "its topic of dead letters is this topic",
+    UnwritableReason.REJECTED: "its topic of dead letters rejects the records",
 }
 """Text of each reason for which a share group writes no dead letters. An unknown reason, of a newer broker, is shown as its code."""
 

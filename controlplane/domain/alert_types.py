@@ -215,7 +215,7 @@ class TopicMessageFacts:
 
 @dataclass(frozen=True, slots=True)
 class MissingDeadLetterFacts:
-    """Records of a topic that a share group has archived without a dead letter. `reason`: `brokerd.sharing.dead_letters.Unwritable`."""
+    """Records of a topic that a share group has archived without a dead letter. `reason`: `brokerd.sharing.dead_letters.UnwritableReason`."""
 
     group_id: str
     topic: str

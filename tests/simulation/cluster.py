@@ -24,7 +24,7 @@ from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.requests import CreateTopics, ForwardedRequest
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.config.broker import RACK_AWARE, BrokerConfig
-from brokerd.membership.identity import Identity, IdentityError
+from brokerd.membership.identity import BrokerIdentity, IdentityError
 from brokerd.replication.partition import Role
 from brokerd.runtime.broker import BrokerServer
 from brokerd.storage.disk import DiskFailed, DiskFull
@@ -94,7 +94,7 @@ class SimJobs:
     def submit(
         self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
     ) -> None:
-        if getattr(run, "__func__", None) is Identity.mark_running:
+        if getattr(run, "__func__", None) is BrokerIdentity.mark_running:
             self.submit_after(run, done, MARK_MS * MS)  # no random draw: the marks change no world
             return
         delay_us = self._node.world.between(1 * MS, (20 if urgent else 200) * MS)

@@ -28,7 +28,7 @@ from brokerd.coordinator.transactions.transaction_events import (
     SendMarkers,
     TransactionMachineState,
 )
-from brokerd.membership.identity import Identity
+from brokerd.membership.identity import BrokerIdentity
 from brokerd.membership.membership import Membership
 from brokerd.replication import follower_log as followers_module
 from brokerd.replication import replica_manager as partitions_module
@@ -111,20 +111,20 @@ def an_earlier_incarnation_stays_leader(patch: pytest.MonkeyPatch) -> None:
 
 
 def every_tail_counts_as_intact(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Identity, "tail_intact", property(lambda self: True, lambda self, value: None), raising=False)
+    patch.setattr(BrokerIdentity, "tail_intact", property(lambda self: True, lambda self, value: None), raising=False)
 
 
 def a_loss_is_forgotten_at_the_next_start(patch: pytest.MonkeyPatch) -> None:
-    text_of = Identity._text_of
+    text_of = BrokerIdentity._text_of
 
-    def forgetful(self: Identity, d: LogDir) -> bytes:
+    def forgetful(self: BrokerIdentity, d: LogDir) -> bytes:
         intact, self.tail_intact = self.tail_intact, True
         try:
             return text_of(self, d)
         finally:
             self.tail_intact = intact
 
-    patch.setattr(Identity, "_text_of", forgetful)
+    patch.setattr(BrokerIdentity, "_text_of", forgetful)
 
 
 def a_truncation_waits_for_the_disk_on_the_event_loop(patch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def a_truncation_waits_for_the_disk_on_the_event_loop(patch: pytest.MonkeyPatch)
 
 def an_earlier_incarnation_counts_as_the_last_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(broker_lives, "continues_recorded_life", lambda recorded, life, before: True)
-    patch.setattr(Identity, "compare", lambda self, recorded: None)
+    patch.setattr(BrokerIdentity, "compare", lambda self, recorded: None)
 
 
 def a_copy_counts_as_the_original(patch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def checkpoints_are_written_before_the_metadata_is_loaded(patch: pytest.MonkeyPa
 
 
 def an_io_error_is_forgotten_with_the_process(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Identity, "tail_in_doubt", lambda self: None)
+    patch.setattr(BrokerIdentity, "tail_in_doubt", lambda self: None)
 
 
 def a_coordinator_answers_before_its_write_is_replicated(patch: pytest.MonkeyPatch) -> None:

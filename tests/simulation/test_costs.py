@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brokerd.membership.identity import Identity
+from brokerd.membership.identity import BrokerIdentity
 from brokerd.storage.log_start import StoredLogStart
 from brokerd.wire.errors import ErrorCode
 from tests.simulation.checkers import Violation
@@ -96,7 +96,7 @@ def test_no_loop_iteration_waits_for_a_slow_disk(seed: int) -> None:
 
 
 def test_a_flush_on_the_event_loop_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Identity, "_save", Identity._save_and_wait)
+    monkeypatch.setattr(BrokerIdentity, "_save", BrokerIdentity._save_and_wait)
     with pytest.raises(Violation, match="waited for the disk"):
         on_slow_disks(1)
 

@@ -15,7 +15,7 @@ from brokerd.coordinator.share_state.coordinator import ShareCoordinator
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import StateUpdate
 from brokerd.replication.replica import Replica
-from brokerd.sharing.dead_letters import Unwritable
+from brokerd.sharing.dead_letters import UnwritableReason
 from brokerd.sharing.delivery import RecordState
 from brokerd.sharing.share_partition import SharePartition
 from tests.simulation.run import Outcome, run
@@ -121,7 +121,7 @@ def dead_letters_of_deleted_records_are_not_written(patch: pytest.MonkeyPatch) -
 
 
 def dead_letters_are_not_written(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ShareDeadLetters, "_target", lambda self, shared, config: Unwritable.MISSING)
+    patch.setattr(ShareDeadLetters, "_target", lambda self, shared, config: UnwritableReason.MISSING)
 
 
 def dead_letters_are_not_copied(patch: pytest.MonkeyPatch) -> None:

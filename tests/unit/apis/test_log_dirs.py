@@ -19,7 +19,7 @@ from brokerd.net.rejections import Denial, FailedLogin, Rejections
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.replication.follower import Follower
 from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
-from brokerd.sharing.dead_letters import LetterCounts, Unwritable
+from brokerd.sharing.dead_letters import DeadLetterCounts, UnwritableReason
 from brokerd.storage.log_dirs import LogDir
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -218,7 +218,10 @@ def test_rejected_requests_are_returned_on_request_only() -> None:
 
 def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:
     replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
-    counts = {("workers", "tasks"): LetterCounts(5, 2, Unwritable.MISSING), ("idle", "tasks"): LetterCounts(1)}
+    counts = {
+        ("workers", "tasks"): DeadLetterCounts(5, 2, UnwritableReason.MISSING),
+        ("idle", "tasks"): DeadLetterCounts(1),
+    }
     api = LogDirsApi(
         replica_manager,
         SimpleNamespace(under_way={}),  # type: ignore[arg-type]

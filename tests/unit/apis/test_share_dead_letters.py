@@ -16,7 +16,7 @@ from brokerd.config.share_groups import ShareGroupConfig
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import ShareState, StateBatch
 from brokerd.delivery.route_producer import NOTHING, UNKNOWN
-from brokerd.sharing.dead_letters import Unwritable
+from brokerd.sharing.dead_letters import UnwritableReason
 from brokerd.sharing.delivery import RecordState
 from brokerd.sharing.share_partition import SharePartition
 from brokerd.wire.errors import ErrorCode
@@ -165,21 +165,21 @@ def test_a_rejected_dead_letter_does_not_stop_the_group() -> None:
     w = Writer(failed(0, 1))
     w.go()
     w.answer(ErrorCode.INVALID_RECORD)
-    assert w.core.start == 2 and w.writer.unwritten == 2 and w.shared.letters.problem is Unwritable.REJECTED
+    assert w.core.start == 2 and w.writer.unwritten == 2 and w.shared.letters.problem is UnwritableReason.REJECTED
 
 
-@pytest.mark.parametrize("cause", list(Unwritable))
-def test_a_topic_that_cannot_take_dead_letters_does_not_stop_the_group(cause: Unwritable) -> None:
+@pytest.mark.parametrize("cause", list(UnwritableReason))
+def test_a_topic_that_cannot_take_dead_letters_does_not_stop_the_group(cause: UnwritableReason) -> None:
     w = Writer(failed(0, 1))
-    if cause is Unwritable.DISABLED:
+    if cause is UnwritableReason.DISABLED:
         w.config = ShareGroupConfig()
-    elif cause is Unwritable.NAME:
+    elif cause is UnwritableReason.NAME:
         w.config = ShareGroupConfig(dead_letter_topic="tasks.failed")
-    elif cause is Unwritable.MISSING:
+    elif cause is UnwritableReason.MISSING:
         del w.topics[NAME]
-    elif cause is Unwritable.SOURCE:
+    elif cause is UnwritableReason.SOURCE:
         w.topics[NAME].topic_id = T
-    elif cause is Unwritable.NOT_ENABLED:
+    elif cause is UnwritableReason.NOT_ENABLED:
         w.takes = False
     else:
         return  # the test above
@@ -205,7 +205,7 @@ def test_dead_letters_are_counted_by_group_and_topic(monkeypatch: pytest.MonkeyP
     w.go()
     (counts,) = w.writer.counts.values()
     assert list(w.writer.counts) == [("workers", "tasks")]
-    assert (counts.written, counts.unwritten, counts.reason) == (2, 1, Unwritable.NOT_ENABLED)
+    assert (counts.written, counts.unwritten, counts.reason) == (2, 1, UnwritableReason.NOT_ENABLED)
     monkeypatch.setattr("brokerd.apis.share_dead_letters.COUNTED_MAX", 0)
     full = Writer(failed(0, 0))
     full.takes = False

@@ -18,7 +18,7 @@ from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.request import Request, Session
 from brokerd.replication.purgatory import WaitingFetches
 from brokerd.replication.throttles import Throttles
-from brokerd.runtime.handlers import Parts, build_handler_registry
+from brokerd.runtime.handlers import BrokerParts, build_handler_registry
 from brokerd.server.dispatch import Dispatch
 from brokerd.wire import framing
 from tests.simulation.disk import SimDisk
@@ -133,7 +133,7 @@ class Broker:
             "send_to_controller": self.controller,
             "draw_producer_id": lambda: 7,
         }
-        self.handlers = build_handler_registry(Parts(**parts))
+        self.handlers = build_handler_registry(BrokerParts(**parts))
 
     def controller(self, payload: Any, timeout_ms: int, done: Any) -> None:
         """Records what is forwarded to the controller, and does not answer."""

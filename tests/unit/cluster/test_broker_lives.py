@@ -14,7 +14,7 @@ from brokerd.cluster.broker_lives import LIVES_MAX, DirectoryDoubt
 from brokerd.cluster.levels import SUPPORTED_LEVELS
 from brokerd.cluster.metadata import MetadataLevelRaised
 from brokerd.cluster.model import NO_LEADER, REPLACED
-from brokerd.membership.identity import Identity
+from brokerd.membership.identity import BrokerIdentity
 from brokerd.storage import running_marker
 from brokerd.storage.log_dirs import LogDirs
 from brokerd.storage.meta_properties import META, read_meta
@@ -25,14 +25,14 @@ from tests.unit.controlplane.controller.test_core import Harness as Controlled
 from tests.unit.membership.test_identity import A, B, Harness
 
 
-def running(machine: Harness, *paths: Path) -> Identity:
+def running(machine: Harness, *paths: Path) -> BrokerIdentity:
     """A running broker whose life is recorded in the metadata log."""
     return machine.start(*paths, clean=False)
 
 
-def next_start(machine: Harness, *paths: Path) -> Identity:
+def next_start(machine: Harness, *paths: Path) -> BrokerIdentity:
     outside: Any = machine
-    return Identity(LogDirs(paths, machine.disk), 1, outside)
+    return BrokerIdentity(LogDirs(paths, machine.disk), 1, outside)
 
 
 def put_back(machine: Harness, older: SimDisk, folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.utils import translation
 
 from brokerd.cluster.rejection_reasons import RejectionReason
-from brokerd.sharing.dead_letters import Unwritable
+from brokerd.sharing.dead_letters import UnwritableReason
 from console import vocabulary
 from controlplane.domain.alert import RULES, alerts, stored_texts
 from controlplane.domain.alert_types import (
@@ -80,7 +80,7 @@ EXAMPLES = (
             TopicMessageFacts("payments", 7, 4_000.0, 12, None, None),
         ),
         letters_missing=tuple(
-            MissingDeadLetterFacts(f"workers-{n}", "orders", 20, why) for n, why in enumerate(Unwritable)
+            MissingDeadLetterFacts(f"workers-{n}", "orders", 20, why) for n, why in enumerate(UnwritableReason)
         ),
         rejected=(
             REJECTED,

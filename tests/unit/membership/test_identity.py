@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from brokerd.environment import Environment
-from brokerd.membership.identity import Identity, IdentityError
+from brokerd.membership.identity import BrokerIdentity, IdentityError
 from brokerd.storage import checkpoints
 from brokerd.storage.log_dirs import LogDirs
 from brokerd.storage.meta_properties import META, read_meta
@@ -44,9 +44,9 @@ class Harness:
         self.start(*paths, **how)  # type: ignore[arg-type]
         return self.intact
 
-    def start(self, *paths: Path, broker_id: int = 1, clean: bool = True, received: bool = True) -> Identity:
+    def start(self, *paths: Path, broker_id: int = 1, clean: bool = True, received: bool = True) -> BrokerIdentity:
         outside: Any = self
-        identity = Identity(LogDirs(paths, self.disk), broker_id, outside)
+        identity = BrokerIdentity(LogDirs(paths, self.disk), broker_id, outside)
         self.intact = identity.tail_intact
         if received:
             identity.applied("cluster", 1, "hash")
@@ -186,7 +186,7 @@ class ManualJobs:
             done(None)
 
 
-def serving() -> tuple[Harness, Identity, ManualJobs, list[str]]:
+def serving() -> tuple[Harness, BrokerIdentity, ManualJobs, list[str]]:
     """A broker that serves requests, and the logs that it has flushed since then."""
     harness, flushed = Harness(), list[str]()
     later = harness.jobs

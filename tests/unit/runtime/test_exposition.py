@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from brokerd.runtime.exposition import Family, MetricType, lines
+from brokerd.runtime.exposition import MetricFamily, MetricType, lines
 
 
 def test_the_parser_reads_what_was_written() -> None:
     strange = 'a"b\\c\nd'
     histogram = [("_bucket", (("le", "+Inf"),), 3.0), ("_sum", (), 1.5), ("_count", (), 3.0)]
     families = [
-        Family("bytes_total", MetricType.COUNTER, "Bytes.", [("", (("topic", strange),), 1e18), ("", (), 0.0)]),
-        Family("empty", MetricType.GAUGE, "Nothing.", []),
-        Family("time_seconds", MetricType.HISTOGRAM, "Time.", histogram),
+        MetricFamily("bytes_total", MetricType.COUNTER, "Bytes.", [("", (("topic", strange),), 1e18), ("", (), 0.0)]),
+        MetricFamily("empty", MetricType.GAUGE, "Nothing.", []),
+        MetricFamily("time_seconds", MetricType.HISTOGRAM, "Time.", histogram),
     ]
     found = {f.name: f for f in text_string_to_metric_families("".join(lines(families)))}
     assert sorted(found) == ["bytes", "time_seconds"], "a family without samples is left out"

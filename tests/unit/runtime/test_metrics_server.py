@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from brokerd.runtime import metrics_server as module
-from brokerd.runtime.exposition import CONTENT_TYPE, Family, MetricType
+from brokerd.runtime.exposition import CONTENT_TYPE, MetricFamily, MetricType
 from brokerd.runtime.metrics_server import MetricsServer
 from brokerd.runtime.readiness import Readiness, ReadinessState
 
@@ -25,11 +25,11 @@ class Scene:
         self.server = MetricsServer("127.0.0.1", 0, self.families, self.readiness)
         self.server.start()
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[MetricFamily]:
         self.reads += 1
         if self.reads == 3:
             raise RuntimeError("no metrics")
-        yield Family("reads", MetricType.GAUGE, "Reads.", [("", (), float(self.reads))])
+        yield MetricFamily("reads", MetricType.GAUGE, "Reads.", [("", (), float(self.reads))])
 
     def readiness(self) -> Readiness:
         self.asked += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerd.sharing.dead_letters import BATCH_BYTES_MAX, REJECTED, USED_UP, dead_letters, shorten_run
+from brokerd.sharing.dead_letters import BATCH_BYTES_MAX, DELIVERIES_EXCEEDED, REJECTED, dead_letters, shorten_run
 from brokerd.sharing.delivery import FailedRun
 from brokerd.wire.records import Record
 
@@ -17,7 +17,7 @@ def test_the_headers_name_the_record_and_the_cause() -> None:
         "__dlq.errors.offset": b"7",
         "__dlq.errors.group": b"workers",
         "__dlq.errors.delivery.count": b"5",
-        "__dlq.errors.message": USED_UP.encode(),
+        "__dlq.errors.message": DELIVERIES_EXCEEDED.encode(),
     }
     assert (second.key, second.value, dict(second.headers)["__dlq.errors.offset"]) == (None, None, b"8")
     (only,) = dead_letters("workers", "tasks", 2, FailedRun(7, 7, 1, True), {}, 99)

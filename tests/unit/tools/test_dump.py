@@ -18,7 +18,7 @@ from brokerd.coordinator.transactions import records as transaction_records
 from brokerd.coordinator.transactions.transaction_events import TransactionMachineState
 from brokerd.coordinator.transactions.transaction_events import TransactionMetadata as Ongoing
 from brokerd.environment import Environment
-from brokerd.membership.identity import Identity
+from brokerd.membership.identity import BrokerIdentity
 from brokerd.storage import checkpoints
 from brokerd.storage.disk import OsDisk
 from brokerd.storage.key_hashes import HashedKeys
@@ -168,7 +168,7 @@ def test_commits_and_groups_are_shown_as_text(tmp_path: Path, capsys: pytest.Cap
 def test_a_whole_directory_is_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outside = Environment()
     data = tmp_path / "data"
-    identity = Identity(LogDirs([data], outside.disk), 3, outside)
+    identity = BrokerIdentity(LogDirs([data], outside.disk), 3, outside)
     identity.applied("cluster-1", 9, "abc")
     (data / "t-0").mkdir()
     filled(data / "t-0")
