@@ -22,8 +22,8 @@ from brokerd.delivery.route_producer import NOTHING, UNKNOWN, route_batch, route
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.sharing.dead_letters import (
     BATCH_RECORDS_MAX,
-    DeadLetterBatch,
     DeadLetterCounts,
+    ShareDeadLetterBatch,
     UnwritableReason,
     dead_letters,
     shorten_run,
@@ -129,7 +129,7 @@ class ShareDeadLetters:
         if letters.sending is None:
             run = shorten_run(run, records)
         if letters.sending is None or letters.sending.target != target:
-            letters.sending = DeadLetterBatch(target, run, copied)
+            letters.sending = ShareDeadLetterBatch(target, run, copied)
         if letters.target != target:
             letters.target, letters.last = target, UNKNOWN
         self._write(shared, letters.sending, records, current, changed)
@@ -173,7 +173,7 @@ class ShareDeadLetters:
     def _write(
         self,
         shared: Shared,
-        sending: DeadLetterBatch,
+        sending: ShareDeadLetterBatch,
         records: Mapping[int, Record],
         current: Callable[[Shared], bool],
         changed: Callable[[Shared], None],

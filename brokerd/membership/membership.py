@@ -43,7 +43,7 @@ class MembershipListener(Protocol):
 
 
 @dataclass(slots=True)
-class PendingRequest:
+class UnansweredRequest:
     deadline_mono_ms: int
     done: Callable[[RequestAnswered | None], None]
     payload: AnyPayload
@@ -89,8 +89,8 @@ class Membership:
             store, znodes.damage_reports(self.broker_id), znodes.encode_damage_reports, nothing
         )
         self._number = 0
-        self._waiting: dict[str, PendingRequest] = {}
-        self._requests_before_registration: list[PendingRequest] = []
+        self._waiting: dict[str, UnansweredRequest] = {}
+        self._requests_before_registration: list[UnansweredRequest] = []
         """Requests from before the first registration. Their ids need its broker epoch."""
         store.on_session = self._session
 
@@ -331,7 +331,7 @@ class Membership:
             return
         deadline_mono_ms = self._clock().mono_ms + timeout_ms
         if self._first_broker_epoch is None:
-            self._requests_before_registration.append(PendingRequest(deadline_mono_ms, done, payload))
+            self._requests_before_registration.append(UnansweredRequest(deadline_mono_ms, done, payload))
             return
         self._number += 1
         request_id = f"{self._first_broker_epoch}-{self._number}"
@@ -340,7 +340,7 @@ class Membership:
             request_id = f"create-topic-{payload.items[0].name}"
             if request_id in self._waiting:
                 return
-        self._waiting[request_id] = PendingRequest(deadline_mono_ms, done, payload)
+        self._waiting[request_id] = UnansweredRequest(deadline_mono_ms, done, payload)
         self._submit(request_id)
 
     def _submit(self, request_id: str) -> None:

@@ -38,7 +38,7 @@ class UnwritableReason(StrEnum):
     REJECTED = "refused-by-topic"
 
 
-class DeadLetterBatch(NamedTuple):
+class ShareDeadLetterBatch(NamedTuple):
     """A batch of dead letters. It does not change until it is written, so that its last number identifies it. `copied`: with keys and values."""
 
     target: TopicPartition
@@ -52,7 +52,7 @@ class PartitionDeadLetters:
 
     target: TopicPartition | None = None
     last: int = UNKNOWN
-    sending: DeadLetterBatch | None = None
+    sending: ShareDeadLetterBatch | None = None
     busy: bool = False
     """A request, or a read of the disk, is in progress."""
     failures: int = 0
