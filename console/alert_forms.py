@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext as _
 
 from console import vocabulary
-from console.forms import FormData, FormOptions, WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field, version_field
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import SUBJECT_CHARS_MAX, ThresholdScope
 from controlplane.selectors.alert_thresholds import AlertThresholdRow
@@ -60,9 +60,11 @@ class ThresholdOverrideForm(WeirForm):
     subject = forms.CharField(max_length=SUBJECT_CHARS_MAX)
     value = forms.FloatField(required=False, widget=forms.NumberInput(attrs={"class": "short", "step": "any"}))
     comment = comment_field(required=True)
+    version = version_field()
 
     def __init__(self, row: AlertThresholdRow, data: FormData = None, **options: Unpack[FormOptions]) -> None:
         super().__init__(data, **options)
+        self.fields["version"].initial = row.version
         self.fields["subject"].label = SUBJECT_LABELS[row.objects]
         field = self.fields["value"]
         field.label = _("Value ({unit})").format(unit=vocabulary.translated(row.unit))
@@ -76,9 +78,11 @@ class ThresholdForm(WeirForm):
         required=False, widget=forms.NumberInput(attrs={"class": "short", "step": "any", "autofocus": True})
     )
     comment = comment_field(required=True)
+    version = version_field()
 
     def __init__(self, row: AlertThresholdRow, data: FormData = None, **options: Unpack[FormOptions]) -> None:
         super().__init__(data, **options)
+        self.fields["version"].initial = row.version
         field = self.fields["value"]
         field.initial = f"{row.value:g}"
         field.label = _("Value ({unit})").format(unit=vocabulary.translated(row.unit))

@@ -79,6 +79,11 @@ class WeirForm(forms.Form):
         return super().clean() or {}
 
 
+def version_field() -> forms.IntegerField:
+    """The version of the object that the form shows. The service rejects the change if another operator has changed the object since."""
+    return forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+
 def comment_field(*, required: bool = False, autofocus: bool = False) -> forms.CharField:
     """The reason of an operation. `required`: for an operation that copies or deletes data."""
     return forms.CharField(

@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext as _
 
 from console import vocabulary
-from console.forms import FormData, FormOptions, WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field, version_field
 from console.texts import gettext_lazy
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.notification import ChannelKind
@@ -106,6 +106,7 @@ class ChannelForm(WeirForm):
         for field in own:
             self.fields[field] = FIELDS[field](kind)
         if row is not None:
+            self.fields["version"] = version_field()
             self.initial = {f: getattr(row, f) for f in self.fields if hasattr(row, f)}
             self.initial["recipients"] = "\n".join(row.recipients)
             for field in ("url", "secret"):
@@ -120,8 +121,8 @@ class ChannelForm(WeirForm):
         return [line.strip() for line in self.cleaned_data["recipients"].splitlines() if line.strip()]
 
     def values(self) -> dict[str, Any]:
-        """The arguments of the service, without the comment."""
-        found = {name: value for name, value in self.cleaned_data.items() if name != "comment"}
+        """The arguments of the service, without the comment and the version."""
+        found = {name: value for name, value in self.cleaned_data.items() if name not in ("comment", "version")}
         if found.pop("remove_secret", False):
             found["secret"] = None
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Unpack
 
 from django import forms
@@ -37,24 +37,13 @@ def limit_field(quota: str) -> forms.FloatField:
     return kind(label=LABELS[quota], required=False, widget=widget, help_text=HELP[quota])
 
 
-class QuotaLimitsForm(WeirForm):
-    """The limits of one entity. An empty field removes the limit. `seen`: the limits that the form has shown, as JSON."""
+class LimitsForm(WeirForm):
+    """A field for each of `quotas`. An empty field is no limit."""
 
-    comment = comment_field(required=True)
-    seen = forms.JSONField(required=False, widget=forms.HiddenInput)
-
-    def __init__(
-        self, entity: Entity, limits: Mapping[str, float], data: FormData = None, **options: Unpack[FormOptions]
-    ) -> None:
+    def __init__(self, quotas: Iterable[str], data: FormData = None, **options: Unpack[FormOptions]) -> None:
         super().__init__(data, **options)
-        own = [q for q in UNITS if (q == ADDRESS_LIMIT) == ("ip" in entity)]
-        for quota in own:
+        for quota in quotas:
             self.fields[quota] = limit_field(quota)
-            if quota in limits:
-                in_mb = UNITS[quota] is QuotaUnit.BYTES_PER_S
-                self.initial[quota] = limits[quota] / 1e6 if in_mb else limits[quota]
-        self.initial["seen"] = dict(limits)
-        self.order_fields([*own, "comment"])
 
     def limits(self) -> dict[str, float | None]:
         return {quota: self.cleaned_data[quota] for quota in UNITS if quota in self.fields}
@@ -64,7 +53,26 @@ class QuotaLimitsForm(WeirForm):
         super().reject(Rejected(error.reason, quota or field))
 
 
-class QuotaForm(QuotaLimitsForm):
+class QuotaLimitsForm(LimitsForm):
+    """The limits of one entity. An empty field removes the limit. `seen`: the limits that the form has shown, as JSON."""
+
+    comment = comment_field(required=True)
+    seen = forms.JSONField(required=False, widget=forms.HiddenInput)
+
+    def __init__(
+        self, entity: Entity, limits: Mapping[str, float], data: FormData = None, **options: Unpack[FormOptions]
+    ) -> None:
+        own = [q for q in UNITS if (q == ADDRESS_LIMIT) == ("ip" in entity)]
+        super().__init__(own, data, **options)
+        for quota in own:
+            if quota in limits:
+                in_mb = UNITS[quota] is QuotaUnit.BYTES_PER_S
+                self.initial[quota] = limits[quota] / 1e6 if in_mb else limits[quota]
+        self.initial["seen"] = dict(limits)
+        self.order_fields([*own, "comment"])
+
+
+class QuotaForm(LimitsForm):
     """A new quota: its entity and its limits."""
 
     applies_to = forms.ChoiceField(choices=[(e, e) for e in ENTITIES])
@@ -84,12 +92,10 @@ class QuotaForm(QuotaLimitsForm):
         label=gettext_lazy("IP address"),
         help_text=gettext_lazy("Empty: each address without a quota of its own."),
     )
+    comment = comment_field()
 
     def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
-        super().__init__({}, {}, data, **options)
-        del self.fields["seen"]
-        self.fields[ADDRESS_LIMIT] = limit_field(ADDRESS_LIMIT)
-        self.fields["comment"] = comment_field()
+        super().__init__(UNITS, data, **options)
         for entity_type, name in NAME_FIELDS.items():
             self._needed_for(name, [e for e, types in ENTITIES.items() if entity_type in types])
         for quota in UNITS:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import FormData, FormOptions, WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field, version_field
 from console.texts import gettext_lazy
 from console.vocabulary import translated
 from controlplane.services import Rejected
@@ -73,6 +73,7 @@ class SparkScheduleForm(WeirForm):
         help_text=gettext_lazy("Cron in UTC, for example 0 3 * * *. Empty: no schedule."),
     )
     comment = comment_field()
+    version = version_field()
 
 
 class LakeQueryForm(WeirForm):

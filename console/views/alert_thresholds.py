@@ -46,7 +46,11 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         try:
             services.check_administrator(request.user, name)
             services.alter_threshold(
-                name, form.cleaned_data["value"], actor=actor(request), comment=form.cleaned_data["comment"]
+                name,
+                form.cleaned_data["value"],
+                actor=actor(request),
+                comment=form.cleaned_data["comment"],
+                if_version=form.cleaned_data["version"],
             )
         except PermissionDenied as error:
             return render_page(
@@ -82,7 +86,14 @@ def override(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:
-            services.override_threshold(name, v["subject"], v["value"], actor=actor(request), comment=v["comment"])
+            services.override_threshold(
+                name,
+                v["subject"],
+                v["value"],
+                actor=actor(request),
+                comment=v["comment"],
+                if_version=v["version"],
+            )
         except Rejected as error:
             form.reject(error)
         else:

@@ -103,7 +103,11 @@ def edit(request: HttpRequest, channel_id: int) -> HttpResponse:
         try:
             services.check_administrator(request.user, AuditOperation.NOTIFICATION_ALTER, str(channel_id))
             services.alter_channel(
-                channel_id, form.values(), actor=actor(request), comment=form.cleaned_data["comment"]
+                channel_id,
+                form.values(),
+                actor=actor(request),
+                comment=form.cleaned_data["comment"],
+                if_version=form.cleaned_data["version"],
             )
         except PermissionDenied as error:
             return _permission_denied_page(request, error)

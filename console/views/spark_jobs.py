@@ -92,11 +92,15 @@ def schedule(request: HttpRequest, job_id: int) -> HttpResponse:
     row = selectors.job_row(job_id)
     if row is None:
         return not_found(request, _("Spark job {job_id}").format(job_id=job_id), "spark-jobs", nav=NAV)
-    form = SparkScheduleForm(request.POST or None, initial={"schedule": row.schedule})
+    form = SparkScheduleForm(request.POST or None, initial={"schedule": row.schedule, "version": row.version})
     if request.method == "POST" and form.is_valid():
         try:
             services.schedule_spark_job(
-                job_id, form.cleaned_data["schedule"], actor=actor(request), comment=form.cleaned_data["comment"]
+                job_id,
+                form.cleaned_data["schedule"],
+                actor=actor(request),
+                comment=form.cleaned_data["comment"],
+                if_version=form.cleaned_data["version"],
             )
         except Rejected as error:
             form.reject(error)

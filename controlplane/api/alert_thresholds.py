@@ -13,6 +13,7 @@ from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import AlertThreshold
 from controlplane.selectors import alert_thresholds as selectors
+from controlplane.selectors import entity_tags
 from controlplane.selectors.paging import ListOrder
 from controlplane.services import alert_thresholds as services
 
@@ -39,6 +40,7 @@ class AlertThresholdViewSet(RetrieveModelMixin, RowViewSet):
     lookup_url_kwarg = "name"
     lookup_value_converter = "str"
     noun = "alert threshold"
+    tag_of = staticmethod(entity_tags.threshold_tag)
 
     def get_row(self, key: str) -> selectors.AlertThresholdRow | None:
         return selectors.threshold_row(key)

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import SparkJob, SparkRun
+from controlplane.selectors import entity_tags
 from controlplane.selectors import spark_jobs as selectors
 from controlplane.services import spark_jobs as services
 from weir_common.spark_jobs import JobKind
@@ -27,6 +28,7 @@ class SparkJobViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     page_of = staticmethod(selectors.job_page)
     lookup_url_kwarg = "job_id"
     noun = "Spark job"
+    tag_of = staticmethod(entity_tags.spark_job_tag)
 
     def get_row(self, key: int) -> selectors.SparkJobRow | None:
         return selectors.job_row(key)

@@ -3,7 +3,14 @@ Only the monitor writes observed rows, only services write desired rows.
 """
 
 from controlplane.models.access import AccessEntry, Acl
-from controlplane.models.alert import Alert, AlertEntry, AlertSilence, AlertThreshold, AlertThresholdOverride
+from controlplane.models.alert import (
+    Alert,
+    AlertEntry,
+    AlertSilence,
+    AlertThreshold,
+    AlertThresholdOverride,
+    AlertThresholdVersion,
+)
 from controlplane.models.anomaly import Anomaly, AnomalySwitch
 from controlplane.models.api_token import ApiToken
 from controlplane.models.change import Change, ChangeSeal
@@ -55,6 +62,7 @@ __all__ = [
     "AlertSilence",
     "AlertThreshold",
     "AlertThresholdOverride",
+    "AlertThresholdVersion",
     "Anomaly",
     "AnomalySwitch",
     "ApiToken",

@@ -87,6 +87,20 @@ class AlertThreshold(models.Model):
         return f"{self.name} = {self.value}"
 
 
+class AlertThresholdVersion(models.Model):
+    """The number of changes of a threshold by users, for the cluster and for single objects. An unchanged threshold has no row. The row is
+    also the lock of a change."""
+
+    name = models.CharField(max_length=40, unique=True, choices=choices(ThresholdName))
+    version = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return f"version {self.version} of {self.name}"
+
+
 class AlertThresholdOverride(models.Model):
     """The value of a threshold for one broker, group or topic; `domain.alert_thresholds.OBJECTS` has the kind of the object."""
 

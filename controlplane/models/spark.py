@@ -26,7 +26,8 @@ def kind_choices() -> list[tuple[str, str]]:
 
 
 class SparkJob(models.Model):
-    """The work of a run: a kind of `weir_common.spark_jobs`, its parameters, and when. `deleted_at`: the job is hidden, its runs remain."""
+    """The work of a run: a kind of `weir_common.spark_jobs`, its parameters, and when. `deleted_at`: the job is hidden, its runs remain.
+    `version`: number of changes by operators. Runs do not change it."""
 
     name = models.CharField(max_length=100)
     kind = models.CharField(max_length=40, choices=kind_choices, db_index=True)
@@ -35,6 +36,7 @@ class SparkJob(models.Model):
     next_run_at = models.DateTimeField(null=True, db_index=True)
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="")
+    version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True)
 

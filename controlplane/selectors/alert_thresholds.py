@@ -14,7 +14,7 @@ from controlplane.domain.alert_thresholds import (
     ThresholdScope,
     of_stored,
 )
-from controlplane.models import AlertThreshold, AlertThresholdOverride
+from controlplane.models import AlertThreshold, AlertThresholdOverride, AlertThresholdVersion
 from controlplane.selectors.shared_rows import once_a_page
 
 
@@ -45,7 +45,7 @@ class AppliedThreshold:
 @dataclass(frozen=True, slots=True)
 class AlertThresholdRow:
     """`value`: in force, in `unit`. `alert_kinds`: the alerts that depend on it. `changed_at` null: it has its default. `objects`: the kind of object
-    that can have a separate value, or cluster; `overrides` has the objects with a separate value."""
+    that can have a separate value, or cluster; `overrides` has the objects with a separate value. `version`: number of changes by users, also the entity tag."""
 
     name: str
     text: str
@@ -59,6 +59,7 @@ class AlertThresholdRow:
     changed_by: str
     objects: ThresholdScope
     overrides: list[ThresholdOverrideRow]
+    version: int
 
     @property
     def is_default(self) -> bool:
@@ -85,7 +86,8 @@ def threshold_list() -> list[AlertThresholdRow]:
         {name: row.value for name, row in rows.items()},
         ((o.name, o.subject, o.value) for found in own.values() for o in found),
     )
-    return [_shape(name, values, rows.get(name), own.get(name, [])) for name in ThresholdName]
+    versions = dict(AlertThresholdVersion.objects.values_list("name", "version"))
+    return [_shape(name, values, rows.get(name), own.get(name, []), versions.get(name, 0)) for name in ThresholdName]
 
 
 def threshold_row(name: str) -> AlertThresholdRow | None:
@@ -115,7 +117,11 @@ def applied_threshold(name: ThresholdName, subject: str, values: AlertThresholds
 
 
 def _shape(
-    name: ThresholdName, values: AlertThresholds, row: AlertThreshold | None, overrides: list[AlertThresholdOverride]
+    name: ThresholdName,
+    values: AlertThresholds,
+    row: AlertThreshold | None,
+    overrides: list[AlertThresholdOverride],
+    version: int,
 ) -> AlertThresholdRow:
     rule = RULES[name]
     changed = row if name in values.values else None
@@ -137,4 +143,5 @@ def _shape(
             for o in overrides
             if o.subject in valid
         ],
+        version=version,
     )

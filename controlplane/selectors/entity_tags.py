@@ -9,7 +9,16 @@ from typing import TypeVar
 
 from django.db.models import Model, QuerySet
 
-from controlplane.models import Move, NotificationChannel, ObservedTopic, Plan, Topic
+from controlplane.domain.alert_thresholds import ThresholdName
+from controlplane.models import (
+    AlertThresholdVersion,
+    Move,
+    NotificationChannel,
+    ObservedTopic,
+    Plan,
+    SparkJob,
+    Topic,
+)
 
 M = TypeVar("M", bound=Model)
 
@@ -43,6 +52,23 @@ def plan_tag(plan_id: int, *, lock: bool = False) -> str | None:
 def channel_tag(channel_id: int, *, lock: bool = False) -> str | None:
     """The number of changes by operators. Deliveries do not change it."""
     rows = _with_lock(NotificationChannel.objects.filter(pk=channel_id), lock)
+    found = rows.values_list("version", flat=True).first()
+    return None if found is None else str(found)
+
+
+def threshold_tag(name: str, *, lock: bool = False) -> str | None:
+    """The number of changes by users, for the cluster and for single objects."""
+    if name not in tuple(ThresholdName):
+        return None
+    if lock:  # An unchanged threshold has no row to lock.
+        AlertThresholdVersion.objects.get_or_create(name=name)
+    rows = _with_lock(AlertThresholdVersion.objects.filter(name=name), lock)
+    return str(rows.values_list("version", flat=True).first() or 0)
+
+
+def spark_job_tag(job_id: int, *, lock: bool = False) -> str | None:
+    """The number of changes by operators. Runs do not change it."""
+    rows = _with_lock(SparkJob.objects.filter(pk=job_id, deleted_at__isnull=True), lock)
     found = rows.values_list("version", flat=True).first()
     return None if found is None else str(found)
 

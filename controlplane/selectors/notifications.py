@@ -20,7 +20,7 @@ from controlplane.selectors.paging import Page, PageStart, paginate
 @dataclass(frozen=True, slots=True)
 class NotificationChannelRow:
     """`destination`: the host of the address, or the e-mail addresses. `is_failing`: the last attempt failed. `failure`: why the last failed attempt
-    failed. Addresses and secrets are never shown."""
+    failed. Addresses and secrets are never shown. `version`: number of changes by operators, also the entity tag."""
 
     id: int
     name: str
@@ -38,6 +38,7 @@ class NotificationChannelRow:
     failed_at: datetime | None
     failure: str
     is_failing: bool
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,7 @@ def channel_shape(r: NotificationChannel) -> NotificationChannelRow:
         r.failed_at,
         r.failure,
         failing,
+        r.version,
     )
 
 

@@ -62,7 +62,7 @@ class SparkRunRow:
 
 @dataclass(frozen=True, slots=True)
 class SparkJobRow:
-    """`state`, `run_id`: of the last run; "never run" without one. `can`: run, stop, delete."""
+    """`state`, `run_id`: of the last run; "never run" without one. `can`: run, stop, delete. `version`: number of changes by operators, also the entity tag."""
 
     id: int
     name: str
@@ -81,6 +81,7 @@ class SparkJobRow:
     comment: str
     created_at: datetime
     can: list[str]
+    version: int
 
     @property
     def active(self) -> bool:
@@ -192,6 +193,7 @@ def _job_row(j: SparkJob, run: SparkRun | None) -> SparkJobRow:
         comment=j.comment,
         created_at=j.created_at,
         can=[] if stopping else ["stop"] if active else ["run", "delete"],
+        version=j.version,
     )
 
 

@@ -24,7 +24,7 @@ from controlplane.domain.alert_thresholds import (
     value_problem,
 )
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.models import AlertThreshold, AlertThresholdOverride
+from controlplane.models import AlertThreshold, AlertThresholdOverride, AlertThresholdVersion
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds as selectors
 from controlplane.services.common import Rejected, audited, record, record_rejection
@@ -43,14 +43,17 @@ def check_administrator(user: AbstractBaseUser | AnonymousUser, name: str) -> No
 
 
 @audited(AuditOperation.THRESHOLD_ALTER, "{name}", after=lambda given: {"value": _json_number(given["value"])})
-def alter_threshold(name: str, value: float | None, *, actor: str, comment: str = "") -> None:
-    """Set the threshold, in its unit. `value` None restores the default. Raises Rejected."""
+def alter_threshold(
+    name: str, value: float | None, *, actor: str, comment: str = "", if_version: int | None = None
+) -> None:
+    """Set the threshold, in its unit. `value` None restores the default. `if_version`: Rejected if the threshold has another version. Raises Rejected."""
     if name not in tuple(ThresholdName):
         raise Rejected(sentence("There is no threshold {name}.", name=repr(name)), "name")
     key = ThresholdName(name)
     if value is not None and (problem := value_problem(key, value)) is not None:
         raise Rejected(problem, "value")
     with transaction.atomic():
+        _begin_change(key, if_version)
         list(AlertThreshold.objects.select_for_update().values_list("pk"))
         before = selectors.current()
         changed = {k: v for k, v in before.values.items() if k is not key}
@@ -77,9 +80,11 @@ def alter_threshold(name: str, value: float | None, *, actor: str, comment: str 
 
 
 @audited(AuditOperation.THRESHOLD_OVERRIDE, "{name}", after=lambda given: {"value": _json_number(given["value"])})
-def override_threshold(name: str, subject: str, value: float | None, *, actor: str, comment: str = "") -> None:
-    """Set the threshold for one object, in its unit. With `value` None the threshold of the cluster applies again. Raises Rejected. The object may be
-    created later."""
+def override_threshold(
+    name: str, subject: str, value: float | None, *, actor: str, comment: str = "", if_version: int | None = None
+) -> None:
+    """Set the threshold for one object, in its unit. With `value` None the threshold of the cluster applies again. The object may be created later.
+    `if_version`: Rejected if the threshold has another version. Raises Rejected."""
     if name not in tuple(ThresholdName):
         raise Rejected(sentence("There is no threshold {name}.", name=repr(name)), "name")
     key = ThresholdName(name)
@@ -88,6 +93,7 @@ def override_threshold(name: str, subject: str, value: float | None, *, actor: s
     if value is not None and (problem := value_problem(key, value)) is not None:
         raise Rejected(problem, "value")
     with transaction.atomic():
+        _begin_change(key, if_version)
         list(AlertThreshold.objects.select_for_update().values_list("pk"))
         list(AlertThresholdOverride.objects.select_for_update().values_list("pk"))
         before = selectors.current()
@@ -125,6 +131,16 @@ def override_threshold(name: str, subject: str, value: float | None, *, actor: s
             object_id=f"threshold-{name}",
             outcome=Outcome.CONFIRMED,
         )
+
+
+def _begin_change(name: ThresholdName, if_version: int | None) -> None:
+    """Lock the threshold and count the change. Raises Rejected if it has another version."""
+    AlertThresholdVersion.objects.get_or_create(name=name)
+    row = AlertThresholdVersion.objects.select_for_update().get(name=name)
+    if if_version is not None and row.version != if_version:
+        raise Rejected("The threshold was changed after this form was opened. Open it again.")
+    row.version += 1
+    row.save(update_fields=["version"])
 
 
 def _json_number(value: float | None) -> float | str | None:

@@ -117,11 +117,16 @@ def create_channel(
 
 
 @audited(AuditOperation.NOTIFICATION_ALTER, "{channel_id}")
-def alter_channel(channel_id: int, changes: Mapping[str, Any], *, actor: str, comment: str = "") -> NotificationChannel:
-    """Change the named fields. An empty `url` or `secret` does not change; `secret` None removes it. Raises Rejected."""
+def alter_channel(
+    channel_id: int, changes: Mapping[str, Any], *, actor: str, comment: str = "", if_version: int | None = None
+) -> NotificationChannel:
+    """Change the named fields. An empty `url` or `secret` does not change; `secret` None removes it. `if_version`: Rejected if the channel has another
+    version. Raises Rejected."""
     with transaction.atomic():
         NotificationChannel.objects.select_for_update().filter(pk=channel_id).first()
         row = _channel(channel_id)
+        if if_version is not None and row.version != if_version:
+            raise Rejected("The channel was changed after this form was opened. Open it again.")
         before, secrets = audited_values(row), [getattr(row, f) for f in CREDENTIALS]
         for field in FIELDS:
             if field not in changes or (field in CREDENTIALS and changes[field] == ""):

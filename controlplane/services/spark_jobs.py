@@ -176,13 +176,18 @@ def stop_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
 
 
 @audited(AuditOperation.SPARK_JOB_SCHEDULE, "{job_id}")
-def schedule_spark_job(job_id: int, schedule: str, *, actor: str, comment: str = "") -> SparkJob:
-    """Change the schedule; empty removes it. Raises Rejected."""
+def schedule_spark_job(
+    job_id: int, schedule: str, *, actor: str, comment: str = "", if_version: int | None = None
+) -> SparkJob:
+    """Change the schedule; empty removes it. `if_version`: Rejected if the job has another version. Raises Rejected."""
     with transaction.atomic():
         job = _job(job_id)
+        if if_version is not None and job.version != if_version:
+            raise Rejected("The schedule was changed after this form was opened. Open it again.")
         before = job.schedule
         job.next_run_at, job.schedule = first_run(KINDS[job.kind], schedule), schedule
-        job.save(update_fields=["schedule", "next_run_at"])
+        job.version += 1
+        job.save(update_fields=["schedule", "next_run_at", "version"])
         record(
             actor,
             AuditOperation.SPARK_JOB_SCHEDULE,

@@ -27,6 +27,7 @@ ROW = NotificationChannelRow(
     None,
     "",
     False,
+    4,
 )
 
 
@@ -48,14 +49,16 @@ def test_the_form_of_an_existing_channel_has_its_values_without_credentials() ->
     assert form["name"].value() == "ops" and form["alert_kinds"].value() == ["drift"]
     assert not form["enabled"].value() and not form["url"].value() and not form["secret"].value()
     assert "remove_secret" in form.fields
+    assert form["version"].value() == 4 and "version" not in ChannelForm(ChannelKind.WEBHOOK, None).fields
 
 
 def test_an_empty_credential_is_unchanged_and_a_removed_one_is_null() -> None:
-    data = {"name": "ops", "severity_min": "degraded", "remove_secret": "on"}
+    data = {"name": "ops", "severity_min": "degraded", "remove_secret": "on", "version": "4"}
     form = ChannelForm(ChannelKind.WEBHOOK, ROW, data)
     assert form.is_valid(), form.errors
     values = form.values()
-    assert values["url"] == "" and values["secret"] is None and values["enabled"] is False and "comment" not in values
+    assert values["url"] == "" and values["secret"] is None and values["enabled"] is False
+    assert not {"comment", "version"} & set(values)
 
 
 def test_recipients_are_lines() -> None:

@@ -39,3 +39,4 @@ def test_each_field_names_the_entities_that_need_it() -> None:
     assert when["ip"] == when["connection_creation_rate"] == "applies_to=ip"
     assert when["producer_byte_rate"] == "applies_to=user|client-id|user and client-id"
     assert when["applies_to"] is None and when["comment"] is None
+    assert "seen" not in form.fields, "a new quota has no earlier limits"

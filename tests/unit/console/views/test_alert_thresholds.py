@@ -10,7 +10,7 @@ from django.test import Client
 
 from controlplane.models import Alert, AlertThreshold, AlertThresholdOverride, Broker
 from controlplane.services import alerts
-from controlplane.services.alert_thresholds import override_threshold
+from controlplane.services.alert_thresholds import alter_threshold, override_threshold
 from tests.unit.controlplane.world import World
 
 EDIT = "/alerts/thresholds/disk_free_low/"
@@ -92,3 +92,25 @@ def test_the_page_of_an_alert_shows_the_threshold_that_decided(operator: Client,
     alerts.evaluate()
     page = operator.get(f"/alerts/{Alert.objects.get().pk}/").content.decode()
     assert "value of this object" in page and "value of the cluster" in page and f"{OVERRIDE}?subject=2" in page
+
+
+def test_a_threshold_that_another_operator_changed_is_not_overwritten(administrator: Client) -> None:
+    opened = administrator.get(EDIT).content.decode()
+    assert '<input type="hidden" name="version" value="0"' in opened
+    alter_threshold("disk_free_low", 15, actor="bob")
+    stale = administrator.post(EDIT, {"value": "20", "comment": "x", "version": "0"})
+    assert stale.status_code == 400 and "was changed after this form was opened" in stale.content.decode()
+    assert AlertThreshold.objects.get().value == 15
+    assert administrator.post(EDIT, {"value": "20", "comment": "x", "version": "1"}).status_code == 302
+
+
+def test_the_value_of_an_object_that_another_operator_changed_is_not_overwritten(operator: Client) -> None:
+    assert '<input type="hidden" name="version" value="0"' in operator.get(f"{OVERRIDE}?subject=2").content.decode()
+    override_threshold("disk_free_low", "2", 20, actor="bob")
+    stale = operator.post(OVERRIDE, {"subject": "2", "value": "25", "comment": "x", "version": "0"})
+    assert stale.status_code == 400 and "was changed after this form was opened" in stale.content.decode()
+    assert AlertThresholdOverride.objects.get().value == 20
+    override_threshold("disk_free_low", "2", None, actor="bob")
+    again = {"subject": "2", "value": "25", "comment": "x"}
+    assert operator.post(OVERRIDE, {**again, "version": "0"}).status_code == 400, "an ended value is a change, too"
+    assert operator.post(OVERRIDE, {**again, "version": "2"}).status_code == 302

@@ -106,3 +106,15 @@ def test_an_unknown_channel_is_not_found(administrator: Client) -> None:
     for verb in ("", "edit/", "delete/"):
         assert administrator.get(f"/notifications/7/{verb}").status_code == 404
     assert administrator.post("/notifications/7/test/").status_code == 409
+
+
+def test_a_channel_that_another_operator_changed_is_not_overwritten(administrator: Client) -> None:
+    row = notification_channels.create_channel(name="ops", kind="slack", url="https://a.example/x", actor="root")
+    page = f"/notifications/{row.pk}/edit/"
+    assert '<input type="hidden" name="version" value="1"' in text(administrator.get(page))
+    notification_channels.alter_channel(row.pk, {"severity_min": "at_risk"}, actor="bob")
+    stale = administrator.post(page, form(name="on call", version="1"))
+    assert stale.status_code == 400 and "was changed after this form was opened" in text(stale)
+    row.refresh_from_db()
+    assert (row.name, row.severity_min, row.version) == ("ops", "at_risk", 2)
+    assert administrator.post(page, form(name="on call", version="2")).status_code == 302

@@ -97,3 +97,15 @@ def test_an_active_run_is_reloaded_until_it_ends(seeded: dict[str, Any], operato
         assert "hx-trigger" not in active.split("<main")[1].split("</main")[0]
         SparkRun.objects.filter(pk=run.pk).update(state="stopped")
         assert "data-unsettled" not in operator.get(address).content.decode()
+
+
+def test_a_schedule_that_another_operator_changed_is_not_overwritten(seeded: dict[str, Any], operator: Client) -> None:
+    job = SparkJob.objects.get(name="nightly profile")
+    page = f"/spark-jobs/{job.pk}/schedule/"
+    assert '<input type="hidden" name="version" value="1"' in operator.get(page).content.decode()
+    spark_jobs.schedule_spark_job(job.pk, "0 4 * * *", actor="bob")
+    stale = operator.post(page, {"schedule": "0 5 * * *", "version": "1"})
+    assert stale.status_code == 400 and "was changed after this form was opened" in stale.content.decode()
+    assert SparkJob.objects.get(pk=job.pk).schedule == "0 4 * * *"
+    assert operator.post(page, {"schedule": "0 5 * * *", "version": "2"}).status_code == 302
+    assert SparkJob.objects.get(pk=job.pk).schedule == "0 5 * * *"

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from rest_framework.test import APIClient
 
-from controlplane.models import Change, Move, NotificationDelivery, Topic
+from controlplane.models import Change, Move, NotificationDelivery, SparkJob, SparkRun, Topic
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -102,9 +102,14 @@ def test_a_precondition_of_a_request_to_a_broker_is_400(topic: str, operator: AP
     assert not Change.objects.filter(verb__startswith="record").exists()
 
 
-def test_a_precondition_of_a_test_notification_is_400(db: None) -> None:
+def administrator() -> APIClient:
     client = APIClient()
     client.force_authenticate(get_user_model().objects.create_user("root", is_staff=True, is_superuser=True))
+    return client
+
+
+def test_a_precondition_of_a_test_notification_is_400(db: None) -> None:
+    client = administrator()
     channel = {"name": "ops", "kind": "webhook", "url": "https://a.example/"}
     path = f"{API}/notification-channels/{client.post(f'{API}/notification-channels', channel, format='json').json()['id']}"
     answer = client.post(f"{path}/test", {}, format="json", HTTP_IF_MATCH="*")
@@ -153,3 +158,33 @@ def test_a_precondition_and_a_key_work_together(move: str, operator: APIClient) 
     again = operator.post(f"{move}/approve", {}, format="json", **headers)
     assert (first.status_code, again.status_code) == (200, 200), again.content
     assert again.headers["Idempotency-Replayed"] == "true"
+
+
+def test_the_tag_of_a_threshold_counts_changes_for_the_cluster_and_for_objects() -> None:
+    client = administrator()
+    path = f"{API}/alert-thresholds/disk_free_low"
+    assert client.get(path).headers["ETag"] == '"0"'
+    changed = patch(client, path, {"value": 20}, '"0"')
+    assert (changed.status_code, changed.headers["ETag"]) == (200, '"1"')
+    late = patch(client, path, {"value": 30}, '"0"')
+    assert (late.status_code, late.headers["ETag"], late.json()["current"]["value"]) == (412, '"1"', 20)
+    override = f"{path}/overrides/2"
+    assert client.put(override, {"value": 25}, format="json", HTTP_IF_MATCH='"0"').status_code == 412
+    assert client.put(override, {"value": 25}, format="json", HTTP_IF_MATCH='"1"').headers["ETag"] == '"2"'
+    assert client.delete(override, {}, format="json", HTTP_IF_MATCH='"1"').status_code == 412
+    assert client.delete(override, {}, format="json", HTTP_IF_MATCH='"2"').headers["ETag"] == '"3"'
+    assert patch(client, f"{API}/alert-thresholds/no_such", {"value": 1}, '"0"').status_code == 404
+
+
+def test_the_tag_of_a_spark_job_counts_changes_and_no_runs(operator: APIClient) -> None:
+    job = SparkJob.objects.create(name="p", kind="profile", parameters={"topics": ["t"]}, actor="a")
+    path = f"{API}/spark-jobs/{job.pk}"
+    first = operator.post(f"{path}/schedule", {"schedule": "0 3 * * *"}, format="json", HTTP_IF_MATCH='"1"')
+    assert (first.status_code, first.headers["ETag"], first.json()["version"]) == (200, '"2"', 2)
+    SparkRun.objects.create(job=job, actor="a", state="stopped")
+    assert operator.get(path).headers["ETag"] == '"2"'
+    late = operator.post(f"{path}/schedule", {"schedule": ""}, format="json", HTTP_IF_MATCH='"1"')
+    assert (late.status_code, late.json()["current"]["schedule"]) == (412, "0 3 * * *")
+    assert operator.delete(path, {}, format="json", HTTP_IF_MATCH='"1"').status_code == 412
+    assert operator.delete(path, {}, format="json", HTTP_IF_MATCH='"2"').status_code == 204
+    assert operator.delete(path, {}, format="json", HTTP_IF_MATCH='"2"').status_code == 404

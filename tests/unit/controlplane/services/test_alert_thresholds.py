@@ -70,3 +70,13 @@ def test_a_row_of_another_version_has_no_effect(world: World) -> None:
     row = selectors.threshold_row("disk_free_low")
     assert row is not None and row.is_default and row.value == 10
     assert open_kinds() == []
+
+
+def test_a_rejected_change_does_not_count_as_a_version() -> None:
+    alter_threshold("disk_free_low", 20, actor="root", if_version=0)
+    with pytest.raises(Rejected):
+        alter_threshold("disk_free_low", 91, actor="root", if_version=1)
+    with pytest.raises(Rejected, match="changed after"):
+        alter_threshold("disk_free_low", 30, actor="root", if_version=0)
+    row = selectors.threshold_row("disk_free_low")
+    assert row is not None and (row.version, row.value) == (1, 20)
