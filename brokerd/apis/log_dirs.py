@@ -188,6 +188,19 @@ class LogDirsApi:
         if body.rejections:
             answer.rejections = [*self._rejection_counts(), *self._rejected_clients()]
             answer.failed_logins = list(self._failed_logins())
+        if body.truncations:
+            answer.truncations = [
+                DescribeLogDirsResponse.Truncation(
+                    topic_id=t.tp.topic_id,
+                    partition_index=t.tp.partition,
+                    first_offset=t.first_offset,
+                    end_offset=t.end_offset,
+                    high_watermark=t.high_watermark,
+                    leader_epoch=t.leader_epoch,
+                    at_ms=t.at_ms,
+                )
+                for t in self._replica_manager.truncations
+            ]
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
                 self._connections(), self._clock().mono_ms, CLIENTS_MAX

@@ -18,6 +18,7 @@ from brokerd.replication.fetch_client import Position, truncation_point
 from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.replication.truncations import Truncation
 from brokerd.storage import tails
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.log import Log
@@ -158,10 +159,22 @@ class FollowerLogs:
             if point < replica.core.high_watermark:
                 text = f"truncated from {replica.log.end_offset} to {point}, below the high watermark {replica.core.high_watermark}"
                 self._replica_manager.damage_reports.add(replica.name, tp, DIVERGED, text)
-            if point < replica.log.start_offset:
+            start, end = replica.log.start_offset, replica.log.end_offset
+            if point < start:
                 replica.log.reset_to(point, now)
             else:
                 replica.log.truncate_to(point)
+            self._replica_manager.truncations.add(
+                # The batch that contains the point is deleted as a whole.
+                Truncation(
+                    tp,
+                    max(start, replica.log.end_offset),
+                    end,
+                    replica.core.high_watermark,
+                    replica.core.state.leader_epoch if replica.core.state is not None else epoch,
+                    now.wall_ms,
+                )
+            )
             self._replica_manager.request_flush(replica)
             replica.core.truncated(replica.log.end_offset)
 

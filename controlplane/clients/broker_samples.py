@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from uuid import UUID
 
 from brokerd.cluster.disk_health import DiskHealth
 from brokerd.wire import messages as m
@@ -94,6 +95,18 @@ class FailedLoginSample:
     count: int
 
 
+class TruncationSample(NamedTuple):
+    """Records that a replica of the broker deleted (`brokerd.replication.truncations`). `at_ms`: Unix time of the broker."""
+
+    topic_id: UUID
+    partition: int
+    first_offset: int
+    end_offset: int
+    high_watermark: int
+    leader_epoch: int
+    at_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
@@ -134,6 +147,8 @@ class BrokerSample:
     """The latest failed logins of these clients, at most five each; requested with `replicas`."""
     share_letters: tuple[ShareLetters, ...] | None = None
     """None if it was not requested."""
+    truncations: tuple[TruncationSample, ...] | None = None
+    """The newest truncations of its replicas; None: not requested."""
 
 
 def sample_broker(
@@ -184,6 +199,7 @@ def sample_broker(
         rejected_clients=directories.rejected_clients,
         failed_logins=directories.failed_logins,
         share_letters=led.share_letters,
+        truncations=directories.truncations,
     )
 
 
@@ -256,12 +272,15 @@ class _Directories:
     rejections: dict[str, int] = field(default_factory=dict)
     rejected_clients: tuple[RejectedClientSample, ...] = ()
     failed_logins: tuple[FailedLoginSample, ...] = ()
+    truncations: tuple[TruncationSample, ...] | None = None
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
     """Size and lag in records (None before the first fetch) of each replica; total and free bytes of the directory with most free space, because a replica is in
     one directory; the failed, slow and hung directories."""
-    body = m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True, requests=True, rejections=True)
+    body = m.DescribeLogDirsRequest(
+        topics=None, disks=True, traffic=True, requests=True, rejections=True, truncations=True
+    )
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body)
     sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
@@ -309,5 +328,17 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
         failed_logins=tuple(
             FailedLoginSample(x.host, x.client_id, x.user, x.mechanism, x.failure, x.count)
             for x in answer.failed_logins
+        ),
+        truncations=tuple(
+            TruncationSample(
+                t.topic_id,
+                t.partition_index,
+                t.first_offset,
+                t.end_offset,
+                t.high_watermark,
+                t.leader_epoch,
+                t.at_ms,
+            )
+            for t in answer.truncations
         ),
     )

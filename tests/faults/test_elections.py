@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from brokerd.storage.meta_properties import META
 from brokerd.wire.errors import ErrorCode
+from controlplane.clients.broker_samples import TruncationSample, sample_broker
+from controlplane.clients.connection import KafkaConnection
 from controlplane.controller.events import DesiredTopic
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, Rows, wait_for
@@ -139,8 +141,19 @@ def test_r19_an_unclean_election_happens_only_if_allowed_and_its_loss_is_reporte
     c.start_broker(1)
     recovered(c)
     log_lines.wait(f"{log_phrases.TRUNCATED}unclean-0 end=15 new_end=10")
+    (lost,) = truncations(c, 1)
+    assert (lost.first_offset, lost.end_offset, lost.high_watermark) == (10, 15, 15)
+    assert lost.topic_id == c.image.topic_ids["unclean"] and lost.leader_epoch == state(c, "unclean").leader_epoch
+    assert abs(lost.at_ms - time.time() * 1000) < 60_000 and not truncations(c, 2)
     assert values_of(wait_for_equal_logs(c, "unclean")) == numbers("both", 10)
     assert values_of(wait_for_equal_logs(c, "clean")) == numbers("both", 10) + numbers("one", 5)
+
+
+def truncations(c: LocalCluster, broker_id: int) -> tuple[TruncationSample, ...]:
+    """As the control plane reads them from the broker."""
+    found = sample_broker(KafkaConnection("127.0.0.1", c.ports[broker_id]), broker_id, {}, {}, with_sizes=True)
+    assert found.truncations is not None
+    return found.truncations
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ Descriptions only; names, types and versions are from Kafka's message definition
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from brokerd.wire.schema import Struct, array, f
 
@@ -75,6 +76,8 @@ class DescribeLogDirsRequest(Struct):
     share_letters: bool = f("bool", "2+", tag=10_009, tagged="2+")
     # Likewise the numbers of rejected requests by reason, and of the clients with the latest ones.
     rejections: bool = f("bool", "2+", tag=10_010, tagged="2+")
+    # Likewise the latest truncations of replicas.
+    truncations: bool = f("bool", "2+", tag=10_011, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -211,6 +214,18 @@ class DescribeLogDirsResponse(Struct):
         count: int = f("int64")
         ago_ms: int = f("int64")
 
+    @dataclass(slots=True)
+    class Truncation(Struct):
+        """Records that a replica deleted: `brokerd.replication.truncations`."""
+
+        topic_id: UUID = f("uuid")
+        partition_index: int = f("int32")
+        first_offset: int = f("int64")
+        end_offset: int = f("int64")
+        high_watermark: int = f("int64")
+        leader_epoch: int = f("int32")
+        at_ms: int = f("int64")
+
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "3+")
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
@@ -232,3 +247,4 @@ class DescribeLogDirsResponse(Struct):
     rejections: list[DescribeLogDirsResponse.Rejection] = f(array("Rejection"), "2+", tag=10_009, tagged="2+")
     # The latest failed logins of the clients in `rejections`. `brokerd.net.rejections`.
     failed_logins: list[DescribeLogDirsResponse.FailedLogin] = f(array("FailedLogin"), "2+", tag=10_010, tagged="2+")
+    truncations: list[DescribeLogDirsResponse.Truncation] = f(array("Truncation"), "2+", tag=10_011, tagged="2+")

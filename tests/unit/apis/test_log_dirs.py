@@ -19,6 +19,7 @@ from brokerd.net.rejections import Denial, FailedLogin, Rejections
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.replication.follower import Follower
 from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
+from brokerd.replication.truncations import Truncation, Truncations
 from brokerd.sharing.dead_letters import DeadLetterCounts, UnwritableReason
 from brokerd.storage.log_dirs import LogDir
 from brokerd.wire.apis import ApiKey
@@ -239,5 +240,24 @@ def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:
     found = [(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in answers[0].share_letters]
     assert found == [("workers", "tasks", 5, 2, "topic-missing"), ("idle", "tasks", 1, 0, "")]
     assert not answers[1].share_letters
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+
+
+def test_truncations_are_returned_on_request_only() -> None:
+    kept = Truncations()
+    kept.add(Truncation(TopicPartition(UUID(int=1), 2), 538, 1_038, 1_000, 7, 1_700_000_000_000))
+    replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]), truncations=kept)
+    api = LogDirsApi(
+        replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
+    )  # type: ignore[arg-type]
+    answers: list[DescribeLogDirsResponse] = []
+    for requested in (True, False):
+        body = DescribeLogDirsRequest(topics=None, truncations=requested)
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
+    (found,) = answers[0].truncations
+    assert (found.topic_id, found.partition_index, found.first_offset, found.end_offset) == (UUID(int=1), 2, 538, 1_038)
+    assert (found.high_watermark, found.leader_epoch, found.at_ms) == (1_000, 7, 1_700_000_000_000)
+    assert answers[1].truncations == []
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])

@@ -88,6 +88,17 @@ def test_a_diverging_log_is_truncated_to_the_point_of_agreement_after_a_flush() 
         harness.settle()
         harness.logs.truncate_to_divergence(TP, 0, 3, harness.now)
     assert harness.ends == (0, 3)
+    (found,) = harness.replica_manager.truncations
+    assert (found.tp, found.first_offset, found.end_offset, found.leader_epoch) == (TP, 3, 5, 1)
+    assert found.high_watermark == 5 and found.at_ms == harness.now.wall_ms, "the high watermark before the truncation"
+
+
+def test_a_log_that_agrees_with_the_leader_deletes_nothing() -> None:
+    harness = FormerLeader()
+    for _ in range(2):
+        harness.logs.truncate_to_divergence(TP, 0, 5, harness.now)
+        harness.settle()
+    assert harness.ends == (0, 5) and not list(harness.replica_manager.truncations)
 
 
 def test_a_log_below_the_leaders_start_is_reset_to_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from brokerd.cluster.disk_health import DiskHealth
 from brokerd.wire import messages as m
@@ -16,10 +17,12 @@ from controlplane.clients.broker_samples import (
     READ_UNCOMMITTED,
     FailedLoginSample,
     RejectedClientSample,
+    TruncationSample,
     list_offsets,
     sample_broker,
 )
 
+TOPIC_ID = UUID(int=5)
 F0, F1 = ("flights", 0), ("flights", 1)
 
 
@@ -70,7 +73,7 @@ class Broker:
                 partition_index=index, partition_size=size, offset_lag=lag, is_future_key=future
             )
 
-        assert body.traffic and body.requests
+        assert body.traffic and body.requests and body.truncations
         replicas = [partition(0, 500, 0), partition(1, 300, -1), partition(1, 9, 0, future=True)]
         replicas[0].bytes_in, replicas[0].replication_bytes_out = 9_000, 18_000
         topics = [r.DescribeLogDirsTopic(name="flights", partitions=replicas)]
@@ -94,6 +97,17 @@ class Broker:
             requests=[produce],
             rejections=[total, rejected],
             failed_logins=[login],
+            truncations=[
+                r.Truncation(
+                    topic_id=TOPIC_ID,
+                    partition_index=1,
+                    first_offset=10,
+                    end_offset=15,
+                    high_watermark=12,
+                    leader_epoch=3,
+                    at_ms=1_700_000_000_000,
+                )
+            ],
             results=[
                 r.DescribeLogDirsResult(log_dir="/a", topics=topics, total_bytes=1000, usable_bytes=90),
                 r.DescribeLogDirsResult(
@@ -131,6 +145,7 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
     denial = ("write", "topic", "flights")
     assert sample.rejected_clients == (RejectedClientSample("User:x", "h", "c", "unauthorized", 3, denial),)
     assert sample.failed_logins == (FailedLoginSample("h", "c", "etl", "PLAIN", "wrong_password", 2),)
+    assert sample.truncations == (TruncationSample(TOPIC_ID, 1, 10, 15, 12, 3, 1_700_000_000_000),)
     assert sample.traffic == {F0: (9_000, 0, 0, 18_000)}, "only replicas with traffic"
 
 
@@ -147,6 +162,7 @@ def test_log_start_offsets_are_requested_with_the_sizes_and_for_new_partitions_o
         sample = sample_broker(broker, 1, {"flights": indexes}, starts, with_sizes=False)
         assert broker.count(EARLIEST) == expected
     assert sample.offsets[F1] == (7, 7), "a log start offset read later than the end may be above it"
+    assert sample.truncations is None
     assert sample.replicas is None and ApiKey.DESCRIBE_LOG_DIRS not in {api for api, _ in broker.requests}
 
 
