@@ -138,6 +138,7 @@ def _render_proposal(request: HttpRequest, row: proposals.ProposalRow, form: Dec
     context = {
         "p": row,
         "target_url": _target_url(row.kind, row.target),
+        "losses": proposals.losses_after(row),
         "form": form,
         "own": own,
         "p_text": str(row.id),

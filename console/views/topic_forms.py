@@ -29,7 +29,7 @@ from controlplane.domain.config_units import parse_value
 from controlplane.domain.text import size_text
 from controlplane.domain.topic_states import ConfigSource
 from controlplane.monitoring import change_marks
-from controlplane.selectors import partitions, recoveries, remote_sizes, topics
+from controlplane.selectors import partitions, recoveries, remote_sizes, topics, truncations
 from controlplane.selectors.changes import previous_configs
 from controlplane.selectors.retention_effect import RetentionEffect, deletion
 from controlplane.services import Rejected, recovery
@@ -277,6 +277,7 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
             "p_text": str(index),
             "storage": lazy(remote_sizes.partition_storage, name, index),
             "h": lazy(page_charts, request, f"partition:{name}:{index}", *PARTITION_CHARTS),
+            "truncations": truncations.partition_truncations(name, index),
             "recoveries": recoveries.recovery_list(topic=name, partition=index, per_page=10).rows,
             "damage_reports": recoveries.damage_report_list(state=recoveries.OPEN, topic=name, partition=index).rows,
         },

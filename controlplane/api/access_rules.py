@@ -240,6 +240,7 @@ VIEWS: dict[str, AccessRule] = {
             "topic-partition",
             "topic-partition-messages",
             "topic-partition-storage",
+            "topic-partition-truncations",
             "topic-partitions",
             "topic-pending-messages",
             "topic-produce",

@@ -24,11 +24,12 @@ from controlplane.domain.produce import CopyTimestamp
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition, partitions_of_text
 from controlplane.models import ObservedPartition, ObservedTopic
-from controlplane.selectors import key_lookups, messages, partitions
+from controlplane.selectors import key_lookups, messages, partitions, truncations
 from controlplane.selectors import topics as selectors
 from controlplane.selectors.entity_tags import topic_tag
 from controlplane.selectors.paging import ListOrder, Page, PageOptions
 from controlplane.selectors.remote_sizes import PartitionStorage, TopicStorage, partition_storage, topic_storage
+from controlplane.selectors.visibility import visible
 from controlplane.services import Rejected, produce
 from controlplane.services import topics as services
 from controlplane.services.records import look_up_records, read_records
@@ -44,6 +45,7 @@ PRODUCED = serializers.shape(produce.ProduceResult)
 PARTITION_STORAGE = serializers.shape(PartitionStorage)
 STORAGE = serializers.shape(TopicStorage)
 TOPIC = serializers.shape(selectors.TopicRow)
+TRUNCATION = serializers.shape(truncations.TruncationRow)
 
 
 def _assignment_of(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | None:
@@ -136,6 +138,20 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
     @action(detail=True, serializer_class=PARTITION, url_path="partitions/<int:partition>")
     def partition(self, request: Request, name: str, partition: int) -> Response:
         return Response(self.get_serializer(_partition(name, partition)).data)
+
+    @extend_schema(responses=TRUNCATION(many=True))
+    @action(
+        detail=True,
+        serializer_class=TRUNCATION,
+        filterset_class=None,
+        page_of=truncations.truncation_page,
+        ordering="-truncated_at",
+        url_path="partitions/<int:partition>/truncations",
+    )
+    def partition_truncations(self, request: Request, name: str, partition: int) -> Response:
+        """Records that replicas of the partition deleted in the last 90 days, because the leader did not have them."""
+        _partition(name, partition)
+        return self.pages(visible(truncations.truncations_of(name, partition)))
 
     @extend_schema(responses={200: STORAGE})
     @action(detail=True, tag_of=None, **NO_LIST)

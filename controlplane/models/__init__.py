@@ -53,6 +53,7 @@ from controlplane.models.saved_view import HiddenColumns, SavedView
 from controlplane.models.share_group import ShareGroupPartition
 from controlplane.models.spark import SparkJob, SparkRun
 from controlplane.models.topic import HandledRequest, Topic
+from controlplane.models.truncation import ReplicaTruncation
 
 __all__ = [
     "AccessEntry",
@@ -113,6 +114,7 @@ __all__ = [
     "RemoteSize",
     "ReplicaDamageReport",
     "ReplicaRecovery",
+    "ReplicaTruncation",
     "RestartStep",
     "RoleBinding",
     "RollingRestart",

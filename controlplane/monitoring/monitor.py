@@ -41,6 +41,7 @@ from controlplane.monitoring.other_clusters import ROUND_MS, OtherClusterReader
 from controlplane.monitoring.periodic import PeriodicJob
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.samples import MetricsCache, SampleChanges
+from controlplane.monitoring.truncations import TruncationRecorder
 from controlplane.selectors import alert_thresholds
 from controlplane.services import access, alerts, anomalies, document_drift, health
 
@@ -131,6 +132,7 @@ class ClusterMonitor:
         self._hanging = HangingTransactionMonitor(self._began_ms)
         self._history = HistoryRecorder()
         self._metadata_history = MetadataHistoryRecorder()
+        self._truncations = TruncationRecorder()
         self._messages = MessageMetricCollector()
         self._jobs = (
             PeriodicJob("message metrics", self._messages.collect, COLLECT_MS, self._began_ms + ALERTS_FIRST_MS),
@@ -217,6 +219,7 @@ class ClusterMonitor:
                 self.metrics = MetricsCache()
                 self._history = HistoryRecorder()
                 self._metadata_history = MetadataHistoryRecorder()
+                self._truncations = TruncationRecorder()
                 self._metadata_history.image_loaded(image, now.wall_ms)
                 self.projection.forget()
                 self._dirty = True
@@ -400,7 +403,9 @@ class ClusterMonitor:
             return  # rows of new partitions are written first, the metrics with the next round
         self.metrics.write(self._changed, self.projection, image)
         self._changed = SampleChanges()
-        share_dead_letter_rows.write(samples, datetime.fromtimestamp(now.wall_ms / 1000, UTC))
+        at = datetime.fromtimestamp(now.wall_ms / 1000, UTC)
+        share_dead_letter_rows.write(samples, at)
+        self._truncations.write(samples, image, at)
 
 
 def _merge(into: SampleChanges, more: SampleChanges) -> None:

@@ -42,6 +42,7 @@ from controlplane.models import (
     OffsetReset,
     ReplicaDamageReport,
     ReplicaRecovery,
+    ReplicaTruncation,
     ShareGroupPartition,
     Topic,
 )
@@ -199,6 +200,7 @@ CONDITIONS: dict[type[Model], Callable[[], Q]] = {
     MovePartition: lambda: named(TOPIC, "topic_name"),
     ReplicaRecovery: lambda: named(TOPIC, "topic_name"),
     ReplicaDamageReport: lambda: named(TOPIC, "topic_name"),
+    ReplicaTruncation: lambda: named(TOPIC, "topic_name"),
     ConsumerGroup: lambda: named(GROUP, "group_id"),
     GroupPartition: lambda: named(GROUP, "group_id") & named(TOPIC, "topic"),
     ShareGroupPartition: lambda: named(GROUP, "group_id") & named(TOPIC, "topic"),

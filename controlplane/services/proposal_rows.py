@@ -1,4 +1,4 @@
-"""Proposals to override a safety rule, and the actions that this person may take on them."""
+"""Approval requests to override a safety rule, and the actions that this person may take on them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from controlplane.models import Proposal
 from controlplane.models.proposal import ProposalState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
+from controlplane.selectors.truncations import TruncationRow, lost_after
 from controlplane.services import Rejected, proposals
 from controlplane.services.overrides import KINDS
 from controlplane.services.proposal_kinds import ShownView, with_phrases
@@ -23,9 +24,9 @@ from weir_common.phrases import with_phrase
 
 @dataclass(frozen=True, slots=True)
 class ProposalRow:
-    """`shown` is the text that the author saw ({"title", "lines", "facts", "current_values"}). `current_values` change automatically: current ones while the proposal is
-    open, otherwise those of the time of the proposal. `may_not`: why this person may not approve, empty = approval is allowed. `differs`: how the
-    current view differs, so approval is rejected. `differs` is computed only for a single open proposal."""
+    """`shown` is the text that the author saw ({"title", "lines", "facts", "current_values"}). `current_values` change automatically: current ones while the
+    request is open, otherwise those of the time of the request. `may_not`: why this person may not approve, empty = approval is allowed. `differs`: how the
+    current view differs, so approval is rejected. `differs` is computed only for a single open request."""
 
     id: int
     kind: str
@@ -121,6 +122,14 @@ def place_of(kind: str, target: str) -> Place | None:
         topic, partition, offset = parsed
         return Place(half_topic_name(topic), partition, offset)
     return None
+
+
+def losses_after(row: ProposalRow) -> list[TruncationRow]:
+    """The deletions of acknowledged records after an approved unclean leader election; none for other requests."""
+    place = place_of(row.kind, row.target) if row.kind == ProposalKind.UNCLEAN_ELECTION else None
+    if place is None or row.state != ProposalState.DONE or row.decided_at is None:
+        return []
+    return lost_after(place.topic, place.partition, row.decided_at)
 
 
 def proposal_row(proposal_id: int, actor: str) -> ProposalRow | None:

@@ -139,6 +139,7 @@ PAGES = {
     "move-plan-file": "/moves/new/?kind=plan",
     "proposals": "/proposals/",
     "proposal": "/proposals/1/",
+    "proposal-election": "/proposals/2/",
     "move-1-lifted": "/moves/new/?kind=partitions&topic=ledger&step=review&p=0&r0=4",
     "move-3-review": "/moves/new/?kind=drain&broker=1&step=review",
     "recoveries": "/moves/?tab=recoveries",

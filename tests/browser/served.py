@@ -45,6 +45,7 @@ def prepare(*, night: bool = False) -> None:
         dead_letters(made["world"])
         moves_in_every_state()
         tiered_topic(made["world"])
+        truncations(made["world"])
         sample_alerts.resolved(made["world"])
         long_names()
         answers.install(made["world"])
@@ -88,6 +89,41 @@ def dead_letters(world: World) -> None:
     services.send(
         permitted(USER), "invoices", [(0, 1), (1, 3)], target=ResendTarget.RETRY, comment="mail server is back"
     )
+
+
+def truncations(world: World) -> None:
+    """A loss of acknowledged records after an approved unclean leader election of orders-1, and an ordinary truncation before it."""
+    from django.utils import timezone
+
+    from controlplane.models import Proposal, ReplicaTruncation
+
+    now = timezone.now()
+    at = now - timedelta(hours=3)
+    lines = ["No broker of the last in-sync replicas [2] is alive."]
+    Proposal.objects.create(
+        kind="election.unclean",
+        target="orders-1",
+        shown={"title": "Unclean leader election of orders-1", "lines": lines, "facts": {"alive": [3]}},
+        shown_hash="0" * 64,
+        state="done",
+        proposed_by=USER,
+        comment="the disk of broker 2 is lost",
+        decided_by=ADMINISTRATOR,
+        decided_at=at,
+        expires_at=at + timedelta(days=1),
+    )
+    for first, end, high_watermark, broker_id, hours_ago in ((538, 1_038, 1_000, 2, 2), (480, 492, 480, 3, 30)):
+        ReplicaTruncation.objects.create(
+            topic_id=world.image.topic_ids["orders"],
+            topic_name="orders",
+            partition=1,
+            broker_id=broker_id,
+            first_offset=first,
+            end_offset=end,
+            high_watermark=high_watermark,
+            leader_epoch=4,
+            truncated_at=now - timedelta(hours=hours_ago),
+        )
 
 
 def lake() -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from brokerd.cluster.model import REPLACED
-from controlplane.models import Proposal
+from controlplane.models import Proposal, ReplicaTruncation
 
 TO_4 = '{"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [4]}]}'
 
@@ -92,3 +92,39 @@ def test_an_unclean_election_is_proposed_from_the_page_of_a_partition_without_a_
     seeded["world"].put("orders", 2, replicas=(3, 4, 1))
     late = operator.post(address.replace("&amp;", "&"), {"comment": "burnt", "shown_hash": digest.group(1)})
     assert "have changed; reload and request the approval again" in late.content.decode()
+
+
+def test_the_records_deleted_after_an_election_are_on_both_pages(seeded: dict[str, Any], operator: Client) -> None:
+    at = timezone.now() - timedelta(minutes=5)
+    row = Proposal.objects.create(
+        kind="election.unclean",
+        target="orders-2",
+        proposed_by="ann",
+        state="done",
+        expires_at=at,
+        decided_at=at,
+        shown={"title": "x", "lines": [], "facts": {}},
+    )
+    partition, request = "/topics/orders/2/", f"/proposals/{row.pk}/"
+    assert "Truncations" not in operator.get(partition).content.decode()
+    truncation = ReplicaTruncation.objects.create(
+        topic_id=seeded["world"].image.topic_ids["orders"],
+        topic_name="orders",
+        partition=2,
+        broker_id=2,
+        first_offset=538,
+        end_offset=1_038,
+        high_watermark=1_000,
+        leader_epoch=4,
+        truncated_at=timezone.now(),
+    )
+    for address in (partition, request):
+        page = " ".join(operator.get(address).content.decode().split())
+        assert "Broker 2 deleted 500 records (offsets 538 to 1,037) at" in page
+        assert "At least 462 of them had been acknowledged." in page
+    assert f'href="{request}">approval request {row.pk}' in operator.get(partition).content.decode()
+    truncation.high_watermark = 538
+    truncation.save()
+    usual = operator.get(partition).content.decode()
+    assert "Truncations" in usual and "had been acknowledged" not in usual
+    assert "deleted 500 records" not in operator.get(request).content.decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from controlplane.models import Change
+from controlplane.models import Change, ReplicaTruncation
 from tests.unit.controlplane.api.test_api import API
 from tests.unit.controlplane.world import World
 
@@ -62,3 +62,33 @@ def test_a_change_bound_to_a_generation_is_rejected_after_another_change(world: 
 def test_only_topics_with_half_messages_list_them(world: World, operator: APIClient) -> None:
     world.topic("flights", (1, 2))
     assert operator.get(f"{API}/topics/flights/half-messages").status_code == 404
+
+
+def test_the_truncations_of_a_partition(world: World, operator: APIClient) -> None:
+    world.topic("flights", (1, 2))
+    ReplicaTruncation.objects.create(
+        topic_id=world.image.topic_ids["flights"],
+        topic_name="flights",
+        partition=0,
+        broker_id=2,
+        first_offset=10,
+        end_offset=15,
+        high_watermark=12,
+        leader_epoch=3,
+        truncated_at="2026-11-29T12:00:00Z",
+    )
+    listed = operator.get(f"{API}/topics/flights/partitions/0/truncations").json()
+    assert listed["total"] == 1
+    assert listed["rows"][0] == {
+        "topic": "flights",
+        "partition": 0,
+        "broker_id": 2,
+        "first_offset": 10,
+        "last_offset": 14,
+        "records": 5,
+        "acknowledged": 2,
+        "leader_epoch": 3,
+        "truncated_at": "2026-11-29T12:00:00+00:00",
+        "approval_request": None,
+    }
+    assert operator.get(f"{API}/topics/flights/partitions/9/truncations").status_code == 404

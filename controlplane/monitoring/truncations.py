@@ -1,0 +1,54 @@
+"""Truncations that brokers report, from their samples to rows.
+
+Invariants: a truncation is stored once, although a broker reports it until it restarts or drops it. One of a deleted topic is not stored. Does not contain:
+which truncations a broker keeps (`brokerd.replication.truncations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from django.db import transaction
+
+from brokerd.cluster.image import Image
+from controlplane.clients.broker_samples import BrokerSample, TruncationSample
+from controlplane.models import ReplicaTruncation
+
+KEPT = timedelta(days=90)
+"""Time for which a row is kept: longer than an investigation of lost records takes."""
+
+
+class TruncationRecorder:
+    def __init__(self) -> None:
+        self._stored: dict[int, frozenset[TruncationSample]] = {}
+        """The truncations of the last sample of each broker, which are rows already."""
+
+    def write(self, samples: Iterable[BrokerSample], image: Image, now: datetime) -> None:
+        """Raises DatabaseError. A repeated call is harmless."""
+        found = {s.broker_id: frozenset(s.truncations) for s in samples if s.truncations is not None}
+        new = [
+            _row(broker_id, t, image.topics[t.topic_id].name)
+            for broker_id, truncations in found.items()
+            for t in truncations - self._stored.get(broker_id, frozenset())
+            if t.topic_id in image.topics
+        ]
+        if new:
+            with transaction.atomic():
+                ReplicaTruncation.objects.bulk_create(new, ignore_conflicts=True)
+                ReplicaTruncation.objects.filter(truncated_at__lt=now - KEPT).delete()
+        self._stored |= found
+
+
+def _row(broker_id: int, t: TruncationSample, topic: str) -> ReplicaTruncation:
+    return ReplicaTruncation(
+        topic_id=t.topic_id,
+        topic_name=topic,
+        partition=t.partition,
+        broker_id=broker_id,
+        first_offset=t.first_offset,
+        end_offset=t.end_offset,
+        high_watermark=t.high_watermark,
+        leader_epoch=t.leader_epoch,
+        truncated_at=datetime.fromtimestamp(t.at_ms / 1000, UTC),
+    )

@@ -1,0 +1,79 @@
+"""Truncations of a partition: known losses of acknowledged records, and the approved election before them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from controlplane.models import Proposal, ReplicaTruncation
+from controlplane.selectors import truncations
+from tests.unit.controlplane.world import World
+
+NOW = timezone.now()
+
+
+@pytest.fixture(autouse=True)
+def topic(world: World) -> None:
+    world.topic("flights", (1, 2))
+
+
+def truncated(first: int, end: int, high_watermark: int, minutes_ago: int) -> None:
+    ReplicaTruncation.objects.create(
+        topic_id="00000000-0000-0000-0000-000000000001",
+        topic_name="flights",
+        partition=0,
+        broker_id=2,
+        first_offset=first,
+        end_offset=end,
+        high_watermark=high_watermark,
+        leader_epoch=3,
+        truncated_at=NOW - timedelta(minutes=minutes_ago),
+    )
+
+
+def election(minutes_ago: int, target: str = "flights-0", state: str = "done") -> int:
+    at = NOW - timedelta(minutes=minutes_ago)
+    return Proposal.objects.create(
+        kind="election.unclean", target=target, shown={}, shown_hash="", state=state, expires_at=at, decided_at=at
+    ).pk
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "acknowledged"), [(500, 0), (538, 0), (539, 1), (1_000, 462), (1_038, 500), (2_000, 500)]
+)
+def test_records_below_the_high_watermark_were_acknowledged(high_watermark: int, acknowledged: int) -> None:
+    truncated(538, 1_038, high_watermark, 1)
+    (row,) = truncations.partition_truncations("flights", 0)
+    assert (row.first_offset, row.last_offset, row.records, row.acknowledged) == (538, 1_037, 500, acknowledged)
+    assert row.is_recent_loss is (acknowledged > 0)
+    assert truncations.partition_truncations("flights", 1) == []
+
+
+def test_a_loss_names_the_last_approved_election_before_it() -> None:
+    truncated(538, 1_038, 1_038, 10)
+    assert truncations.partition_truncations("flights", 0)[0].approval_request is None
+    election(30)
+    before = election(20)
+    election(5)
+    election(15, target="flights-1")
+    election(15, state="rejected")
+    assert truncations.partition_truncations("flights", 0)[0].approval_request == before
+    ReplicaTruncation.objects.update(high_watermark=538)
+    (row,) = truncations.partition_truncations("flights", 0)
+    assert row.approval_request is None, "a usual truncation is no effect of the election"
+
+
+def test_losses_after_an_election_are_those_of_acknowledged_records() -> None:
+    truncated(1, 9, 9, 30)
+    truncated(10, 19, 19, 10)
+    truncated(20, 29, 20, 5)
+    found = truncations.lost_after("flights", 0, NOW - timedelta(minutes=20))
+    assert [row.first_offset for row in found] == [10]
+
+
+def test_a_loss_is_shown_first_for_some_days_only() -> None:
+    truncated(538, 1_038, 1_038, 8 * 24 * 60)
+    (row,) = truncations.partition_truncations("flights", 0)
+    assert row.acknowledged == 500 and not row.is_recent_loss
