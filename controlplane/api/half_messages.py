@@ -1,4 +1,4 @@
-"""Undecided half messages: those of all topics, and the view of one topic that `TopicViewSet` mounts. A decision is a proposal."""
+"""Undecided half messages: those of all topics, and the view of one topic that `TopicViewSet` mounts. A decision is an approval request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UndecidedQuery(PageQuery):
 
 
 class HalfMessageViewSet(RowViewSet):
-    """Undecided half messages of all topics. They are decided by proposals (kinds half.commit and half.rollback)."""
+    """Undecided half messages of all topics. They are decided by approval requests (`/proposals`, kinds half.commit and half.rollback)."""
 
     serializer_class = serializers.shape(undecided_half_messages.UndecidedRow)
     pagination_class = None
@@ -60,7 +60,8 @@ class HalfMessageViews(RowViewSet):
     @action(detail=True, url_path="half-messages", tag_of=None, **NO_LIST)
     def half_messages(self, request: Request, name: str) -> Response:
         """Undecided half messages of a topic with `weir.half.enable`, the oldest first. The filters search the oldest 500 of each partition; `searched` is
-        their number. `missing` names the partitions whose leader did not answer. They are decided by proposals (kinds half.commit and half.rollback)."""
+        their number. `missing` names the partitions whose leader did not answer. They are decided by approval requests (`/proposals`, kinds
+        half.commit and half.rollback)."""
         v = self.query(HalfMessageParameters)
         chosen = selectors.HalfFilter(v["id_contains"], v["age_ms_min"], v["checks_min"])
         found = selectors.undecided(name, v["partition"], v["from_offset"], chosen)

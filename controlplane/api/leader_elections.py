@@ -1,4 +1,4 @@
-"""Elections of preferred leaders. Unclean leader elections are proposals (kind election.unclean)."""
+"""Elections of preferred leaders. Unclean leader elections need an approval request (`/proposals`, kind election.unclean)."""
 
 from __future__ import annotations
 

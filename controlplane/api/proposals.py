@@ -1,4 +1,4 @@
-"""Proposals of one operator that another operator approves."""
+"""Approval requests of one operator, which another operator decides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProposalViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     serializer_class = PROPOSAL
     filterset_class = proposal_rows.ProposalFilter
     lookup_url_kwarg = "proposal_id"
-    noun = "proposal"
+    noun = "approval request"
 
     def get_row(self, key: int) -> proposal_rows.ProposalRow | None:
         return proposal_rows.proposal_row(key, self.actor)
@@ -36,7 +36,7 @@ class ProposalViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.ProposalCreate, responses={201: PROPOSAL})
     def create(self, request: Request) -> Response:
-        """Propose to override a safety rule. The operation runs only after another operator has approved it."""
+        """Request approval to override a safety rule. The operation runs only after another operator has approved it."""
         row = services.propose(actor=self.actor, **self.body(serializers.ProposalCreate))
         return Response(self.get_serializer(self.get_row(row.pk)).data, status=201)
 
@@ -51,7 +51,7 @@ class ProposalViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.RequiredComment)
     @action(detail=True, methods=["post"])
     def reject(self, request: Request, proposal_id: int) -> Response:
-        """Reject a proposal. Its author withdraws it this way."""
+        """Reject an approval request. Its author withdraws it this way."""
         self.get_object()
         services.reject(proposal_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return self.row()

@@ -371,7 +371,7 @@ class ProposalCreate(RequiredComment):
         help_text="move.approve, move.delete_records, election.unclean, transaction.abort, transaction.fence, half.commit, half.rollback"
     )
     target = serializers.CharField(
-        help_text="The object of the proposal: ID of a move, topic-partition, topic-partition@offset, or a transactional id."
+        help_text="The object of the request: ID of a move, topic-partition, topic-partition@offset, or a transactional id."
     )
     arguments = serializers.DictField(
         default=dict,

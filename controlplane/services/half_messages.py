@@ -116,7 +116,7 @@ def _write(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
         return Outcome.CONFIRMED, sentence(DONE[decision], offset=offset, partition=f"{topic}-{index}")
     if written.unknown:
         return Outcome.UNKNOWN, sentence(
-            "{problem} Read the undecided messages before you propose the decision again.", problem=written.problem
+            "{problem} Read the undecided messages before you request the decision again.", problem=written.problem
         )
     if _find(act.target)[3] is None:
         return Outcome.UNCHANGED, sentence(GONE)

@@ -82,8 +82,8 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 
 def _second_person_needed(move: Move) -> str:
     return sentence(
-        "Move {move} overrides a safety check ({check}) This needs a second person: propose it (kind move.approve, target {move}), and "
-        "another operator approves.",
+        "Move {move} overrides a safety check ({check}) This needs a second person: request approval (kind move.approve, target {move}) "
+        "from another operator.",
         move=move.pk,
         check=move.overrides[0],
     )

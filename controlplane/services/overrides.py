@@ -48,7 +48,7 @@ def _show_move(target: str, arguments: Mapping[str, object]) -> Shown:
         )
     if move.state != MoveState.PLANNED:
         raise Rejected(
-            sentence("Move {target} is {state}; only a planned move can be proposed.", target=target, state=move.state),
+            sentence("Move {target} is {state}; approval can be requested only for a planned move.", target=target, state=move.state),
             "target",
         )
     digest = hashlib.sha256()
@@ -125,7 +125,7 @@ def _delete_records(act: Act) -> tuple[Outcome, str]:
         .exists()
     ):
         return Outcome.UNCHANGED, sentence(
-            "The old records of move {move} were already deleted by this proposal.", move=move.pk
+            "The old records of move {move} were already deleted by this approval request.", move=move.pk
         )
     below = _deleted_below(act.facts)
     cut = tails.delete_old_records(move.pk, below=below, actor=act.actor, comment=act.comment)
@@ -141,7 +141,7 @@ def _deleted_below(facts: Mapping[str, object]) -> dict[str, int]:
     """{partition: offset} of the facts that both people have seen. Raises Rejected."""
     below = facts.get("deleted_below")
     if not isinstance(below, dict) or not all(isinstance(offset, int) for offset in below.values()):
-        raise Rejected(sentence("The proposal does not say which records are deleted; propose the deletion again."))
+        raise Rejected(sentence("The approval request does not say which records are deleted; request the deletion again."))
     return below
 
 
@@ -269,7 +269,7 @@ def _elect(act: Act) -> tuple[Outcome, str]:
     except NoAnswer as e:
         outcome, said = (
             Outcome.UNKNOWN,
-            sentence("No response: {error} Check the partition before you propose the election again.", error=e),
+            sentence("No response: {error} Check the partition before you request the election again.", error=e),
         )
     except Declined as e:
         outcome, said = Outcome.REJECTED, sentence("The controller rejected the election: {error}", error=e)

@@ -40,8 +40,8 @@ def kind_of(name: str) -> ProposalHandler:
     if name not in KINDS:
         kinds = ", ".join(KINDS)
         if not name:
-            raise Rejected(sentence("The kind of proposal is missing; use {kinds}.", kinds=kinds), "kind")
-        raise Rejected(sentence("Unknown kind of proposal {kind}; use {kinds}.", kind=repr(name), kinds=kinds), "kind")
+            raise Rejected(sentence("The kind of approval request is missing; use {kinds}.", kinds=kinds), "kind")
+        raise Rejected(sentence("Unknown kind of approval request {kind}; use {kinds}.", kind=repr(name), kinds=kinds), "kind")
     return KINDS[name]
 
 
@@ -99,9 +99,9 @@ def propose(
     except IntegrityError:
         other = Proposal.objects.filter(kind=kind, target=target, state__in=["open", "approved"]).first()
         if other is None:
-            raise Rejected("This is already proposed; decide that proposal first.") from None
+            raise Rejected("An approval request for this is open already; decide it first.") from None
         raise Rejected(
-            sentence("This is already proposed as proposal {id}; decide that proposal first.", id=other.pk)
+            sentence("Approval request {id} for this is open already; decide it first.", id=other.pk)
         ) from None
 
 
@@ -115,7 +115,7 @@ def approve(proposal_id: int, *, actor: str, comment: str = "") -> Proposal:
         _require_second_person(row, actor)
         if differs := difference(row):
             raise Rejected(
-                sentence("The facts have changed since the proposal: {differs} Propose it again.", differs=differs)
+                sentence("The facts have changed since the request: {differs} Request approval again.", differs=differs)
             )
         with transaction.atomic():
             _decide(row, ProposalState.APPROVED, actor, comment)
@@ -129,7 +129,7 @@ def carry_out(proposal_id: int) -> Proposal:
     row = Proposal.objects.get(pk=proposal_id)
     if row.state != ProposalState.APPROVED:
         return row
-    comment = f"{row.comment} (proposal {row.pk}, approved by {row.decided_by})"
+    comment = f"{row.comment} (approval request {row.pk}, approved by {row.decided_by})"
     try:
         act = Act(row.target, row.arguments, row.shown["facts"], row.proposed_by, comment)
         outcome, detail = kind_of(row.kind).carry_out(act)
@@ -182,7 +182,7 @@ def sweep() -> int:
                     f"proposal-{row.pk}",
                     None,
                     Outcome.REJECTED,
-                    f"The proposal expired after {OPEN_HOURS} h without a decision.",
+                    f"The approval request expired after {OPEN_HOURS} h without a decision.",
                 )
                 touched += 1
     late = now - timedelta(seconds=CARRY_OUT_SECONDS)
@@ -239,7 +239,7 @@ def _decide(row: Proposal, state: ProposalState, actor: str, comment: str) -> No
 def _get(proposal_id: int) -> Proposal:
     row = Proposal.objects.filter(pk=proposal_id).first()
     if row is None:
-        raise Rejected(sentence("Proposal {proposal_id} does not exist.", proposal_id=proposal_id))
+        raise Rejected(sentence("Approval request {proposal_id} does not exist.", proposal_id=proposal_id))
     return row
 
 

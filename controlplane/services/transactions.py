@@ -161,7 +161,7 @@ def _abort(topic: str, index: int, offset: int, facts: Mapping[str, object]) -> 
         )
     except NoAnswer as e:
         return Outcome.UNKNOWN, sentence(
-            "No response: {error} Search for hanging transactions before you propose the abort again.", error=e
+            "No response: {error} Search for hanging transactions before you request the abort again.", error=e
         )
     try:
         left = hanging_transactions.open_in_partition(topic, index, offset)
@@ -272,7 +272,7 @@ def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome,
         )
     except NoAnswer as e:
         return Outcome.UNKNOWN, sentence(
-            "No response: {error} Read the transactional id before you propose the fencing again.", error=e
+            "No response: {error} Read the transactional id before you request the fencing again.", error=e
         )
     return Outcome.CONFIRMED, sentence(
         "The transaction is aborted, and the producer is fenced by epoch {epoch}.", epoch=epoch

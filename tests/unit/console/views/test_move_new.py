@@ -143,6 +143,6 @@ def test_a_rejection_that_was_not_recorded_does_not_link_to_the_audit_log(
     answer = operator.get("/proposals/new/")
     text = answer.content.decode()
     assert answer.status_code == 409
-    assert "The kind of proposal is missing; use" in text
+    assert "The kind of approval request is missing; use" in text
     assert "The rejection is in the" not in text
     assert Change.objects.count() == before

@@ -55,9 +55,9 @@ def test_a_plan_below_min_insync_replicas_is_rejected_and_two_people_can_overrid
 
 def test_an_override_needs_the_approval_of_another_operator(risky: Move) -> None:
     for act in (moves.start_move, moves.approve_move):
-        with pytest.raises(Rejected, match="another operator approves"):
+        with pytest.raises(Rejected, match="from another operator"):
             act(risky.pk, actor="alice", comment="x")
-        with pytest.raises(Rejected, match="another operator approves"):
+        with pytest.raises(Rejected, match="from another operator"):
             act(risky.pk, actor="bea", comment="x")
     row = proposals.propose("move.approve", str(risky.pk), {"start": True}, actor="alice", comment="both disks go")
     assert Move.objects.get().state == "planned"
@@ -93,7 +93,7 @@ def test_the_approved_content_is_the_shown_content(risky: Move, world: World) ->
     with pytest.raises(Rejected, match="throttle_bytes_per_s was None, now 50000"):
         proposals.approve(row.pk, actor="bea")
     assert (Proposal.objects.get().state, Move.objects.get().state) == ("open", "planned")
-    with pytest.raises(Rejected, match=f"already proposed as proposal {row.pk}"):
+    with pytest.raises(Rejected, match=f"Approval request {row.pk} for this is open"):
         proposals.propose("move.approve", str(risky.pk), actor="carol", comment="x")
     proposals.reject(row.pk, actor="alice", comment="throttled now")
     again, digest = proposals.render_target("move.approve", str(risky.pk), {})
@@ -167,7 +167,7 @@ def test_concurrent_approvals_carry_out_once(risky: Move, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("kind", "target", "said"),
     [
-        ("sideways", "1", "Unknown kind of proposal"),
+        ("sideways", "1", "Unknown kind of approval request"),
         ("move.approve", "x", "Move 'x' does not exist"),
         ("move.approve", "99", "Move '99' does not exist"),
         ("election.unclean", "nope-0", "Partition 'nope-0' does not exist"),

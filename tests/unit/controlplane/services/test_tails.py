@@ -82,7 +82,7 @@ def test_a_deletion_preview_shows_its_records_and_the_groups_that_have_not_read_
     assert (order.replicas, order.observers, order.delete_below, order.read_generation) == ((1, 2), (), 500, 1)
     reported = Change.objects.get(verb="move.delete_records", outcome="pending")
     assert reported.after["not read by groups"] == {"behind": 100, "never": 400}
-    assert (reported.actor, reported.comment) == ("alice", f"disk is full (proposal {row.pk}, approved by bea)")
+    assert (reported.actor, reported.comment) == ("alice", f"disk is full (approval request {row.pk}, approved by bea)")
     with pytest.raises(Rejected, match="cannot be undone"):
         moves.cancel_move(move.pk, actor="alice")
     world.put("flights", 0, log_start_floor=500, assignment_generation=2)
@@ -157,7 +157,7 @@ def test_a_deletion_runs_once_and_as_shown_after_the_approver_s_process_died(
     Proposal.objects.filter(pk=last.pk).update(state="approved")
     assert (
         proposals.carry_out(last.pk).detail
-        == f"The old records of move {move.pk} were already deleted by this proposal."
+        == f"The old records of move {move.pk} were already deleted by this approval request."
     )
     assert Change.objects.filter(verb="move.delete_records").exclude(outcome="refused").count() == 1
 
