@@ -23,7 +23,8 @@ class ReplicaTruncation(models.Model):
         ordering = ["-truncated_at"]
         constraints = [
             models.UniqueConstraint(
-                fields=["topic_id", "partition", "broker_id", "truncated_at"], name="one_truncation_per_replica_and_time"
+                fields=["topic_id", "partition", "broker_id", "truncated_at"],
+                name="one_truncation_per_replica_and_time",
             )
         ]
 

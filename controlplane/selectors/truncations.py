@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.domain.proposal import ProposalKind
@@ -21,13 +21,19 @@ RECENT = timedelta(days=7)
 SHOWN_MAX = 20
 """Maximum number of truncations on a page, newest first."""
 
+ELECTIONS_MAX = 10
+"""Maximum number of approved elections of a partition that are read, newest first."""
+
+LATER_MAX = 100
+"""Maximum number of truncations after an election in which the first one of each broker is searched."""
+
 
 @dataclass(frozen=True, slots=True)
 class TruncationRow:
     """A broker deleted the records of the offsets `first_offset` to `last_offset` from its replica, because its leader did not have them. `records`: the
     number of these offsets. `acknowledged`: those of them below the high watermark of the replica. More may have been acknowledged, because this high
-    watermark may be older than that of the former leader. 0 is usual after a change of the leader. `approval_request`: the last unclean leader election of
-    the partition that operators approved before; null: none, or no acknowledged record was deleted."""
+    watermark may be older than that of the former leader. 0 is usual after a change of the leader. `approval_request`: the unclean leader election that
+    operators approved before, if it has caused the deletion; null otherwise."""
 
     topic: str
     partition: int
@@ -42,7 +48,10 @@ class TruncationRow:
 
     @property
     def is_recent_loss(self) -> bool:
-        return self.acknowledged > 0 and self.truncated_at > timezone.now() - RECENT
+        """Acknowledged records were deleted, or may have been by an unclean leader election."""
+        return (
+            self.acknowledged > 0 or self.approval_request is not None
+        ) and self.truncated_at > timezone.now() - RECENT
 
 
 TRUNCATION_COLUMNS = {"truncated_at": "truncated_at", "broker_id": "broker_id"}
@@ -57,10 +66,10 @@ def partition_truncations(topic: str, partition: int) -> list[TruncationRow]:
     return _rows(list(visible(truncations_of(topic, partition))[:SHOWN_MAX]))
 
 
-def lost_after(topic: str, partition: int, at: datetime) -> list[TruncationRow]:
-    """The first deletions of acknowledged records of a partition after this time, the oldest first."""
-    rows = truncations_of(topic, partition).filter(truncated_at__gte=at, first_offset__lt=F("high_watermark"))
-    return _rows(list(visible(rows).order_by("truncated_at")[:SHOWN_MAX]))
+def truncations_after_election(topic: str, partition: int, at: datetime, approval_request: int) -> list[TruncationRow]:
+    """The effects of an approved unclean leader election at this time, the oldest first."""
+    rows = visible(truncations_of(topic, partition).filter(truncated_at__gte=at)).order_by("truncated_at")
+    return [row for row in _rows(list(rows[:SHOWN_MAX])) if row.approval_request == approval_request]
 
 
 def truncation_page(
@@ -70,24 +79,44 @@ def truncation_page(
 
 
 def _rows(rows: Sequence[ReplicaTruncation]) -> list[TruncationRow]:
-    elections = _elections({f"{r.topic_name}-{r.partition}" for r in rows if r.first_offset < r.high_watermark})
-    return [_row(r, elections) for r in rows]
+    elections = {name: _elections(*name) for name in {(r.topic_name, r.partition) for r in rows}}
+    return [_row(r, elections[r.topic_name, r.partition]) for r in rows]
 
 
-def _elections(targets: set[str]) -> list[tuple[str, datetime, int]]:
-    """(partition, time of the approval, approval request) of the unclean leader elections of these partitions, newest first."""
-    if not targets:
-        return []
+@dataclass(frozen=True, slots=True)
+class _Election:
+    """An approved unclean leader election. `first`: the first truncation of each broker after it, which the election has caused, also if the broker does
+    not know that it deleted acknowledged records."""
+
+    approval_request: int
+    at: datetime
+    first: frozenset[int]
+
+
+def _elections(topic: str, partition: int) -> list[_Election]:
+    """The newest first."""
     approved = Proposal.objects.filter(
-        kind=ProposalKind.UNCLEAN_ELECTION, target__in=targets, state=ProposalState.DONE, decided_at__isnull=False
+        kind=ProposalKind.UNCLEAN_ELECTION,
+        target=f"{topic}-{partition}",
+        state=ProposalState.DONE,
+        decided_at__isnull=False,
     )
-    return list(approved.order_by("-decided_at").values_list("target", "decided_at", "pk"))
+    found = []
+    for request, at in approved.order_by("-decided_at").values_list("pk", "decided_at")[:ELECTIONS_MAX]:
+        if at is None:
+            continue
+        later = truncations_of(topic, partition).filter(truncated_at__gte=at)
+        first: dict[int, int] = {}
+        for broker_id, pk in later.order_by("truncated_at").values_list("broker_id", "pk")[:LATER_MAX]:
+            first.setdefault(broker_id, pk)
+        found.append(_Election(request, at, frozenset(first.values())))
+    return found
 
 
-def _row(r: ReplicaTruncation, elections: Sequence[tuple[str, datetime, int]]) -> TruncationRow:
+def _row(r: ReplicaTruncation, elections: Sequence[_Election]) -> TruncationRow:
     acknowledged = max(0, min(r.high_watermark, r.end_offset) - r.first_offset)
-    name = f"{r.topic_name}-{r.partition}"
-    before = (pk for target, at, pk in elections if target == name and at <= r.truncated_at)
+    last = next((e for e in elections if e.at <= r.truncated_at), None)
+    is_effect = last is not None and (acknowledged > 0 or r.pk in last.first)
     return TruncationRow(
         topic=r.topic_name,
         partition=r.partition,
@@ -98,5 +127,5 @@ def _row(r: ReplicaTruncation, elections: Sequence[tuple[str, datetime, int]]) -
         acknowledged=acknowledged,
         leader_epoch=r.leader_epoch,
         truncated_at=r.truncated_at,
-        approval_request=next(before, None) if acknowledged else None,
+        approval_request=last.approval_request if last is not None and is_effect else None,
     )

@@ -9,13 +9,14 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import half_topic_name
+from brokerd.cluster.partition_names import split_partition_name
 from controlplane.domain.proposal import ProposalKind
 from controlplane.domain.transactions import parse_target
 from controlplane.models import Proposal
 from controlplane.models.proposal import ProposalState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
-from controlplane.selectors.truncations import TruncationRow, lost_after
+from controlplane.selectors.truncations import TruncationRow, truncations_after_election
 from controlplane.services import Rejected, proposals
 from controlplane.services.overrides import KINDS
 from controlplane.services.proposal_kinds import ShownView, with_phrases
@@ -116,8 +117,7 @@ class Place:
 def place_of(kind: str, target: str) -> Place | None:
     """The partition of an election, or the half message of a decision. None for the other kinds, and for a target in another form."""
     if kind == ProposalKind.UNCLEAN_ELECTION:
-        topic, _dash, index = target.rpartition("-")
-        return Place(topic, int(index), None) if topic and index.isdecimal() else None
+        return None if (name := split_partition_name(target)) is None else Place(*name, None)
     if kind in (ProposalKind.HALF_COMMIT, ProposalKind.HALF_ROLLBACK) and (parsed := parse_target(target)) is not None:
         topic, partition, offset = parsed
         return Place(half_topic_name(topic), partition, offset)
@@ -125,11 +125,11 @@ def place_of(kind: str, target: str) -> Place | None:
 
 
 def losses_after(row: ProposalRow) -> list[TruncationRow]:
-    """The deletions of acknowledged records after an approved unclean leader election; none for other requests."""
+    """The deletions of records that an approved unclean leader election has caused; none for other requests."""
     place = place_of(row.kind, row.target) if row.kind == ProposalKind.UNCLEAN_ELECTION else None
     if place is None or row.state != ProposalState.DONE or row.decided_at is None:
         return []
-    return lost_after(place.topic, place.partition, row.decided_at)
+    return truncations_after_election(place.topic, place.partition, row.decided_at, row.id)
 
 
 def proposal_row(proposal_id: int, actor: str) -> ProposalRow | None:

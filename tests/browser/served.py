@@ -96,14 +96,21 @@ def truncations(world: World) -> None:
     from django.utils import timezone
 
     from controlplane.models import Proposal, ReplicaTruncation
+    from controlplane.services.proposal_kinds import Shown, StoredView
+    from weir_common.phrases import sentence
 
     now = timezone.now()
     at = now - timedelta(hours=3)
-    lines = ["No broker of the last in-sync replicas [2] is alive."]
+    shown = Shown(
+        sentence("Unclean leader election of {partition}", partition="orders-1"),
+        (sentence("No broker of the last in-sync replicas {brokers} is alive.", brokers=[2]),),
+        {"alive": [3]},
+    )
+    view = StoredView(title=shown.title, lines=list(shown.lines), facts=dict(shown.facts), phrases=shown.phrases())
     Proposal.objects.create(
         kind="election.unclean",
         target="orders-1",
-        shown={"title": "Unclean leader election of orders-1", "lines": lines, "facts": {"alive": [3]}},
+        shown=view,
         shown_hash="0" * 64,
         state="done",
         proposed_by=USER,

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from brokerd.storage.checkpoints import HIGH_WATERMARKS
 from brokerd.storage.meta_properties import META
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.broker_samples import TruncationSample, sample_broker
@@ -129,6 +130,8 @@ def test_r19_an_unclean_election_happens_only_if_allowed_and_its_loss_is_reporte
     for name in ("clean", "unclean"):
         wait_for(lambda name=name: set(state(c, name).isr_ids) == {1}, "the ISR without broker 2")  # type: ignore[misc]
         produce(c, name, numbers("one", 5))
+    checkpoint = c.folder / "data-1" / HIGH_WATERMARKS
+    wait_for(lambda: "unclean 0 15" in checkpoint.read_text(), "the high watermark on the disk")
     c.rows.reports.clear()
     c.kill("broker-1")
     c.start_broker(2)

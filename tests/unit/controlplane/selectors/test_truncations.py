@@ -60,17 +60,20 @@ def test_a_loss_names_the_last_approved_election_before_it() -> None:
     election(15, target="flights-1")
     election(15, state="rejected")
     assert truncations.partition_truncations("flights", 0)[0].approval_request == before
-    ReplicaTruncation.objects.update(high_watermark=538)
-    (row,) = truncations.partition_truncations("flights", 0)
-    assert row.approval_request is None, "a usual truncation is no effect of the election"
 
 
-def test_losses_after_an_election_are_those_of_acknowledged_records() -> None:
-    truncated(1, 9, 9, 30)
-    truncated(10, 19, 19, 10)
+def test_the_first_truncation_after_an_election_is_its_effect_and_later_ones_are_usual() -> None:
+    """The high watermark on the disk of a killed leader is some seconds old: it does not know that the records were acknowledged."""
+    request = election(20)
+    truncated(1, 9, 1, 30)
+    truncated(10, 19, 10, 10)
     truncated(20, 29, 20, 5)
-    found = truncations.lost_after("flights", 0, NOW - timedelta(minutes=20))
-    assert [row.first_offset for row in found] == [10]
+    found = {row.first_offset: row for row in truncations.partition_truncations("flights", 0)}
+    assert {first: row.approval_request for first, row in found.items()} == {1: None, 10: request, 20: None}
+    assert found[10].is_recent_loss and not found[20].is_recent_loss
+    at = NOW - timedelta(minutes=20)
+    assert [r.first_offset for r in truncations.truncations_after_election("flights", 0, at, request)] == [10]
+    assert truncations.truncations_after_election("flights", 0, at, request + 1) == []
 
 
 def test_a_loss_is_shown_first_for_some_days_only() -> None:
