@@ -20,6 +20,7 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.disk_health import DiskHealth
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now, TopicPartition
+from brokerd.cluster.partition_names import split_partition_name
 from brokerd.storage import checkpoints, recovery
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
 from brokerd.storage.jobs import Runner
@@ -251,8 +252,8 @@ class LogDirs:
                     stray.append((folder, "partition.metadata is missing after a power failure"))
                 continue
             if topic_id in image.topics:
-                index = name.rpartition("-")[2]
-                state = image.topics[topic_id].partitions.get(int(index)) if index.isdigit() else None
+                partition = split_partition_name(name)
+                state = image.topics[topic_id].partitions.get(partition[1]) if partition is not None else None
                 left = state is not None and broker_id not in state.hosts
                 if left and self.disk.exists(folder / recovery.TAIL_START):
                     stray.append((folder, "observer replica that the metadata log does not contain any more"))
@@ -272,8 +273,7 @@ class LogDirs:
     def _forget_high_watermarks(self, folders: Sequence[str]) -> None:
         """Called before the directories are deleted or renamed. A recreated topic of the same name must not get the old high watermark, and the
         next start would report a high watermark without directory as a lost replica."""
-        pairs = (name.rpartition("-") for name in folders)
-        gone = {(topic, int(index)) for topic, _, index in pairs if index.isdigit()}
+        gone = {partition for name in folders if (partition := split_partition_name(name)) is not None}
         for d in self.online:
             if not gone.isdisjoint(d.high_watermarks):
                 self.write_high_watermarks(d, {k: v for k, v in d.high_watermarks.items() if k not in gone})

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from brokerd.cluster.partition_names import split_partition_name
 from brokerd.coordinator.classic import records as group_records
 from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.consumer import records as consumer_records
@@ -56,7 +57,7 @@ def partition(folder: Path, disk: Disk, *, with_records: bool = False) -> Iterat
                 if line.startswith(COMPLAINT)
                 else (f"  snapshot{line[1:]}" if line.startswith("  before") else f"  {line}")
             )
-    topic = folder.name.rpartition("-")[0]
+    topic = _topic_of(folder)
     expected: int | None = None
     for base in numbered(names, ".log"):
         if expected is not None and base != expected:
@@ -67,6 +68,12 @@ def partition(folder: Path, disk: Disk, *, with_records: bool = False) -> Iterat
     for name in names:
         if name.endswith((CLEANED, SWAP, DAMAGED, DISCARDED, ".tmp")):
             yield f"  {name}, {disk.size(folder / name)} bytes: {LEFT_BEHIND[name[name.rindex('.') :]]}"
+
+
+def _topic_of(folder: Path) -> str:
+    """The topic of the directory of a partition; empty for another directory."""
+    name = split_partition_name(folder.name)
+    return "" if name is None else name[0]
 
 
 def directory(folder: Path, disk: Disk) -> Iterator[str]:
@@ -89,7 +96,7 @@ def file(path: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str]
     """A single file, by its name."""
     yield f"{path}"
     if path.name[:-4].isdigit() and path.suffix == ".log":
-        topic = path.resolve().parent.name.rpartition("-")[0]
+        topic = _topic_of(path.resolve().parent)
         for line, _ in _segment(path, int(path.stem), disk, with_records, topic):
             yield line
         return

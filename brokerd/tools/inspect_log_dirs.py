@@ -18,6 +18,7 @@ from brokerd.cluster import broker_lives
 from brokerd.cluster.broker_lives import DirectoryDoubt
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.model import Now
+from brokerd.cluster.partition_names import split_partition_name
 from brokerd.config.broker import BrokerConfig, ConfigError
 from brokerd.environment import Environment
 from brokerd.storage import checkpoints, recovery, running_marker
@@ -144,15 +145,15 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
             if name.endswith(STRAY) and disk.isdir(folder):
                 strays.append(str(folder))
                 continue
-            topic, _, index = name.rpartition("-")
-            if not topic or not index.isdigit() or FUTURE.fullmatch(name) or not disk.isdir(folder):
+            partition = split_partition_name(name)
+            if partition is None or FUTURE.fullmatch(name) or not disk.isdir(folder):
                 continue
             topic_id = checkpoints.read_partition_metadata(disk, folder)
             if topic_id is None:
                 continue
             is_checked = d not in metas or doubts[d] is not None
-            mark = high.get((topic, int(index)), 0)
-            copy = _copy(folder, disk, topic, int(index), topic_id, high_watermark=mark, deep=is_checked)
+            mark = high.get(partition, 0)
+            copy = _copy(folder, disk, *partition, topic_id, high_watermark=mark, deep=is_checked)
             older = copies.get((copy["topic_id"], copy["partition"]))
             if older is None or (older["last_epoch"], older["end"]) < (copy["last_epoch"], copy["end"]):
                 copies[copy["topic_id"], copy["partition"]] = copy

@@ -25,6 +25,7 @@ from console.views.shell import (
 )
 from console.vocabulary import translated
 from controlplane.domain.proposal import ProposalKind
+from controlplane.domain.transactions import parse_target
 from controlplane.services import Rejected
 from controlplane.services import proposal_rows as proposals
 from controlplane.services import proposals as services
@@ -80,8 +81,8 @@ def new(request: HttpRequest) -> HttpResponse:
 
 def _page_before(kind: str, target: str) -> str:
     """The page that offers the request: the half messages of the topic, else the list of approval requests."""
-    topic = target.partition("@")[0].rpartition("-")[0]
-    return reverse("half-messages", args=[topic]) if kind.startswith("half.") and topic else reverse("proposals")
+    message = parse_target(target) if kind in (ProposalKind.HALF_COMMIT, ProposalKind.HALF_ROLLBACK) else None
+    return reverse("proposals") if message is None else reverse("half-messages", args=[message[0]])
 
 
 def _target_url(kind: str, target: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from brokerd.cluster.partition_names import split_partition_name
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.offset_reset import (
     CommittedOffset,
@@ -89,8 +90,9 @@ def _difference_from_json(data: Any) -> ReportedDifference:
 
 
 def _key(name: str) -> Key:
-    topic, _, index = name.rpartition("-")
-    return topic, int(index)
+    if (key := split_partition_name(name)) is None:
+        raise ValueError(f"{name!r} is no partition")
+    return key
 
 
 def _code(name: str) -> ErrorCode:

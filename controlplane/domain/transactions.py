@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from brokerd.cluster.partition_names import split_partition_name
+
 MINUTE_MS = 60_000
 
 
@@ -131,10 +133,10 @@ def verdict(
 def parse_target(target: str) -> tuple[str, int, int] | None:
     """(topic, partition, start offset) of `topic-partition@offset`, None if it has another form."""
     name, _, offset = target.rpartition("@")
-    topic, _, index = name.rpartition("-")
-    if not topic or not all(t.isascii() and t.isdigit() and len(t) < 20 for t in (index, offset)):
+    partition = split_partition_name(name)
+    if partition is None or len(offset) >= 20 or not (offset.isascii() and offset.isdigit()):
         return None
-    return topic, int(index), int(offset)
+    return *partition, int(offset)
 
 
 def coordinator_partition(transactional_id: str, count: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from brokerd.cluster.partition_names import split_partition_name
 from controlplane.domain.roles import RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_events
@@ -18,5 +19,6 @@ def visible_update(update: LiveUpdate, visibility: Visibility) -> LiveUpdate:
 
 def _without_hidden_partition(group: dict[str, object], visibility: Visibility) -> dict[str, object]:
     """Return the row without the partition whose records retention deletes first, if the topic of this partition is hidden from the user."""
-    topic = str(group["retention_partition"]).rpartition("-")[0]
-    return group if visibility.sees(RoleResource.TOPIC, topic) else {**group, "retention_partition": ""}
+    partition = split_partition_name(str(group["retention_partition"]))
+    is_visible = partition is None or visibility.sees(RoleResource.TOPIC, partition[0])
+    return group if is_visible else {**group, "retention_partition": ""}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
+from brokerd.cluster.partition_names import split_partition_name
 from controlplane.clients.group_samples import DescribedGroupState, StoredMember
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName, ThresholdScope
 from controlplane.models import ConsumerGroup, GroupPartition
@@ -170,6 +171,7 @@ def _rows(listed: Iterable[ConsumerGroup]) -> list[GroupRow]:
 
 def _row(g: ConsumerGroup, thresholds: AlertThresholds) -> GroupRow:
     partition = g.retention_partition
+    name = split_partition_name(partition)
     behind = applied_threshold(ThresholdName.GROUP_BEHIND, g.group_id, thresholds)
     return GroupRow(
         group_id=g.group_id,
@@ -185,7 +187,7 @@ def _row(g: ConsumerGroup, thresholds: AlertThresholds) -> GroupRow:
         consumed_per_s=g.consumed_per_s,
         produced_per_s=g.produced_per_s,
         lost_records=g.lost_records,
-        retention_partition=partition if sees(TOPIC, partition.rpartition("-")[0]) else "",
+        retention_partition=partition if name is None or sees(TOPIC, name[0]) else "",
         retention_in_s=g.retention_in_s,
         retention_limit=g.retention_limit,
         retention_at_most=g.retention_at_most,

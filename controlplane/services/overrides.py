@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from brokerd.cluster.majority_config import has_majority_acks
+from brokerd.cluster.partition_names import split_partition_name
 from brokerd.delivery.half_messages import HalfDecision
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.proposal import ProposalKind
@@ -48,7 +49,11 @@ def _show_move(target: str, arguments: Mapping[str, object]) -> Shown:
         )
     if move.state != MoveState.PLANNED:
         raise Rejected(
-            sentence("Move {target} is {state}; approval can be requested only for a planned move.", target=target, state=move.state),
+            sentence(
+                "Move {target} is {state}; approval can be requested only for a planned move.",
+                target=target,
+                state=move.state,
+            ),
             "target",
         )
     digest = hashlib.sha256()
@@ -141,7 +146,9 @@ def _deleted_below(facts: Mapping[str, object]) -> dict[str, int]:
     """{partition: offset} of the facts that both people have seen. Raises Rejected."""
     below = facts.get("deleted_below")
     if not isinstance(below, dict) or not all(isinstance(offset, int) for offset in below.values()):
-        raise Rejected(sentence("The approval request does not say which records are deleted; request the deletion again."))
+        raise Rejected(
+            sentence("The approval request does not say which records are deleted; request the deletion again.")
+        )
     return below
 
 
@@ -168,10 +175,9 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def _offline(target: str) -> tuple[ObservedPartition, list[int]]:
     """The partition, which has no leader, and its replicas on live brokers."""
-    topic, _, index = target.rpartition("-")
     row = None
-    if index.isdecimal():
-        rows = ObservedPartition.objects.filter(topic__name=topic, index=int(index)).select_related("topic")
+    if (name := split_partition_name(target)) is not None:
+        rows = ObservedPartition.objects.filter(topic__name=name[0], index=name[1]).select_related("topic")
         row = rows.prefetch_related("replica_rows").first()
     if row is None:
         raise Rejected(sentence("Partition {target} does not exist.", target=repr(target)), "target")
@@ -258,9 +264,11 @@ def _elect(act: Act) -> tuple[Outcome, str]:
     from controlplane.clients.connection import Declined, NoAnswer
 
     target = act.target
-    topic, _, index = target.rpartition("-")
+    name = split_partition_name(target)
+    assert name is not None, "the request was stored with the name of a partition"
+    topic, index = name
     try:
-        needed = kafka.elect_uncleanly(topic, int(index))
+        needed = kafka.elect_uncleanly(topic, index)
         outcome, said = (
             (Outcome.CONFIRMED, sentence("{partition} has a leader again; see the partition page.", partition=target))
             if needed
@@ -273,7 +281,7 @@ def _elect(act: Act) -> tuple[Outcome, str]:
         )
     except Declined as e:
         outcome, said = Outcome.REJECTED, sentence("The controller rejected the election: {error}", error=e)
-    after = {"partition": int(index)}
+    after = {"partition": index}
     record(
         act.actor,
         AuditOperation.TOPIC_ELECT,

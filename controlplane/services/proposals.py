@@ -41,7 +41,9 @@ def kind_of(name: str) -> ProposalHandler:
         kinds = ", ".join(KINDS)
         if not name:
             raise Rejected(sentence("The kind of approval request is missing; use {kinds}.", kinds=kinds), "kind")
-        raise Rejected(sentence("Unknown kind of approval request {kind}; use {kinds}.", kind=repr(name), kinds=kinds), "kind")
+        raise Rejected(
+            sentence("Unknown kind of approval request {kind}; use {kinds}.", kind=repr(name), kinds=kinds), "kind"
+        )
     return KINDS[name]
 
 
