@@ -79,7 +79,7 @@ class ChannelForm(WeirForm):
     alert_kinds = forms.MultipleChoiceField(
         label=gettext_lazy("Kinds of alerts"),
         required=False,
-        choices=lambda: [(k.value, vocabulary.translated(vocabulary.word_text(k))) for k in AlertKind],
+        choices=lambda: [(k.value, vocabulary.alert_kind_title(k)) for k in AlertKind],
         widget=forms.SelectMultiple(attrs={"size": 8}),
         help_text=gettext_lazy(
             "None selected: every kind. An incident is sent if its cause or an alert that it causes is selected."

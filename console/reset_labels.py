@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console.texts import gettext_lazy
 from controlplane.domain.offset_reset import StoredReset
@@ -56,10 +57,12 @@ def reset_state(state: str) -> SafeString:
 def reset_span(span_ms: int | None, at_least: bool) -> SafeString:
     """Time between the records at the two offsets."""
     if span_ms is None:
-        return format_html('<span class="unk" title="{}">–</span>', "The log ends were not observed for that long.")
+        return format_html(
+            '<span class="unk" title="{}">–</span>', _("The end of the log was not observed for that long.")
+        )
     text = duration_text(span_ms / 1000)
     return (
-        format_html('<span title="The records may be further apart.">&gt; {}</span>', text)
+        format_html('<span title="{}">&gt; {}</span>', _("The records may be further apart."), text)
         if at_least
         else format_html("{}", text)
     )

@@ -306,6 +306,12 @@ THRESHOLD_TITLES: dict[ThresholdName, str] = {
 """Names of thresholds on pages. REST, the command line and the audit log have the keys."""
 
 
+def alert_kind_title(kind: str) -> str:
+    """The short text of the alerts of a kind, about any object."""
+    short = alert.BRIEFS.get(AlertKind(kind))
+    return translated(word_text(kind)) if short is None else translated(short).format("…")
+
+
 def threshold_title(name: str) -> str:
     return translated(THRESHOLD_TITLES[ThresholdName(name)])
 

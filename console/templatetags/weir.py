@@ -63,6 +63,8 @@ register.simple_tag(fragments.eta, name="eta")
 register.simple_tag(fragments.ends, name="move_ends")
 register.filter("throttle", fragments.throttle)
 register.filter("instant", fragments.instant)
+register.filter("alert_kind_title", vocabulary.alert_kind_title)
+register.filter("threshold_title", vocabulary.threshold_title)
 register.filter("process", fragments.process)
 register.filter("duration", duration_text)
 register.filter("instant_ms", fragments.instant_ms)
@@ -152,11 +154,6 @@ def alert_text(alert: ShownAlert) -> str:
 def alert_do(alert: ShownAlert) -> SafeString:
     """The advice for an alert, with its commands marked up."""
     return code_spans(vocabulary.alert_do(alert.kind, alert.do))
-
-
-@register.filter
-def threshold_title(name: str) -> str:
-    return vocabulary.threshold_title(name)
 
 
 @register.filter

@@ -14,8 +14,11 @@ from controlplane.domain.alert_thresholds import (
     ThresholdScope,
     of_stored,
 )
-from controlplane.models import AlertThreshold, AlertThresholdOverride, AlertThresholdVersion
+from controlplane.domain.audit_operation import AuditOperation
+from controlplane.models import AlertThreshold, AlertThresholdOverride, AlertThresholdVersion, Change
+from controlplane.models.change import Outcome
 from controlplane.selectors.shared_rows import once_a_page
+from controlplane.selectors.visibility import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,24 @@ class AppliedThreshold:
     value: float
     scope: ThresholdScope
     objects: ThresholdScope
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdChange:
+    """A change of a threshold, from the audit log. `scope`: the kind of the object, or cluster. `change_id`: number of the entry of the audit log."""
+
+    name: str
+    before: float
+    after: float
+    unit: str
+    scope: ThresholdScope
+    at: datetime
+    actor: str
+    change_id: int
+
+
+CHANGES_MAX = 20
+"""Maximum number of changes of thresholds that are read for an alert, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +135,33 @@ def applied_threshold(name: ThresholdName, subject: str, values: AlertThresholds
     own = subject in values.overrides.get(name, {})
     scope = objects if own else ThresholdScope.CLUSTER
     return AppliedThreshold(name, RULES[name].text, RULES[name].unit, values.value_for(name, subject), scope, objects)
+
+
+def threshold_changes(kind: str, subject: str, since: datetime, until: datetime | None) -> list[ThresholdChange]:
+    """Changes of the thresholds that decide about alerts of this kind, for the cluster and for this object, within this time. `until` None: until now.
+    The newest first."""
+    names = {name.value: name for name, kinds in THRESHOLD_KINDS.items() if kind in kinds}
+    if not names:
+        return []
+    changes = Change.objects.filter(
+        verb__in=(AuditOperation.THRESHOLD_ALTER, AuditOperation.THRESHOLD_OVERRIDE),
+        object_name__in=names,
+        outcome=Outcome.CONFIRMED,
+        at__gte=since,
+        **({} if until is None else {"at__lte": until}),
+    )
+    found = []
+    for c in visible(changes).order_by("-pk")[:CHANGES_MAX]:
+        name, before, after = names[c.object_name], c.before or {}, c.after or {}
+        objects = OBJECTS.get(name, ThresholdScope.CLUSTER)
+        is_override = c.verb == AuditOperation.THRESHOLD_OVERRIDE
+        if is_override and after.get(objects.value) != subject:
+            continue
+        scope = objects if is_override else ThresholdScope.CLUSTER
+        found.append(
+            ThresholdChange(name, before["value"], after["value"], RULES[name].unit, scope, c.at, c.actor, c.pk)
+        )
+    return found
 
 
 def _shape(

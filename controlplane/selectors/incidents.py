@@ -27,7 +27,12 @@ from controlplane.models import (
     ReplicaDamageReport,
     ShareGroupPartition,
 )
-from controlplane.selectors.alert_thresholds import AppliedThreshold, applied_thresholds
+from controlplane.selectors.alert_thresholds import (
+    AppliedThreshold,
+    ThresholdChange,
+    applied_thresholds,
+    threshold_changes,
+)
 from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
 from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.next_steps import NextStep, next_steps
@@ -105,6 +110,8 @@ class IncidentDetail:
     timeline: list[EntryRow]
     thresholds: list[AppliedThreshold]
     """Those that decide about this alert, with the values that apply to its object."""
+    threshold_changes: list[ThresholdChange]
+    """Changes of these thresholds while the alert was open."""
 
 
 def incident_list() -> list[IncidentRow]:
@@ -132,9 +139,16 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
         EntryRow(e.at, e.kind, e.actor, with_phrase(e.text, e.phrase) if e.actor or not limited() else "")
         for e in entries
     ]
-    thresholds = applied_thresholds(row.kind, row.subject)
     return IncidentDetail(
-        row, severity, caused_by, effects, next_steps(row), changes_before(row.since), timeline, thresholds
+        row,
+        severity,
+        caused_by,
+        effects,
+        next_steps(row),
+        changes_before(row.since),
+        timeline,
+        applied_thresholds(row.kind, row.subject),
+        threshold_changes(row.kind, row.subject, row.since, row.ended_at),
     )
 
 

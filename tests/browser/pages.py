@@ -240,6 +240,7 @@ PAGES = {
     "lake-table": "/lake/topics/orders/",
     "job-new": "/pipeline/new/",
     "alert": "/alerts/1/",
+    "alert-ended": "/alerts/12/",
     "alert-silence": "/alerts/1/silence/",
     "alert-thresholds": "/alerts/thresholds/",
     "alert-threshold": "/alerts/thresholds/group_stall/",

@@ -63,6 +63,19 @@ def resolved(world: World) -> None:
             AlertEntry.objects.filter(pk=entry.pk).update(at=since + lasted * place / max(1, len(entries) - 1))
 
 
+def ended_by_a_threshold() -> None:
+    """The alert of a low disk, which ended because an operator changed the threshold for the broker."""
+    from controlplane.models import Broker
+    from controlplane.services import alert_thresholds, alerts
+
+    before = Broker.objects.get(broker_id=4)
+    Broker.objects.filter(broker_id=4).update(total_bytes=500 * GIGABYTE, free_bytes=30 * GIGABYTE)
+    alerts.evaluate()
+    alert_thresholds.override_threshold("disk_free_low", "4", 5, actor="alice", comment="the disk holds archives only")
+    alerts.evaluate()
+    Broker.objects.filter(broker_id=4).update(total_bytes=before.total_bytes, free_bytes=before.free_bytes)
+
+
 def every_kind(world: World) -> None:
     """An open alert of each kind, with its number of NUMBERS."""
     import pytest

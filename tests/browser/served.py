@@ -47,6 +47,7 @@ def prepare(*, night: bool = False) -> None:
         tiered_topic(made["world"])
         truncations(made["world"])
         sample_alerts.resolved(made["world"])
+        sample_alerts.ended_by_a_threshold()
         long_names()
         answers.install(made["world"])
         lake()

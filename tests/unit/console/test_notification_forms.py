@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from console.notification_forms import ChannelForm
+from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.notification import ChannelKind
 from controlplane.selectors.notifications import NotificationChannelRow
 
@@ -65,3 +66,11 @@ def test_recipients_are_lines() -> None:
     data = {"name": "ops", "severity_min": "degraded", "recipients": " a@example.com \n\nb@example.com"}
     form = ChannelForm(ChannelKind.EMAIL, None, data)
     assert form.is_valid() and form.values()["recipients"] == ["a@example.com", "b@example.com"]
+
+
+def test_kinds_of_alerts_have_the_texts_of_the_alerts() -> None:
+    """Operators do not know the keys of the kinds."""
+    form = ChannelForm(ChannelKind.WEBHOOK, None)
+    labels = dict(form.fields["alert_kinds"].choices)  # type: ignore[attr-defined]
+    assert labels["disk_low"] == "Broker … is low on disk." and labels["drift"].startswith("Topics differ")
+    assert set(labels) == set(AlertKind)

@@ -114,3 +114,21 @@ def test_the_value_of_an_object_that_another_operator_changed_is_not_overwritten
     again = {"subject": "2", "value": "25", "comment": "x"}
     assert operator.post(OVERRIDE, {**again, "version": "0"}).status_code == 400, "an ended value is a change, too"
     assert operator.post(OVERRIDE, {**again, "version": "2"}).status_code == 302
+
+
+def test_the_page_of_an_ended_alert_names_the_threshold_that_was_changed(operator: Client, world: World) -> None:
+    """The alert ended because its threshold was changed, but its page said nothing about that."""
+    Broker.objects.filter(broker_id=2).update(total_bytes=1000, free_bytes=150)
+    alter_threshold("disk_free_low", 12, actor="early")
+    alter_threshold("disk_free_low", 20, actor="alice")
+    alerts.evaluate()
+    alert = Alert.objects.get()
+    override_threshold("disk_free_low", "1", 30, actor="another")
+    override_threshold("disk_free_low", "2", 10, actor="bob")
+    alter_threshold("group_stall", 90, actor="unrelated")
+    alerts.evaluate()
+    page = " ".join(operator.get(f"/alerts/{alert.pk}/").content.decode().split())
+    assert "Resolved" in page and page.count("Threshold changed") == 1
+    assert "20 % → 10 %" in page and "bob" in page
+    alter_threshold("disk_free_low", 22, actor="late")
+    assert operator.get(f"/alerts/{alert.pk}/").content.decode().count("Threshold changed") == 1
