@@ -30,6 +30,10 @@ def needs_reason(comment: str) -> None:
         raise Rejected("Give a reason; it is recorded in the audit log.", "comment")
 
 
+OBJECT_CHARS_MAX = 255
+"""Maximum number of characters of the name of an object in the audit log, as in its column. An alert may have a longer subject."""
+
+
 def record(
     actor: str,
     verb: AuditOperation,
@@ -49,7 +53,7 @@ def record(
         actor=actor,
         verb=verb,
         object_kind=object_kind,
-        object_name=object_name,
+        object_name=object_name[:OBJECT_CHARS_MAX],
         comment=comment,
         before=before,
         after=after,
@@ -92,7 +96,7 @@ def recorded_rejections(
     try:
         yield
     except Rejected as rejection:
-        record_rejection(actor, verb, object_kind, object_name[:255], rejection, comment=comment, after=after)
+        record_rejection(actor, verb, object_kind, object_name, rejection, comment=comment, after=after)
         raise
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.models import Broker
+from controlplane.models import Alert, Broker, ShareGroupLetters
 from controlplane.selectors.alerts import open_alerts
+from controlplane.selectors.incidents import incident_detail
 from controlplane.selectors.next_steps import next_steps
-from controlplane.services import alerts, rejected_clients
+from controlplane.services import alerts, incidents, rejected_clients
 from controlplane.services.alert_thresholds import alter_threshold
 from tests.unit.controlplane.world import World
 
@@ -116,3 +117,37 @@ def test_the_next_step_is_the_permission_that_the_client_lacks(world: World, pri
     check, clients = next_steps(alert)
     assert (check.kind, check.target) == ("check_permission", [principal, "10.0.0.1", "topic", "flights", "write"])
     assert (clients.kind, clients.target) == ("open_refused", [principal])
+
+
+def test_an_alert_about_a_long_principal_is_stored_silenced_and_ended(world: World) -> None:
+    """A certificate may have a name of several hundred characters. The column of PostgreSQL rejects longer texts than it has room for."""
+    principal = "User:CN=" + "ü" * 700
+    store(1, rejected(principal=principal))
+    (subject,) = found()
+    assert subject.endswith(" (unauthorized)") and len(subject) <= 300
+    row = Alert.objects.get()
+    assert row.client == principal and row.subject == subject
+    incidents.silence(row.kind, row.subject, 60, actor="ann", comment="x")
+    assert found()[subject].silenced_until is not None
+    store(1)
+    assert found() == {}
+
+
+def test_an_alert_about_the_longest_group_and_topic_is_stored_and_ended(world: World) -> None:
+    group, topic = "g" * 255, "t" * 249
+    letters = ShareGroupLetters.objects.create(
+        group_id=group,
+        topic=topic,
+        broker_id=1,
+        written=0,
+        unwritten=3,
+        unwritten_at=timezone.now(),
+        changed_at=timezone.now(),
+    )
+    alerts.evaluate()
+    row = Alert.objects.get()
+    assert (row.kind, len(row.subject), row.group_id, row.topic) == ("dead_letters_missing", 300, group, topic)
+    assert incident_detail(row.pk) is not None
+    letters.delete()
+    alerts.evaluate()
+    assert Alert.objects.get().ended_at is not None
