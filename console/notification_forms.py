@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from console import vocabulary
 from console.forms import FormData, FormOptions, WeirForm, comment_field, version_field
 from console.texts import gettext_lazy
+from controlplane.domain.alert import BRIEFS
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.notification import ChannelKind
 from controlplane.selectors.notifications import NotificationChannelRow
@@ -39,6 +40,11 @@ SECRET_HELP = {
     ChannelKind.WEBHOOK: gettext_lazy("Signs each request (X-Weir-Signature-256). Empty: no signature."),
     ChannelKind.PAGERDUTY: gettext_lazy("Of an Events API v2 integration of the service."),
 }
+
+
+def alert_kind_title(kind: str) -> str:
+    """The short text of the alerts of a kind, about any object."""
+    return vocabulary.translated(BRIEFS[AlertKind(kind)]).format("…")
 
 
 def _url_field(kind: ChannelKind) -> forms.Field:
@@ -79,7 +85,7 @@ class ChannelForm(WeirForm):
     alert_kinds = forms.MultipleChoiceField(
         label=gettext_lazy("Kinds of alerts"),
         required=False,
-        choices=lambda: [(k.value, vocabulary.alert_kind_title(k)) for k in AlertKind],
+        choices=lambda: [(k.value, alert_kind_title(k)) for k in AlertKind],
         widget=forms.SelectMultiple(attrs={"size": 8}),
         help_text=gettext_lazy(
             "None selected: every kind. An incident is sent if its cause or an alert that it causes is selected."

@@ -306,12 +306,6 @@ THRESHOLD_TITLES: dict[ThresholdName, str] = {
 """Names of thresholds on pages. REST, the command line and the audit log have the keys."""
 
 
-def alert_kind_title(kind: str) -> str:
-    """The short text of the alerts of a kind, about any object."""
-    short = alert.BRIEFS.get(AlertKind(kind))
-    return translated(word_text(kind)) if short is None else translated(short).format("…")
-
-
 def threshold_title(name: str) -> str:
     return translated(THRESHOLD_TITLES[ThresholdName(name)])
 
@@ -332,19 +326,26 @@ WORDS = (
 )
 """Kinds and states that are shown as words."""
 
-OBJECTS = ("document", "masking", "notification", "scram")
+OBJECTS = (
+    *("console_user", "document", "lake", "masking", "notification", "proposal", "records", "scram"),
+    *("spark_job", "threshold", "transaction"),
+)
 """Kinds of objects of changes that are not also texts of pages."""
 
 OUTCOME_WORDS = ("failed", "pending", "unknown")
 
 
-REJECTED: dict[str, str] = {AlertKind.CLIENT_REJECTED: "client rejected", StallCause.REJECTED: "rejected"}
-"""Words for codes that are stored, or that other programs read, with another verb."""
+STORED_WORDS: dict[str, str] = {
+    AlertKind.CLIENT_REJECTED: "client rejected",
+    StallCause.REJECTED: "rejected",
+    "proposal": "approval request",
+}
+"""Words for codes that are stored, or that other programs read, with another word."""
 
 
 def word_text(word: str) -> str:
     """Return a state such as `under_min_isr` with spaces between its words."""
-    return REJECTED.get(word, str(word).replace("_", " "))
+    return STORED_WORDS.get(word, str(word).replace("_", " "))
 
 
 def singular(what: str) -> str:

@@ -27,6 +27,7 @@ from console import (
 )
 from console.address_access import may_be_shown
 from console.fragments import code_spans
+from console.notification_forms import alert_kind_title
 from console.texts import gettext_lazy
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.alert_thresholds import ThresholdUnit
@@ -63,7 +64,7 @@ register.simple_tag(fragments.eta, name="eta")
 register.simple_tag(fragments.ends, name="move_ends")
 register.filter("throttle", fragments.throttle)
 register.filter("instant", fragments.instant)
-register.filter("alert_kind_title", vocabulary.alert_kind_title)
+register.filter("alert_kind_title", alert_kind_title)
 register.filter("threshold_title", vocabulary.threshold_title)
 register.filter("process", fragments.process)
 register.filter("duration", duration_text)

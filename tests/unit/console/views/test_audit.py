@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.utils import timezone
+from django.utils import timezone, translation
 
-from console.views.audit import difference
+from console.templatetags.weir import spaced
+from console.views.audit import KINDS, difference
 from controlplane.models import Change
 from controlplane.models.change import Outcome
 from controlplane.services.common import record
@@ -91,3 +92,12 @@ def test_one_change_is_shown_with_its_difference(operator: Client) -> None:
 )
 def test_the_difference_names_nested_values(before: Any, after: Any, rows: list[Any]) -> None:
     assert difference(before, after) == rows
+
+
+def test_every_kind_of_object_is_a_word_of_the_language() -> None:
+    """Approval requests were called proposals, and seven kinds were English on Chinese pages."""
+    with translation.override("zh-hans"):
+        names = {kind: spaced(kind) for kind in KINDS}
+    untranslated = {kind for kind, name in names.items() if name == kind.replace("_", " ")}
+    assert untranslated <= {"acl", "schema"}, "names in Chinese, too"
+    assert names["proposal"] == "审批请求" and spaced("proposal") == "approval request"
