@@ -34,7 +34,7 @@ from bench.client import latencies, percentile, produce
 from bench.cold import COLD_RECORD_BYTES, LIMITS, drop_pages, limited
 from bench.kernel import congestion_control, cpu_clock, on_cores, pin
 from bench.peer import fetch
-from bench.peer.runs import make_topics, place_topics
+from bench.peer.runs import isr_size, make_topics, place_topics
 from bench.peer.systems import PEERS, System, Weir, wait_for
 from bench.readers import Reader
 
@@ -78,6 +78,8 @@ class Rate:
 RATES = (Rate("1,000/s", 1_000, 1024), Rate("20 MB/s", 2_000, 10_000))
 ACKS = {"1": "live-1", "all": "live-all"}
 """{acks: the topic of the producer}: RF 1, and RF 3 on brokers that do not copy."""
+COPIER_TOPIC = "live-copier"
+"""The topic of the producer with acks=all during a copy: RF 3, with COPIER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ def readers(system: System, count: int, end: int) -> Iterator[None]:
 
 @contextmanager
 def copying(system: System) -> Iterator[None]:
-    """The replica of `copied` on COPIER has lost its records and reads them from the leader. Otherwise COPIER does not run."""
+    """The replica of `copied` on COPIER has lost its records and reads them from the leader. Otherwise COPIER does not run. With acks=all the producer waits
+    for COPIER too, which follows COPIER_TOPIC and has joined its ISR."""
     for folder in system.folder.glob(f"{system.log_dirs.replace('*', str(COPIER))}/copied-0"):
         shutil.rmtree(folder)
     before = read_bytes(system.broker_pids()[LEADER])
@@ -144,6 +147,7 @@ def copying(system: System) -> Iterator[None]:
     pin([system.broker_pids()[COPIER]], {0})
     try:
         wait_for(lambda: read_bytes(system.broker_pids()[LEADER]) > before + 2 * MB, "the replica to copy", pause=0.05)
+        wait_for(lambda: isr_size(system, COPIER_TOPIC) == 3, "the ISR of the producer's topic", pause=0.05)
         yield
     finally:
         system.end_broker(COPIER, signal.SIGKILL)
@@ -159,11 +163,18 @@ def cold_end(gigabytes: int) -> int:
     return gigabytes * 1_000 * MB // COLD_RECORD_BYTES // COLD_TOPICS
 
 
-def measure(system: System, rate: Rate, acks: str, seconds: float) -> Latency:
+def topic_of(acks: str, load: Load | None) -> str:
+    """The topic of the producer. `load` None: quiet."""
+    return COPIER_TOPIC if load is Load.COPY and acks == "all" else ACKS[acks]
+
+
+def measure(system: System, rate: Rate, acks: str, load: Load | None, seconds: float) -> Latency:
     pid = system.broker_pids()[LEADER]
     cpu, read, began = cpu_clock([pid]), read_bytes(pid), time.monotonic()
     try:
-        found = latencies(system.bootstrap, ACKS[acks], os.urandom(rate.record_bytes), rate.records, seconds, acks)
+        found = latencies(
+            system.bootstrap, topic_of(acks, load), os.urandom(rate.record_bytes), rate.records, seconds, acks
+        )
     except SystemExit as e:
         print(f"{system.name}: {e}", flush=True)
         found = [math.inf]  # a result too: the records were not delivered in a minute
@@ -199,12 +210,12 @@ def one_round(system: System, number: int, given: argparse.Namespace) -> Iterato
                 for acks in ACKS:
                     drop_old_pages(system)
                     time.sleep(BEGIN_SECONDS)
-                    quiet = measure(system, rate, acks, given.seconds)
+                    quiet = measure(system, rate, acks, None, given.seconds)
                     for load in cells(disk, given.loads):
                         drop_old_pages(system)
                         with loaded(system, load, cold_end(given.gigabytes)):
                             time.sleep(BEGIN_SECONDS)
-                            cold = measure(system, rate, acks, given.seconds)
+                            cold = measure(system, rate, acks, load, given.seconds)
                         yield {
                             "system": system.name,
                             "round": number,
@@ -223,10 +234,11 @@ def prepare(system: System, given: argparse.Namespace) -> None:
     make_topics(system, [*cold, ACKS["1"]], 1)
     make_topics(system, [ACKS["all"]], 3)
     place_topics(system, ["copied"], [LEADER, COPIER])
+    place_topics(system, [COPIER_TOPIC], [LEADER, 2, COPIER])
     value = os.urandom(COLD_RECORD_BYTES)
     produce(system.bootstrap, cold, value, cold_end(given.gigabytes) * COLD_TOPICS, 1_000_000, "1")
     produce(system.bootstrap, ["copied"], value, given.copied_megabytes * MB // COLD_RECORD_BYTES, 1_000_000, "all")
-    for acks, topic in ACKS.items():
+    for acks, topic in [*ACKS.items(), ("all", COPIER_TOPIC)]:
         latencies(system.bootstrap, topic, os.urandom(1024), 1_000, WARM_SECONDS, acks)
     system.end_broker(COPIER, signal.SIGKILL)
 

@@ -107,6 +107,12 @@ def place_topics(system: System, names: list[str], brokers: list[int]) -> None:
     wait_for(ready, f"the topics of {system.name}", pause=0.1)
 
 
+def isr_size(system: System, topic: str) -> int:
+    """The size of the ISR of partition 0."""
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    return len(admin.list_topics(topic, timeout=20).topics[topic].partitions[0].isrs)
+
+
 def drop_topics(system: System, names: list[str]) -> None:
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
     for future in admin.delete_topics(names).values():

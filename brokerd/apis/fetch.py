@@ -218,7 +218,8 @@ class FetchApi:
                 old = session.partition_requests.get(key)
                 replica = old.replica if old is not None else None
                 if replica is not None and self._replica_manager.hosted.get(replica.tp) is replica:
-                    self._replica_manager.run(replica, core.FetchSessionDropped(follower), self._loop.now)
+                    dropped = core.FetchSessionDropped(follower, session.session_liveness)
+                    self._replica_manager.run(replica, dropped, self._loop.now)
         for key in forgotten:
             session.drop(key)
             named.pop(

@@ -1,9 +1,9 @@
-"""The fetches from one leader broker: builds the next fetch request and interprets the response. A sans-IO core.
+"""The fetches of one connection to a leader broker: builds the next fetch request and interprets the response. A sans-IO core.
 
 Invariants (safety.md section 3; KIP-101, KIP-279, KIP-595's diverging epochs):
   - A response for another leader epoch than the follower's current one is dropped.
   - A log is truncated by epoch only, never to the high watermark.
-  - One fetch is in flight per leader. A partition with an error waits; the other partitions continue.
+  - One fetch is in flight. A partition with an error waits; the other partitions continue.
   - A fetch contains only the partitions whose position has changed (a fetch session, KIP-227). The leader assumes that all other positions are unchanged. So
   code that truncates or resets a log outside of a response must call `mark_dirty`.
 Does not contain: sockets, files, clocks, the wire format.
@@ -161,7 +161,7 @@ class FollowedPartition:
 
 @dataclass(slots=True)
 class FetchClient:
-    """All partitions that this broker follows on one leader broker.
+    """Partitions that this broker follows on one leader broker and fetches through one connection.
 
     `position(tp)` reads the position of the local log. It is called when a fetch is built and when its response arrives.
     """
@@ -234,8 +234,10 @@ class FetchClient:
         return [WakeAt(now.mono_ms + self.backoff_ms)]
 
     def _send(self, now: Now) -> list[Effect]:
-        if self.in_flight or not self.followed:
+        if self.in_flight:
             return []
+        if not self.followed:
+            return self._end_session()
         named: list[PartitionFetch] = []
         forgotten: list[TopicPartition] = []
         soonest: int | None = None
@@ -271,6 +273,17 @@ class FetchClient:
         if not self.session_epoch:
             forgotten.clear()
         return [SendFetch(tuple(named), tuple(forgotten), self.session_id, self.session_epoch, wait)]
+
+    def _end_session(self) -> list[Effect]:
+        """No partition is left. The leader would look at the partitions of the session at each of their appends, so they leave it, and the leader ends it."""
+        forgotten, session_epoch = tuple(self.sent_positions), self.session_epoch
+        self.session_epoch = 0
+        self.sent_positions.clear()
+        self._dirty.clear()
+        if not forgotten or not session_epoch:
+            return []
+        self.in_flight = True
+        return [SendFetch((), forgotten, self.session_id, session_epoch, wait=False)]
 
     def _on_response(self, event: FetchAnswered, now: Now) -> list[Effect]:
         self.in_flight = False

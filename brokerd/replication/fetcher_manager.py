@@ -1,5 +1,9 @@
-"""Fetches of this broker's follower replicas: one `FetchClient` core and one `Peer` per leader broker.
+"""Fetches of this broker's follower replicas: up to two connections per leader broker, each with a `FetchClient` core and a `Peer`.
 
+Replicas that catch up use a connection of their own (decision 104). Their responses are long, and may wait for the leader's disk. Producers with acks=all wait
+for the other replicas.
+Invariant: a partition changes its connection while a response is handled, when no fetch of the old connection is in flight. Otherwise the leader could receive the
+older fetch last.
 Does not contain: when to truncate (`follower_log`), which broker leads (the metadata log).
 """
 
@@ -41,11 +45,18 @@ FETCH_VERSION = 15
 """Fetch v15 names topics by id and has the replica's broker epoch (KIP-903)."""
 
 
-class LeaderFetcher:
-    """One leader broker and the partitions that are fetched from it."""
+BEHIND_RESPONSES_MAX = 32
+"""Number of consecutive responses below the high watermark after which a replica that is not in the ISR catches up through the other connection. A response has at
+most `replica.fetch.max.bytes` of a partition."""
 
-    def __init__(self, client: FetchClient) -> None:
-        self.client = client
+
+class LeaderFetcher:
+    """One connection to a leader broker and the partitions that are fetched through it. `catching_up`: it is for replicas that are behind."""
+
+    def __init__(self, leader: int, client: FetchClient, *, catching_up: bool) -> None:
+        self.leader, self.client, self.catching_up = leader, client, catching_up
+        self.behind: dict[TopicPartition, int] = {}
+        """{partition: number of consecutive responses that ended below the high watermark}."""
         self.peer: Peer | None = None
         self.address: tuple[str, int] | None = None
         self.scheduled = False
@@ -66,39 +77,82 @@ class FetcherManager:
         self.loop, self.config, self.replica_manager, self._address_of = loop, config, replica_manager, address_of
         self._connect, self._throttles = connect, throttles
         self._followers = FollowerLogs(replica_manager)
-        self._leaders: dict[int, LeaderFetcher] = {}
-        self._leader_of: dict[TopicPartition, int] = {}
+        self._fetchers: dict[tuple[int, bool], LeaderFetcher] = {}
+        """{(leader, whether it is for replicas that catch up): fetcher}."""
+        self._fetcher_of: dict[TopicPartition, LeaderFetcher] = {}
 
     def follow(self, tp: TopicPartition, leader: int, leader_epoch: int) -> None:
-        if self._leader_of.get(tp, leader) != leader:
+        fetcher = self._fetcher_of.get(tp)
+        if fetcher is None or fetcher.leader != leader:
             self.unfollow(tp)
-        self._leader_of[tp] = leader
-        fetcher = self._leaders.get(leader)
-        if fetcher is None:
-            client = FetchClient(self._followers.position, self.config["replica.fetch.backoff.ms"])
-            fetcher = self._leaders[leader] = LeaderFetcher(client)
+            fetcher = self._fetcher_of[tp] = self._choose(tp, leader)
         fetcher.client.follow(tp, leader_epoch)
-        self._schedule(leader, fetcher)
+        self._schedule(fetcher)
 
     def unfollow(self, tp: TopicPartition) -> None:
-        leader = self._leader_of.pop(tp, None)
-        if leader is not None:
-            self._leaders[leader].client.unfollow(tp)
+        fetcher = self._fetcher_of.pop(tp, None)
+        if fetcher is not None:
+            fetcher.client.unfollow(tp)
+            fetcher.behind.pop(tp, None)
+            if not fetcher.client.followed:
+                self._schedule(fetcher)  # its session ends
 
     def resume(self, tp: TopicPartition) -> None:
-        leader = self._leader_of.get(tp)
-        if leader is not None:
-            self._leaders[leader].client.mark_dirty(tp)
-            self._schedule(leader, self._leaders[leader])
+        fetcher = self._fetcher_of.get(tp)
+        if fetcher is not None:
+            fetcher.client.mark_dirty(tp)
+            self._schedule(fetcher)
 
     def retry_all(self) -> None:
         """Retry all failed connections now, because endpoints may have changed (for example, a broker has restarted)."""
-        for leader, fetcher in self._leaders.items():
-            self._schedule(leader, fetcher)
+        for fetcher in self._fetchers.values():
+            self._schedule(fetcher)
 
     def throttles_changed(self) -> None:
-        for fetcher in self._leaders.values():
+        for fetcher in self._fetchers.values():
             fetcher.client.lift_throttles()
+
+    def _choose(self, tp: TopicPartition, leader: int) -> LeaderFetcher:
+        """The connection for a partition that was not followed until now."""
+        for catching_up in (False, True):
+            fetcher = self._fetchers.get((leader, catching_up))
+            if fetcher is not None and tp in fetcher.client.sent_positions:
+                return fetcher  # a fetch of the partition may be in flight
+        return self._fetcher(leader, catching_up=self._is_out_of_isr(tp))
+
+    def _fetcher(self, leader: int, *, catching_up: bool) -> LeaderFetcher:
+        fetcher = self._fetchers.get((leader, catching_up))
+        if fetcher is None:
+            client = FetchClient(self._followers.position, self.config["replica.fetch.backoff.ms"])
+            fetcher = LeaderFetcher(leader, client, catching_up=catching_up)
+            self._fetchers[leader, catching_up] = fetcher
+        return fetcher
+
+    def _is_out_of_isr(self, tp: TopicPartition) -> bool:
+        state = self.replica_manager.image.partition(tp)
+        return state is not None and self.replica_manager.broker_id not in state.isr_ids
+
+    def _appended(self, fetcher: LeaderFetcher, tp: TopicPartition, high_watermark: int) -> None:
+        """A response of `fetcher` was appended: change the connection of a replica that has caught up, or that stays behind."""
+        replica = self.replica_manager.hosted.get(tp)
+        if replica is None or self._fetcher_of.get(tp) is not fetcher:
+            return
+        if replica.log.end_offset >= high_watermark:
+            if fetcher.behind:
+                fetcher.behind.pop(tp, None)
+            if fetcher.catching_up:
+                self._change_fetcher(tp, fetcher)
+        elif not fetcher.catching_up:
+            fetcher.behind[tp] = fetcher.behind.get(tp, 0) + 1
+            if fetcher.behind[tp] > BEHIND_RESPONSES_MAX and self._is_out_of_isr(tp):
+                self._change_fetcher(tp, fetcher)
+
+    def _change_fetcher(self, tp: TopicPartition, old: LeaderFetcher) -> None:
+        leader_epoch = old.client.followed[tp].leader_epoch
+        self.unfollow(tp)
+        new = self._fetcher_of[tp] = self._fetcher(old.leader, catching_up=not old.catching_up)
+        new.client.follow(tp, leader_epoch)
+        self._schedule(new)
 
     def _bucket(self, tp: TopicPartition) -> Bucket | None:
         """The throttle bucket of this partition's fetches. None while this broker is in the ISR, because then acknowledgements wait for this replica."""
@@ -106,35 +160,37 @@ class FetcherManager:
         state = self.replica_manager.image.partition(tp) if bucket is not None else None
         return None if state is None or self.replica_manager.broker_id in state.isr_ids else bucket
 
-    def _schedule(self, leader: int, fetcher: LeaderFetcher, at_mono_ms: int | None = None) -> None:
+    def _schedule(self, fetcher: LeaderFetcher, at_mono_ms: int | None = None) -> None:
         # Send in the next turn, because many partitions change their leader in the same turn when a broker fails or moves its leaderships.
         if fetcher.scheduled and at_mono_ms is None:
             return
         if at_mono_ms is None:
             fetcher.scheduled = True
-            self.loop.call_later(0, lambda now: self._ready(leader, fetcher))
+            self.loop.call_later(0, lambda now: self._ready(fetcher))
         else:
-            self.loop.call_at(at_mono_ms, lambda now: self._ready(leader, fetcher))
+            self.loop.call_at(at_mono_ms, lambda now: self._ready(fetcher))
 
-    def _ready(self, leader: int, fetcher: LeaderFetcher) -> None:
+    def _ready(self, fetcher: LeaderFetcher) -> None:
         fetcher.scheduled = False
-        self._run_effects(leader, fetcher, fetcher.client.handle(Ready(), self.loop.now))
+        self._run_effects(fetcher, fetcher.client.handle(Ready(), self.loop.now))
 
-    def _run_effects(self, leader: int, fetcher: LeaderFetcher, effects: list[Effect]) -> None:
+    def _run_effects(self, fetcher: LeaderFetcher, effects: list[Effect]) -> None:
         now = self.loop.now
         for effect in effects:
             match effect:
                 case SendFetch():
-                    self._send(leader, fetcher, effect)
+                    self._send(fetcher, effect)
                 case AppendFetched():
                     if not self._followers.append_fetched(
                         effect.tp, effect.records, effect.high_watermark, effect.log_start, now
                     ):
                         fetcher.client.append_rejected(effect.tp, now)
-                    elif len(effect.records) and (bucket := self._bucket(effect.tp)) is not None:
+                        continue
+                    if len(effect.records) and (bucket := self._bucket(effect.tp)) is not None:
                         bucket.spend(len(effect.records), now.mono_ms)
                         if (ready := bucket.ready_ms(now.mono_ms)) > now.mono_ms:
                             fetcher.client.throttle(effect.tp, ready)
+                    self._appended(fetcher, effect.tp, effect.high_watermark)
                 case Begin():
                     if not self._followers.begin(effect.tp, effect.snapshot, effect.high_watermark, now):
                         fetcher.client.append_rejected(effect.tp, now)
@@ -145,15 +201,15 @@ class FetcherManager:
                 case OutOfRange():
                     self._followers.out_of_range(effect.tp, effect.leader_log_start, now)
                 case WakeAt():
-                    self._schedule(leader, fetcher, effect.mono_ms)
+                    self._schedule(fetcher, effect.mono_ms)
 
-    def _send(self, leader: int, fetcher: LeaderFetcher, fetch: SendFetch) -> None:
-        address = self._address_of(leader)
+    def _send(self, fetcher: LeaderFetcher, fetch: SendFetch) -> None:
+        address = self._address_of(fetcher.leader)
         # Wait until the metadata log contains this broker's registration. The registration also records the losses of the previous run. Before that, this
         # broker must not join an ISR.
         broker_epoch = self.replica_manager.registered_epoch
         if address is None or broker_epoch is None:
-            self._run_effects(leader, fetcher, fetcher.client.handle(Failed(), self.loop.now))
+            self._run_effects(fetcher, fetcher.client.handle(Failed(), self.loop.now))
             return
         if fetcher.peer is None or fetcher.address != address:
             if fetcher.peer is not None:
@@ -201,25 +257,25 @@ class FetcherManager:
         request = framing.encode_request(
             ApiKey.FETCH, FETCH_VERSION, 0, f"broker-{self.replica_manager.broker_id}", body
         )
-        fetcher.peer.send_request(request, lambda frame: self._on_response(leader, fetcher, frame))
+        fetcher.peer.send_request(request, lambda frame: self._on_response(fetcher, frame))
 
-    def _on_response(self, leader: int, fetcher: LeaderFetcher, frame: memoryview | None) -> None:
+    def _on_response(self, fetcher: LeaderFetcher, frame: memoryview | None) -> None:
         event: FetchAnswered | Failed = Failed()
         if frame is not None:
             try:
                 _, body = framing.decode_response(ApiKey.FETCH, FETCH_VERSION, frame)
                 event = FetchAnswered(tuple(_partition_answers(body)), body.error_code, body.session_id)
             except framing.WireError as e:
-                log.warning("malformed fetch response, connection closed: leader=%d error=%s", leader, e)
+                log.warning("malformed fetch response, connection closed: leader=%d error=%s", fetcher.leader, e)
                 assert fetcher.peer is not None
                 fetcher.peer.close()
         now = self.loop.now
-        self._run_effects(leader, fetcher, fetcher.client.handle(event, now))
+        self._run_effects(fetcher, fetcher.client.handle(event, now))
         if isinstance(event, FetchAnswered):
-            self._run_effects(leader, fetcher, fetcher.client.handle(Ready(), now))
+            self._run_effects(fetcher, fetcher.client.handle(Ready(), now))
 
     def close(self) -> None:
-        for fetcher in self._leaders.values():
+        for fetcher in self._fetchers.values():
             if fetcher.peer is not None:
                 fetcher.peer.close()
 

@@ -167,7 +167,8 @@ class Partition:
                 follower = self.followers.get(event.replica.broker_id)
                 if follower is not None and follower.broker_epoch == event.replica.broker_epoch:
                     follower.apply_session_liveness(self.log_end)
-                    follower.session_liveness = None
+                    if follower.session_liveness is event.session_liveness:
+                        follower.session_liveness = None
                 return []
             case IsrProposalRejected():
                 return self._on_proposal_rejected(event, now)

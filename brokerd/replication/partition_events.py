@@ -60,9 +60,11 @@ class FollowerFetched:
 
 @dataclass(frozen=True, slots=True)
 class FetchSessionDropped:
-    """Later fetches of the session do not cover this partition. Sent before the next fetch of the session is applied."""
+    """Later fetches of the session `session_liveness` do not cover this partition. Sent before the next fetch of the session is applied. The follower may
+    fetch the partition in another session already."""
 
     replica: ReplicaIncarnation
+    session_liveness: SessionLiveness | None
 
 
 @dataclass(frozen=True, slots=True)

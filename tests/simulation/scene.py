@@ -73,8 +73,9 @@ class Scene:
         timeout_ms: int = 5000,
         producer: tuple[int, int] = (-1, -1),
         age_ms: int = 0,
+        topic: str = "t",
     ) -> int:
-        """The error code of this broker's response. `producer` is (producer id, sequence), `age_ms` the age of the record's timestamp."""
+        """The error code of this broker's response for partition 0. `producer` is (producer id, sequence), `age_ms` the age of the record's timestamp."""
         data = records.build(
             [Record(0, self.client.clock().wall_ms - age_ms, None, text.encode())],
             producer_id=producer[0],
@@ -82,7 +83,7 @@ class Scene:
             base_sequence=producer[1],
         )
         part = ProduceRequest.PartitionProduceData(index=0, records=bytes(data))
-        topics = [ProduceRequest.TopicProduceData(name="t", partition_data=[part])]
+        topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[part])]
         body = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
         answers: list[Any] = []
         self.client.enter(lambda: self.client.send_request(broker_id, ApiKey.PRODUCE, 9, body, answers.append))

@@ -20,9 +20,9 @@ class FetchRequestCounter:
         self.sent: list[SendFetch] = []
         send = FetcherManager._send
 
-        def counted(fetchers: FetcherManager, leader: int, source: LeaderFetcher, fetch: SendFetch) -> Any:
+        def counted(fetchers: FetcherManager, source: LeaderFetcher, fetch: SendFetch) -> Any:
             self.sent.append(fetch)
-            return send(fetchers, leader, source, fetch)
+            return send(fetchers, source, fetch)
 
         patch.setattr(FetcherManager, "_send", counted)
 

@@ -208,7 +208,7 @@ def test_retention_by_size_shrinks_the_history_and_then_removes_history_replicas
 
 
 def test_records_deleted_below_the_handover_offset_stay_deleted_under_the_next_leader() -> None:
-    scene = HandedOver(8)
+    scene = HandedOver(9)
     scene.reader.deletes = 1.0
     scene.cluster.until(lambda: scene.state.log_start_floor > 0, 30, "records to be deleted")
     scene.reader.deletes = 0.0

@@ -39,7 +39,7 @@ LONG_LOCKS = {
 
 
 class Member(Client):
-    """Sends only what the scene says. `held`: offsets that it has acquired."""
+    """Sends only what the scene says, to the leader, or to `broker` if this is set. `held`: offsets that it has acquired."""
 
     def __init__(self, cluster: Cluster, name: str, topic_id: UUID) -> None:
         super().__init__(cluster, name)
@@ -47,6 +47,7 @@ class Member(Client):
         self.held: list[int] = []
         self.errors: list[int] = []
         self.joined = False
+        self.broker: int | None = None
 
     def join(self) -> None:
         """Join the share group once, without heartbeats. The group initializes the state of its share partitions then."""
@@ -99,8 +100,8 @@ class Member(Client):
 
         topic = self.cluster.image.topic_named(TOPIC)
         assert topic is not None
-        leader = topic.partitions[0].leader
-        self.enter(lambda: self.send_request(leader, key, 2, body, answered))
+        broker = topic.partitions[0].leader if self.broker is None else self.broker
+        self.enter(lambda: self.send_request(broker, key, 2, body, answered))
 
     def _fetched(self, answer: Any) -> None:
         self.waits = False

@@ -15,7 +15,6 @@ from brokerd.coordinator.share_state import coordinator
 from brokerd.coordinator.share_state.coordinator import ShareCoordinator
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import ShareState, StateUpdate, apply_update
-from brokerd.runtime import coordinators
 from brokerd.runtime.coordinator_ports import InternalLog
 from brokerd.sharing.delivery import OffsetRun, RecordState
 from brokerd.sharing.share_partition import SharePartition
@@ -151,10 +150,6 @@ def a_leader_uses_its_state_of_an_earlier_epoch(patch: pytest.MonkeyPatch) -> No
     patch.setattr(SharePartitions, "tick", only_locks)
 
 
-def a_deposed_leader_delivers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(coordinators, "leadership_confirmed", lambda replica_manager, replica, now: True)
-
-
 def the_last_delivery_does_not_end_a_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "_end_lock", lambda self, run_, state, rejected=False: self._change(run_, state))
 
@@ -182,7 +177,6 @@ def a_delivery_is_not_counted(patch: pytest.MonkeyPatch) -> None:
         (the_start_offset_goes_back_with_a_late_write, 1),
         (deposed_leaders_write, 1),
         (a_leader_uses_its_state_of_an_earlier_epoch, 14),
-        (a_deposed_leader_delivers, 102),
         (the_last_delivery_does_not_end_a_record, 1),
         (a_delivery_is_not_counted, 1),
     ],

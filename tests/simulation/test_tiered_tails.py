@@ -21,7 +21,7 @@ from tests.simulation.tailmoves import TailMove
 from tests.simulation.tiered_scene import TieredScene
 from tests.simulation.tiered_tails import BothTiersWatch
 
-SEEDS = [(tails.tiered, 7), (tails.tiered_with_transactions, 3)]
+SEEDS = [(tails.tiered, 2), (tails.tiered_with_transactions, 1)]
 
 FAULTS_S = 12
 """Shorter than in `make simulate`."""

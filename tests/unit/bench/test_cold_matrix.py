@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from bench.cold_matrix import COLD_TOPICS, Disk, Load, cells, missed, table, topics_of
+from bench.cold_matrix import COLD_TOPICS, COPIER_TOPIC, Disk, Load, cells, missed, table, topic_of, topics_of
 
 
 def row(system: str, p50: float, p99: float, load: Load = Load.ONE, number: int = 1) -> dict[str, Any]:
@@ -55,3 +55,9 @@ def test_one_reader_reads_all_topics_and_each_of_ten_readers_reads_its_own() -> 
     assert list(islice(topics_of(0, 1), COLD_TOPICS + 1)) == [*every, "cold-0"]
     assert [next(topics_of(number, COLD_TOPICS)) for number in range(COLD_TOPICS)] == every
     assert list(islice(topics_of(3, COLD_TOPICS), 2)) == ["cold-3", "cold-3"]
+
+
+def test_a_producer_with_acks_all_waits_for_the_broker_that_copies() -> None:
+    assert topic_of("all", Load.COPY) == COPIER_TOPIC
+    assert topic_of("1", Load.COPY) == topic_of("1", None) == "live-1"
+    assert topic_of("all", Load.TEN) == topic_of("all", None) == "live-all"

@@ -12,6 +12,7 @@ import pytest
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.replication.fetch_client import (
     FETCH_PARTITIONS_MAX,
+    NO_SESSION,
     SESSION_LOST,
     AppendFetched,
     Effect,
@@ -219,6 +220,24 @@ def test_partitions_above_the_request_limit_are_sent_in_turn_without_waiting() -
         sent = follower.next_fetch()
         assert len(sent.partitions) == second and sent.wait == bool(session)
         assert set(named(sent)) >= set(range(FETCH_PARTITIONS_MAX, FETCH_PARTITIONS_MAX + 5)), "never their turn"
+
+
+def test_the_session_ends_when_no_partition_is_left() -> None:
+    follower = Follower()
+    follower.next_fetch()
+    follower.answered(*map(records, TPS))
+    for tp in TPS:
+        follower.core.unfollow(tp)
+    ended = follower.next_fetch()
+    assert ended == SendFetch((), tuple(TPS), 5, 1, wait=False)
+    follower.core.follow(TPS[0], 2)
+    assert follower.effects_of(Ready()) == [], "the end of the session is in flight"
+    follower.answered(session=NO_SESSION)
+    again = follower.next_fetch()
+    assert (again.session_id, again.session_epoch, [p.tp for p in again.partitions]) == (NO_SESSION, 0, [TPS[0]])
+    follower.core.unfollow(TPS[0])
+    assert follower.effects_of(Failed()) == [WakeAt(follower.ms + follower.core.backoff_ms)]
+    assert follower.effects_of(Ready()) == []
 
 
 def test_without_partitions_no_fetch_is_sent() -> None:

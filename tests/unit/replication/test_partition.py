@@ -357,10 +357,21 @@ def test_a_dropped_fetch_session_of_the_present_incarnation_counts_until_its_end
         leader, session = Leader(), SessionLiveness()
         leader.effects_of(FollowerFetched(ISR_MEMBERS[1], 0, 0, session))
         session.ms = leader.ms + 700
-        assert leader.effects_of(FetchSessionDropped(dropped)) == []
+        assert leader.effects_of(FetchSessionDropped(dropped, session)) == []
         follower = leader.machine.followers[2]
         assert (follower.session_liveness is None) is known
         assert (follower.caught_up_ms == session.ms) is known
+
+
+def test_a_session_that_drops_a_partition_of_another_session_changes_nothing() -> None:
+    """The follower has changed the connection of the partition. The old session may forget it after the new one has fetched it."""
+    leader, old, new = Leader(), SessionLiveness(), SessionLiveness()
+    leader.effects_of(FollowerFetched(ISR_MEMBERS[1], 0, 0, old))
+    leader.effects_of(FollowerFetched(ISR_MEMBERS[1], 0, 0, new))
+    leader.effects_of(FetchSessionDropped(ISR_MEMBERS[1], old))
+    assert leader.machine.followers[2].session_liveness is new
+    leader.effects_of(FetchSessionDropped(ISR_MEMBERS[1], new))
+    assert leader.machine.followers[2].session_liveness is None
 
 
 def test_only_a_leader_uses_appends_and_a_log_start_never_falls() -> None:
