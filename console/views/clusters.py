@@ -16,14 +16,14 @@ from controlplane.selectors.other_clusters import ClusterRow, cluster_rows
 from controlplane.selectors.overview import overview, overview_shape
 
 PROBLEMS = {
-    ClusterProblem.NOT_READ: gettext_lazy("not asked yet"),
+    ClusterProblem.NOT_READ: gettext_lazy("not read yet"),
     ClusterProblem.NO_CONNECTION: gettext_lazy("no connection"),
-    ClusterProblem.TIMEOUT: gettext_lazy("no answer in time"),
+    ClusterProblem.TIMEOUT: gettext_lazy("no response in time"),
     ClusterProblem.CERTIFICATE: gettext_lazy("the TLS certificate is not accepted"),
     ClusterProblem.NOT_PERMITTED: gettext_lazy("the API token is not accepted"),
-    ClusterProblem.HTTP_STATUS: gettext_lazy("the console answered with an error"),
-    ClusterProblem.BAD_ANSWER: gettext_lazy("the answer is not that of a Weir console"),
-    ClusterProblem.OLD: gettext_lazy("the cluster monitor of this console has not asked for a minute"),
+    ClusterProblem.HTTP_STATUS: gettext_lazy("the console responded with an error"),
+    ClusterProblem.BAD_ANSWER: gettext_lazy("the response is not that of a Weir console"),
+    ClusterProblem.OLD: gettext_lazy("the cluster monitor of this console has read nothing for a minute"),
 }
 
 

@@ -132,8 +132,8 @@ class ShareOffsetsClient(GroupOffsetsClient):
 
 def offsets_client(group_id: str, deadline_s: float = DEADLINE_SECONDS) -> GroupOffsetsClient:
     """The client for the offsets of this group, which depends on its type. Raises NoAnswer and Declined."""
-    with GroupOffsetsClient(group_id, deadline_s) as asking:
-        kind = ShareOffsetsClient if asking.is_share_group() else GroupOffsetsClient
+    with GroupOffsetsClient(group_id, deadline_s) as group:
+        kind = ShareOffsetsClient if group.is_share_group() else GroupOffsetsClient
     client = kind(group_id, deadline_s)
-    client.requests.update(asking.requests)
+    client.requests.update(group.requests)
     return client

@@ -149,7 +149,7 @@ class DesiredState:
         for tp, desired in list(self.assignments.items()):
             del self.assignments[tp]
             state, topic = plan.state(tp), plan.image.topics.get(tp.topic_id)
-            asking = self._requests_of(tp, desired.request_id)
+            waiting = self._requests_of(tp, desired.request_id)
             if state is None or topic is None:
                 continue  # the topic is deleted: `PendingRequests.answer_due` answers
             name = f"{topic.name}-{tp.partition}"
@@ -158,11 +158,11 @@ class DesiredState:
                 if isinstance(after, str):
                     subject = Subject(SubjectKind.MOVE, str(desired.move_id), topic.name, tp.partition)
                     plan.report(ReportKind.REJECTED, subject, after)
-                    for request_id in asking:
+                    for request_id in waiting:
                         requests.rejected(request_id, name, after)
                     continue
                 plan.put(tp, after)
-            for request_id in asking:
+            for request_id in waiting:
                 requests.mark_fulfilled(request_id, name)
 
     def write_resets(self, plan: ReconcilePass) -> None:

@@ -146,7 +146,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         180,
         6,
         DAY_S,
-        "Age of the oldest undecided half message of a topic. Above this value there is an alert. Producers are asked after 6 s, then every 30 s.",
+        "Age of the oldest undecided half message of a topic. Above this value there is an alert. Producers receive a check after 6 s, then every 30 s.",
     ),
     ThresholdName.HALF_EXPIRED: ThresholdRule(
         ThresholdUnit.COUNT,

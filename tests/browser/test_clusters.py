@@ -50,7 +50,7 @@ def test_another_cluster_is_shown_followed_and_opened_at_the_same_page(
     page = session.page
     session.live()
     production, nowhere = (page.locator("#clusters tr", has_text=name) for name in ("production", "nowhere"))
-    expect(production).to_contain_text("not asked yet")
+    expect(production).to_contain_text("not read yet")
     here.publish("ask_other_clusters", None)
     expect(production).to_contain_text("degraded")
     expect(production).not_to_contain_text("unreachable")
