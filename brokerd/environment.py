@@ -25,7 +25,7 @@ from brokerd.security.sasl_client import SaslClientExchange
 from brokerd.storage.disk import Disk, OsDisk
 from brokerd.storage.jobs import Jobs, Runner
 from brokerd.storage.probe_file import write_probe
-from brokerd.storage.warming import READ_THREADS, Warming
+from brokerd.storage.read_ahead import READ_THREADS, ReadAhead
 
 LOCK = ".lock"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -40,7 +40,7 @@ class Environment:
         self.decompression_jobs = Jobs()
         """Separate threads from those of `jobs`: decompression for clients must neither delay a flush nor wait for a compaction."""
         self.disk: Disk = OsDisk(self.jobs.background)
-        self.warming = Warming(self.jobs.lane("reads", READ_THREADS))
+        self.read_ahead = ReadAhead(self.jobs.lane("reads", READ_THREADS))
         self._locks: list[int] = []
 
     def listen(
@@ -65,7 +65,7 @@ class Environment:
             tls=tls,
             proves=proves,
             buffers=buffers,
-            warming=self.warming,
+            read_ahead=self.read_ahead,
         )
 
     def connect(

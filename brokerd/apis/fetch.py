@@ -36,8 +36,8 @@ from brokerd.replication.purgatory import DelayedOperation, WaitingFetches
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Throttles
 from brokerd.server.background_work import BackgroundWork
-from brokerd.storage.cold import NotInPageCache
-from brokerd.storage.warming import Warming
+from brokerd.storage.nonblocking import NotInPageCache
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
 
@@ -64,10 +64,10 @@ class FetchApi:
         auth: AuthHelper,
         history_reads: HistoryReads | None = None,
         by_rack: bool = False,
-        warming: Warming | None = None,
+        read_ahead: ReadAhead | None = None,
         private: PrivateFetches | None = None,
     ) -> None:
-        """`by_rack`: consumers are redirected to a closer replica (KIP-392). `warming`: loads data that is not in the page cache. With None, the
+        """`by_rack`: consumers are redirected to a closer replica (KIP-392). `read_ahead`: loads data that is not in the page cache. With None, the
         event loop reads the data and blocks. `private`: answers the requests of the control plane."""
         self._auth = auth
         self._reader = FetchReader(
@@ -77,7 +77,7 @@ class FetchApi:
             bytes_max=bytes_max,
             throttles=throttles,
             by_rack=by_rack,
-            warming=warming,
+            read_ahead=read_ahead,
         )
         self._history_read_server = HistoryReadServer(replica_manager, lambda: loop.now.wall_ms, find_divergence)
         self._private = private

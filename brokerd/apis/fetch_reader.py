@@ -20,9 +20,9 @@ from brokerd.net.loop import Loop
 from brokerd.replication.replica import TO_CONSUMERS, TO_FOLLOWERS, Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Bucket, Throttles
-from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
-from brokerd.storage.warming import LOOKUPS_MAX, Warming
+from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage.read_ahead import LOOKUPS_MAX, ReadAhead
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import FileRegion
 from brokerd.wire.messages import FetchRequest, FetchResponse
@@ -44,12 +44,12 @@ class FetchReader:
         bytes_max: int,
         throttles: Throttles,
         by_rack: bool,
-        warming: Warming | None,
+        read_ahead: ReadAhead | None,
     ) -> None:
-        """`by_rack`: consumers are redirected to a closer replica (KIP-392). `warming`: loads data that is not in the page cache. With None, the
+        """`by_rack`: consumers are redirected to a closer replica (KIP-392). `read_ahead`: loads data that is not in the page cache. With None, the
         event loop reads the data and blocks."""
         self._loop, self._replica_manager, self._history = loop, replica_manager, history
-        self._bytes_max, self._throttles, self._by_rack, self._warming = bytes_max, throttles, by_rack, warming
+        self._bytes_max, self._throttles, self._by_rack, self._read_ahead = bytes_max, throttles, by_rack, read_ahead
 
     @staticmethod
     def needs(body: FetchRequest, partition_requests: Iterable[PartitionRequest]) -> dict[Hashable, int] | None:
@@ -161,8 +161,12 @@ class FetchReader:
     def reading(self, lookups: int) -> AbstractContextManager[None]:
         """The context of a read. Data that is not in the page cache raises NotInPageCache, unless it was looked up LOOKUPS_MAX times already: then the event
         loop waits for the disk."""
-        warming = self._warming
-        return blocking_reads() if warming is None or warming.blind or lookups >= LOOKUPS_MAX else nonblocking_reads()
+        read_ahead = self._read_ahead
+        return (
+            blocking_reads()
+            if read_ahead is None or read_ahead.blind or lookups >= LOOKUPS_MAX
+            else nonblocking_reads()
+        )
 
     def read(
         self,
@@ -179,11 +183,11 @@ class FetchReader:
         missing: list[NotInPageCache] = []
         with self.reading(lookups):
             out = self._read_in_memory(body, partition_requests, follower, version, missing)
-        if not missing or self._warming is None:
+        if not missing or self._read_ahead is None:
             return out
         waits = not any(r.served for r in out)
         for i, cold in enumerate(missing[:MISSING_MAX]):
-            self._warming.look_up(cold, partial(again, lookups + 1) if waits and not i else lambda: None)
+            self._read_ahead.look_up(cold, partial(again, lookups + 1) if waits and not i else lambda: None)
         return None if waits else out
 
     def _read_in_memory(

@@ -24,7 +24,7 @@ from brokerd.replication.history_reads import (
 )
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage import retention, times
+from brokerd.storage import retention, timestamp_search
 from brokerd.storage.disk import DiskFailed
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -219,11 +219,11 @@ class HistoryReadServer:
         if target == EARLIEST:
             return HistoryPosition(start, leader_epoch=log_.epochs.epoch_at(start))
         if target == MAX_TIMESTAMP:
-            newest = yield from times.newest_below(log_.segments, q.handover_offset, budget)
+            newest = yield from timestamp_search.newest_below(log_.segments, q.handover_offset, budget)
             if newest is None or newest[0] < start:
                 return None
             return HistoryPosition(*newest, log_.epochs.epoch_at(newest[0]))
-        first = yield from times.first_at(log_.segments, target, start, q.handover_offset, budget)
+        first = yield from timestamp_search.first_at(log_.segments, target, start, q.handover_offset, budget)
         return None if first is None else HistoryPosition(*first)
 
 

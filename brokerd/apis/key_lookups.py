@@ -18,10 +18,10 @@ from brokerd.apis.key_lookup_messages import answer_bytes, question_of
 from brokerd.replication.remote_key_lookups import RemoteKeyLookups
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.cold import NotInPageCache, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_index import header_seed
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
+from brokerd.storage.nonblocking import NotInPageCache, nonblocking_reads
 from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse

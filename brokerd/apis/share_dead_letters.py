@@ -29,9 +29,9 @@ from brokerd.sharing.dead_letters import (
     shorten_run,
 )
 from brokerd.sharing.delivery import FailedRun
-from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
-from brokerd.storage.warming import Warming
+from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages.routes import RoutedAppendRequestData
 from brokerd.wire.records import CorruptBatch, Record, batches, records_of
@@ -80,13 +80,13 @@ class ShareDeadLetters:
         config_of: Callable[[str], ShareGroupConfig],
         topic_config: Callable[[TopicState], TopicConfig],
         clock: Callable[[], Now],
-        warming: Warming | None,
+        read_ahead: ReadAhead | None,
         send: SendDeadLetters,
         prefix: str,
         observer: ShareObserver | None = None,
     ) -> None:
         self._replica_manager, self._config_of, self._topic_config = replica_manager, config_of, topic_config
-        self._clock, self._warming, self._send, self._prefix = clock, warming, send, prefix
+        self._clock, self._read_ahead, self._send, self._prefix = clock, read_ahead, send, prefix
         self._observer = observer
         self.written = self.unwritten = 0
         """Dead letters that are replicated, and records that were archived without one, since the start of the broker."""
@@ -119,9 +119,9 @@ class ShareDeadLetters:
         try:
             records = self._read_records(shared, run) if copied else {}
         except NotInPageCache as cold:
-            assert self._warming is not None
+            assert self._read_ahead is not None
             letters.busy = True
-            self._warming.look_up(cold, retry)
+            self._read_ahead.look_up(cold, retry)
             return
         except DiskFailed as e:
             self._replica_manager.fail(shared.replica, e)
@@ -153,7 +153,7 @@ class ShareDeadLetters:
         """The records of `run` that are still in the log, by offset. Raises NotInPageCache, DiskFailed."""
         replica, found = shared.replica, dict[int, Record]()
         at = max(run.first, replica.start_offset)
-        blocking = self._warming is None or self._warming.blind
+        blocking = self._read_ahead is None or self._read_ahead.blind
         with blocking_reads() if blocking else nonblocking_reads():
             while at <= run.last:
                 data = replica.log.read(at, READ_BYTES, replica.core.high_watermark).bytes()

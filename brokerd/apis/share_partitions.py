@@ -25,9 +25,9 @@ from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.sharing.dead_letters import PartitionDeadLetters
 from brokerd.sharing.delivery import Acknowledgement, Acquired, LogBatch
 from brokerd.sharing.share_partition import SharePartition
-from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
-from brokerd.storage.warming import Warming
+from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import batches
 from brokerd.wire.steps import run_now
@@ -102,14 +102,14 @@ class SharePartitions:
         persister: SharePersister,
         config_of: Callable[[str], ShareGroupConfig],
         clock: Callable[[], Now],
-        warming: Warming | None,
+        read_ahead: ReadAhead | None,
         leadership_confirmed: Callable[[Replica], bool],
         dead_letters: DeadLetterWriter,
         observer: ShareObserver | None = None,
     ) -> None:
         """`leadership_confirmed`: whether no other broker can be the leader of a replica's partition now."""
         self._replica_manager, self._persister, self._config_of = replica_manager, persister, config_of
-        self._clock, self._warming, self._leadership_confirmed = clock, warming, leadership_confirmed
+        self._clock, self._read_ahead, self._leadership_confirmed = clock, read_ahead, leadership_confirmed
         self._dead_letters, self._observer = dead_letters, observer
         self._shared: dict[SharePartitionKey, Shared] = {}
 
@@ -213,8 +213,8 @@ class SharePartitions:
                     if found is not None or _progress(core) == before:
                         return found
         except NotInPageCache as cold:
-            assert self._warming is not None
-            self._warming.look_up(cold, lambda: self._replica_manager.purgatory.check(shared.key))
+            assert self._read_ahead is not None
+            self._read_ahead.look_up(cold, lambda: self._replica_manager.purgatory.check(shared.key))
         except DiskFailed as e:
             self._replica_manager.fail(replica, e)
         finally:
@@ -238,7 +238,7 @@ class SharePartitions:
         return core.writes_done >= number
 
     def _reading(self) -> AbstractContextManager[None]:
-        return blocking_reads() if self._warming is None or self._warming.blind else nonblocking_reads()
+        return blocking_reads() if self._read_ahead is None or self._read_ahead.blind else nonblocking_reads()
 
     @staticmethod
     def _read_bytes(shared: Shared, core: SharePartition, member: str, limits: FetchLimits) -> int:

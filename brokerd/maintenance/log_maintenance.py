@@ -16,13 +16,13 @@ from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage import cleaner, retention
-from brokerd.storage.cold import NotInPageCache, nonblocking_reads
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.flushing import Flush
 from brokerd.storage.jobs import Runner
 from brokerd.storage.log import Log
 from brokerd.storage.log_start import LogStartFlush
-from brokerd.storage.warming import Warming
+from brokerd.storage.nonblocking import NotInPageCache, nonblocking_reads
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire.records import CorruptBatch
 
 log = logging.getLogger(__name__)
@@ -37,9 +37,13 @@ FLUSHES_MAX = 16
 
 class LogMaintenance:
     def __init__(
-        self, replica_manager: ReplicaManager, jobs: Runner, clock: Callable[[], Now], warming: Warming | None = None
+        self,
+        replica_manager: ReplicaManager,
+        jobs: Runner,
+        clock: Callable[[], Now],
+        read_ahead: ReadAhead | None = None,
     ) -> None:
-        self._replica_manager, self._jobs, self._clock, self._warming = replica_manager, jobs, clock, warming
+        self._replica_manager, self._jobs, self._clock, self._read_ahead = replica_manager, jobs, clock, read_ahead
         self._compacting: set[TopicPartition] = set()
         self._flushing: set[TopicPartition] = set()
         self._flushing_starts: set[TopicPartition] = set()
@@ -83,8 +87,8 @@ class LogMaintenance:
     def _needed_read(self, replica: Replica, now: Now, lookups: int) -> NotInPageCache | None:
         """The first read of retention that would block on the disk (timestamps of segments that may be deleted). None: retention can run now."""
         if (
-            self._warming is None
-            or self._warming.blind
+            self._read_ahead is None
+            or self._read_ahead.blind
             or lookups >= RETENTION_LOOKUPS_MAX
             or not replica.config.deletes
         ):
@@ -98,9 +102,9 @@ class LogMaintenance:
         return None
 
     def _after_read(self, missing: NotInPageCache, replica: Replica, again: Callable[[], None]) -> None:
-        assert self._warming is not None
+        assert self._read_ahead is not None
         log_ = replica.log
-        self._warming.look_up(missing, lambda: again() if self._alive(replica) and replica.log is log_ else None)
+        self._read_ahead.look_up(missing, lambda: again() if self._alive(replica) and replica.log is log_ else None)
 
     # -- flushing --------------------------------------------------------------------------------------------------------
     def flush(self, now: Now) -> None:

@@ -17,8 +17,8 @@ from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.jobs import Runner
-from brokerd.storage.rereading import Rereading
 from brokerd.storage.segment import Segment
+from brokerd.storage.segment_scrub import SegmentScrub
 
 SCRUB_INTERVAL_MS = 1_000
 """Interval of `tick`."""
@@ -38,7 +38,7 @@ class Scrub:
     ) -> None:
         self._replica_manager, self._jobs, self._clock, self._bytes_per_s = replica_manager, jobs, clock, bytes_per_s
         self._round: deque[TopicPartition] = deque()
-        self._current: tuple[Replica, Segment, Rereading, bool] | None = None
+        self._current: tuple[Replica, Segment, SegmentScrub, bool] | None = None
         """The segment that is being read, and whether it is read for the second time because the first read found damage."""
         self._busy = False
         self._next_base = 0
@@ -62,7 +62,9 @@ class Scrub:
         assert self._current is not None
         replica, segment, reading, again = self._current
         amount = max(1, min(int(self._budget_bytes), SLICE_BYTES_MAX))
-        job = Rereading(self._replica_manager.disk, segment.path, reading.position, reading.end, reading.offset, amount)
+        job = SegmentScrub(
+            self._replica_manager.disk, segment.path, reading.position, reading.end, reading.offset, amount
+        )
         self._busy = True
         self._jobs.submit(job.run, partial(self._on_read, replica, segment, job, again))
 
@@ -98,7 +100,7 @@ class Scrub:
         chosen = at or next((s for s in closed if s.base_offset >= self._next_base and s.size), None)
         if chosen is None:
             return False
-        reading = Rereading(self._replica_manager.disk, chosen.path, 0, chosen.size, chosen.base_offset, 0)
+        reading = SegmentScrub(self._replica_manager.disk, chosen.path, 0, chosen.size, chosen.base_offset, 0)
         self._current = (replica, chosen, reading, at is not None)
         return True
 
@@ -107,7 +109,7 @@ class Scrub:
         return alive and segment in replica.log.segments[:-1]
 
     def _on_read(
-        self, replica: Replica, segment: Segment, job: Rereading, again: bool, error: BaseException | None
+        self, replica: Replica, segment: Segment, job: SegmentScrub, again: bool, error: BaseException | None
     ) -> None:
         self._busy = False
         before = self._current[2].position if self._current is not None else 0
@@ -119,7 +121,7 @@ class Scrub:
         self._read_next()
 
     def _evaluate(
-        self, replica: Replica, segment: Segment, job: Rereading, again: bool, error: BaseException | None
+        self, replica: Replica, segment: Segment, job: SegmentScrub, again: bool, error: BaseException | None
     ) -> None:
         if not self._is_current(replica, segment) or job.end != segment.size:
             return  # truncated, merged or moved since then: another file was read

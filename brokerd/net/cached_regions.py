@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from brokerd.storage.warming import WarmingReader
+    from brokerd.storage.read_ahead import ConnectionReadAhead
     from brokerd.wire.framing import FileRegion
 
 LOAD_BYTES = 1024 * 1024
@@ -30,7 +30,7 @@ class CachedRegions:
         self._checked = (-1, 0, 0, 0)
         """File descriptor, start and end of the bytes that were found in the page cache, and when."""
 
-    def ready(self, reader: WarmingReader, region: FileRegion, descriptor: int, size: int, now_ms: int) -> int:
+    def ready(self, reader: ConnectionReadAhead, region: FileRegion, descriptor: int, size: int, now_ms: int) -> int:
         """Return how many of the first `size` bytes of `region` can be sent without blocking. 0 means that they are being loaded and are sent later.
         `descriptor` is that of the region's file."""
         if self.loading:
@@ -44,11 +44,11 @@ class CachedRegions:
             self._checked = descriptor, position, position + found, now_ms
             if self._loads:
                 self._loads = 0
-                reader.warming.count_hit()
+                reader.read_ahead.count_hit()
             return found
         if self._loads == LOADS_MAX:
             self._loads = 0
-            reader.warming.count_miss()
+            reader.read_ahead.count_miss()
             return min(size, LOAD_BYTES)
         self._loads += 1
         self.loading = True

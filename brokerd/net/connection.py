@@ -26,7 +26,7 @@ from brokerd.wire.framing import FileRegion
 
 if TYPE_CHECKING:
     from brokerd.net.rejections import Rejections
-    from brokerd.storage.warming import WarmingReader
+    from brokerd.storage.read_ahead import ConnectionReadAhead
     from brokerd.wire.framing import Part
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Connection:
     """Distinguished name in the verified client certificate, if any."""
     ended: Callable[[], None] | None = None
     """Called once when the connection is closed, to release state that belongs to the connection (share sessions)."""
-    reader: WarmingReader | None = None
+    reader: ConnectionReadAhead | None = None
     """Loads file data into the page cache. None: sends may block on the disk."""
     rejections: Rejections | None = None  # counters of rejected connections
     concurrent_readers: ConcurrentReaders | None = None
@@ -347,7 +347,7 @@ class Connection:
     def _in_memory(self, region: FileRegion, fd: int, size: int) -> int:
         """Return how many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
         reader = self.reader
-        if reader is None or reader.warming.blind:
+        if reader is None or reader.read_ahead.blind:
             return size
         return self._cached.ready(reader, region, fd, size, self.loop.now.mono_ms)
 

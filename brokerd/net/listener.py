@@ -19,7 +19,7 @@ from brokerd.net.concurrent_readers import ConcurrentReaders
 from brokerd.net.connection import Connection
 from brokerd.net.loop import READ, Loop
 from brokerd.net.tls import TlsConnection
-from brokerd.storage.warming import Warming
+from brokerd.storage.read_ahead import ReadAhead
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +72,10 @@ class Listener:
         admission: Admission,
         tls: Callable[[], ssl.SSLContext] | None = None,
         proves: bool = False,
-        warming: Warming | None = None,
+        read_ahead: ReadAhead | None = None,
         buffers: SocketBuffers = SocketBuffers(),
     ) -> None:
-        self.loop, self._on_frame, self._warming = loop, on_frame, warming
+        self.loop, self._on_frame, self._read_ahead = loop, on_frame, read_ahead
         self._tls, self._needs_authentication = tls, proves
         self._unauthenticated: dict[int, Connection] = {}
         self._unauthenticated_per_address: Counter[str] = Counter()
@@ -162,7 +162,9 @@ class Listener:
             )
         connection.rejections = self._admission.rejections
         connection.concurrent_readers = self._concurrent_readers
-        connection.reader = self._warming.reader(connection.traffic.add_cold) if self._warming is not None else None
+        connection.reader = (
+            self._read_ahead.reader(connection.traffic.add_cold) if self._read_ahead is not None else None
+        )
         self.connections[connection.fd] = connection
         if self._tls is not None or self._needs_authentication:
             self._watch(connection)

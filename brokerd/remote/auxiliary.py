@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk, File
 from brokerd.storage.index import SparseIndex
 from brokerd.storage.producers import Producers
 from brokerd.storage.segment import Segment, valid_batches
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire.end_transaction_marker import marker_of
 from brokerd.wire.records import BatchHeader
 
@@ -39,7 +39,7 @@ class Auxiliary:
     max_timestamp: int
     producers_before: list[object]
     producers_after: list[object]
-    aborted: tuple[Aborted, ...]
+    aborted: tuple[AbortedTxn, ...]
     index: SparseIndex
 
     def to_bytes(self) -> bytes:
@@ -68,7 +68,7 @@ class Auxiliary:
                 fields["max_timestamp"],
                 fields["producers_before"],
                 fields["producers_after"],
-                tuple(Aborted(*a) for a in fields["aborted"]),
+                tuple(AbortedTxn(*a) for a in fields["aborted"]),
                 index,
             )
         except (zlib.error, KeyError, TypeError) as e:
@@ -115,7 +115,7 @@ def examine(
     """Verify every batch of a closed segment file and compute its auxiliary object. Raises DamagedSegment, DiskFailed."""
     file = disk.open(path)
     segment = Segment(path.parent, base_offset, disk, interval)
-    producers, epochs, aborted = restore_producers(before), list[tuple[int, int]](), list[Aborted]()
+    producers, epochs, aborted = restore_producers(before), list[tuple[int, int]](), list[AbortedTxn]()
     at = 0
     for position, header in valid_batches(file, 0, size):
         if header.base_offset < segment.end_offset:
@@ -131,11 +131,11 @@ def examine(
     return Auxiliary(tuple(epochs), segment.max_timestamp, before, state_of(producers), tuple(aborted), index)
 
 
-def advance(producers: Producers, file: File, position: int, header: BatchHeader, wall_ms: int) -> list[Aborted]:
+def advance(producers: Producers, file: File, position: int, header: BatchHeader, wall_ms: int) -> list[AbortedTxn]:
     """Apply the batch at `position` to the producer state. Returns the transaction that it aborts."""
     if header.producer_id < 0:
         return []
     marker = marker_of(file.pread(header.size, position), 0, header) if header.is_control else None
     ended = producers.appended(header, header.base_offset, wall_ms, marker)
     producers.closing.clear()
-    return [Aborted(*ended[:4])] if ended is not None and not ended.committed else []
+    return [AbortedTxn(*ended[:4])] if ended is not None and not ended.committed else []

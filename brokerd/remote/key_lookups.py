@@ -15,12 +15,12 @@ from brokerd.remote.auxiliary import Auxiliary
 from brokerd.remote.chunk_cache import ObjectFile
 from brokerd.remote.stored_segment import KEY_INDEX, LOG, StoredSegment
 from brokerd.remote.stores import ObjectStore, Spend
-from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk, File
 from brokerd.storage.index import SparseIndex
 from brokerd.storage.key_index import KeyIndex, LogFile, header_seed
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.segment import Segment
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire.key_matches import match_of
 from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
@@ -108,7 +108,7 @@ class RemoteKeySearch:
     mono_ms: Callable[[], int]
     segments: Sequence[StoredSegment]
     start_offset: int
-    aborted: Sequence[Aborted] | None
+    aborted: Sequence[AbortedTxn] | None
     question: KeyLookupQuestion
     matches: list[Record] = field(default_factory=list)
     log_bytes: int = 0
@@ -182,7 +182,7 @@ class RemoteKeySearch:
         aborted = [] if self.aborted is None else [*self.aborted, *self._aborted_transactions(i)]
         return KeyCriteria(q.key, q.header_name, self.start_offset, q.from_ms, q.to_ms, aborted)
 
-    def _aborted_transactions(self, i: int) -> Iterator[Aborted]:
+    def _aborted_transactions(self, i: int) -> Iterator[AbortedTxn]:
         """Aborted transactions that overlap the segment. The marker may be in a later one."""
         searched = self.segments[i]
         for s in self.segments[i:]:

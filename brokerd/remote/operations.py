@@ -22,9 +22,9 @@ from brokerd.remote.key_indexes import put_key_index
 from brokerd.remote.key_lookups import RemoteKeySearch
 from brokerd.remote.stored_segment import AUXILIARY, KEY_INDEX, LOG, StoredSegment
 from brokerd.remote.stores import ObjectStore, Spend
-from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk
 from brokerd.storage.segment import Segment
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire import records, versioned
 from brokerd.wire.messages.key_lookups import VERSION, KeyLookupQuestion
 from brokerd.wire.records import UnpackBudget
@@ -250,7 +250,7 @@ class Operations:
             mono_ms=self._mono_ms,
             segments=[StoredSegment.of(s) for s in fields["segments"]],
             start_offset=fields["start"],
-            aborted=None if aborted is None else [Aborted(*a) for a in aborted],
+            aborted=None if aborted is None else [AbortedTxn(*a) for a in aborted],
             question=versioned.decode(KeyLookupQuestion, base64.b64decode(fields["question"]), VERSION),
         )
         return base64.b64encode(versioned.encode(search.run(), VERSION)).decode()

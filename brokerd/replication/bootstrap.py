@@ -17,7 +17,7 @@ from brokerd.cluster.model import Now, TopicPartition
 from brokerd.cluster.znodes import BootstrapProposal
 from brokerd.replication.outbox import Outbox, OutboxEntry
 from brokerd.replication.replica import Replica
-from brokerd.storage import tails
+from brokerd.storage import observer_bootstrap
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +44,12 @@ class Bootstrap:
         if state is None or not replica.leads:
             return None
         if state.tail_start >= replica.log.start_offset and state.tail_start <= replica.core.high_watermark:
-            snapshot = tails.bootstrap_snapshot_at(replica.log, state.tail_start)
+            snapshot = observer_bootstrap.bootstrap_snapshot_at(replica.log, state.tail_start)
             if snapshot is not None:
                 return snapshot
         offer = self._offers.get(replica.tp)
         if offer is None or not self._is_valid(offer) or offer.replica is not replica:
-            offset = tails.roll_for_bootstrap(replica.log, now)
+            offset = observer_bootstrap.roll_for_bootstrap(replica.log, now)
             if offset is None:
                 return None
             log.info("bootstrap offset chosen: partition=%s offset=%d state=waiting-for-commit", replica.name, offset)

@@ -19,7 +19,7 @@ from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.truncations import Truncation
-from brokerd.storage import tails
+from brokerd.storage import observer_bootstrap
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.log import Log
 from brokerd.storage.slices import FetchRejected
@@ -61,7 +61,7 @@ class FollowerLogs:
             if not self._may_truncate(replica, -1):
                 return False
             try:
-                offset = tails.begin(replica.log, snapshot, now)
+                offset = observer_bootstrap.begin(replica.log, snapshot, now)
             except ValueError as e:
                 replica.set_append_problem(str(e))
                 return False

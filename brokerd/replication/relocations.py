@@ -23,15 +23,15 @@ from brokerd.cluster.model import Now, TopicPartition
 from brokerd.replication.fetch_client import truncation_point
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage import checkpoints, tails
-from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage import checkpoints, observer_bootstrap
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.flushing import Flush
 from brokerd.storage.jobs import Runner
 from brokerd.storage.log import Log
 from brokerd.storage.log_dirs import LogDir, future_name, future_of
+from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage.read_ahead import LOOKUPS_MAX
 from brokerd.storage.slices import Slice
-from brokerd.storage.warming import LOOKUPS_MAX
 from brokerd.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -234,9 +234,9 @@ class Relocations:
             begins = first.base_offset if first is not None else live.start_offset
             if not self._may_truncate(move, -1):
                 return False
-            snapshot = tails.bootstrap_snapshot_at(live, begins)
+            snapshot = observer_bootstrap.bootstrap_snapshot_at(live, begins)
             if snapshot is not None:
-                tails.begin(future, snapshot, now)  # the bootstrap snapshot is not in the records
+                observer_bootstrap.begin(future, snapshot, now)  # the bootstrap snapshot is not in the records
             else:
                 future.reset_to(begins, now)
         return True

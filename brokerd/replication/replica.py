@@ -12,7 +12,7 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import TopicPartition
 from brokerd.remote.view import RemoteView
 from brokerd.replication.partition import Partition, Role
-from brokerd.storage import tails
+from brokerd.storage import observer_bootstrap
 from brokerd.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class Replica:
         if not self.observes:
             return self.needs_bootstrap
         begun = 0 <= state.tail_start <= self.log.end_offset
-        return self.needs_bootstrap or not begun or not tails.has_bootstrap_snapshot(self.log)
+        return self.needs_bootstrap or not begun or not observer_bootstrap.has_bootstrap_snapshot(self.log)
 
     @property
     def name(self) -> str:

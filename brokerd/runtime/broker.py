@@ -58,7 +58,7 @@ from brokerd.server.background_work import BackgroundWork
 from brokerd.server.dispatch import Dispatch
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.log_dirs import LogDirs
-from brokerd.storage.openfiles import OpenFiles
+from brokerd.storage.open_files import OpenFiles
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class BrokerServer:
         self.config = config
         environment = environment or Environment()
         self.loop, self.jobs = environment.loop, environment.jobs
-        self.disk, self.warming = environment.disk, environment.warming
+        self.disk, self.read_ahead = environment.disk, environment.read_ahead
         # Log files get half of the file descriptors, and connections get the other half.
         self.disk.limit_open_files(OpenFiles(min(config["log.open.files.max"], environment.descriptors_max // 2)))
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
@@ -187,7 +187,7 @@ class BrokerServer:
             self.replica_manager,
             self.produce,
             lambda: self.loop.now,
-            self.warming,
+            self.read_ahead,
             self.leader_client,
             self.share_client,
             self.loop.call_later,
@@ -196,13 +196,18 @@ class BrokerServer:
             share_observer=share_observer,
         )
         self.front_delivery = FrontDelivery(
-            replica_manager, self.produce, self.loop, self.warming, self.delivery_client, environment.draw_producer_id
+            replica_manager,
+            self.produce,
+            self.loop,
+            self.read_ahead,
+            self.delivery_client,
+            environment.draw_producer_id,
         )
         principals = RoutePrincipals(self.authorizer, self.dispatch.quotas)
         self.routing: Routing = Routing(
             self.front_delivery, self.loop, self.route_client, self.coordinator_client, principals
         )
-        self.log_maintenance = LogMaintenance(self.replica_manager, self.jobs, lambda: self.loop.now, self.warming)
+        self.log_maintenance = LogMaintenance(self.replica_manager, self.jobs, lambda: self.loop.now, self.read_ahead)
         self.scrub = Scrub(
             self.replica_manager,
             self.jobs,
@@ -259,7 +264,7 @@ class BrokerServer:
             waiting_fetches=self.waiting_fetches,
             history_reads=self.history_reads,
             remote_logs=self.remote_logs,
-            warming=self.warming,
+            read_ahead=self.read_ahead,
             listeners=self.listeners,
             dispatch=self.dispatch,
             relocations=self.relocations,

@@ -19,9 +19,9 @@ from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
-from brokerd.storage.warming import Warming
+from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -124,10 +124,10 @@ class InternalLog:
         replica_manager: ReplicaManager,
         produce: ProduceApi,
         now: Callable[[], Now],
-        warming: Warming | None = None,
+        read_ahead: ReadAhead | None = None,
     ) -> None:
         self._topic, self._replica_manager, self._produce, self._now = topic, replica_manager, produce, now
-        self._warming = warming
+        self._read_ahead = read_ahead
         self._missing: set[int] = set()
         """Partitions that are being read from the disk."""
 
@@ -168,14 +168,14 @@ class InternalLog:
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes | None:
         if partition in self._missing:
             return None
-        replica, warming = self._replica(partition), self._warming
+        replica, read_ahead = self._replica(partition), self._read_ahead
         try:
-            with blocking_reads() if warming is None or warming.blind else nonblocking_reads():
+            with blocking_reads() if read_ahead is None or read_ahead.blind else nonblocking_reads():
                 return replica.log.read(offset, max_bytes, replica.log.end_offset).bytes()
         except NotInPageCache as cold:
-            assert warming is not None
+            assert read_ahead is not None
             self._missing.add(partition)
-            warming.look_up(cold, lambda: self._missing.discard(partition))
+            read_ahead.look_up(cold, lambda: self._missing.discard(partition))
             return None
 
     def delete_below(self, partition: int, offset: int) -> None:

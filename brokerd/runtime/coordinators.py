@@ -30,7 +30,7 @@ from brokerd.coordinator.transactions.markers import TransactionMarkerChannelMan
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.runtime.coordinator_ports import ImageTopics, InternalLog, coordinator_of, leadership_confirmed
-from brokerd.storage.warming import Warming
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire.apis import ApiKey
 
 MARKERS_VERSION = 2
@@ -46,7 +46,7 @@ class Coordinators:
         replica_manager: ReplicaManager,
         produce: ProduceApi,
         clock: Callable[[], Now],
-        warming: Warming,
+        read_ahead: ReadAhead,
         leader_client: InterBrokerClient,
         share_client: InterBrokerClient,
         call_later: Callable[[int, Callable[[Now], None]], object],
@@ -69,7 +69,7 @@ class Coordinators:
             self.share_config,
             replica_manager.topic_config,
             clock,
-            warming,
+            read_ahead,
             send_dead_letters,
             config[DEAD_LETTER_PREFIX],
             share_observer,
@@ -79,19 +79,19 @@ class Coordinators:
             self.persister,
             self.share_config,
             clock,
-            warming,
+            read_ahead,
             lambda replica: leadership_confirmed(replica_manager, replica, clock()),
             self.share_dead_letters,
             share_observer,
         )
         self.share_states = ShareCoordinator(
-            InternalLog(SHARE_STATE_TOPIC, replica_manager, produce, clock, warming),
+            InternalLog(SHARE_STATE_TOPIC, replica_manager, produce, clock, read_ahead),
             clock,
             updates_per_snapshot=config["share.coordinator.snapshot.update.records.per.snapshot"],
             topic_exists=lambda topic_id: topic_id in replica_manager.image.topics,
         )
         self.groups = GroupCoordinator(
-            InternalLog(GROUP_OFFSETS_TOPIC, replica_manager, produce, clock, warming),
+            InternalLog(GROUP_OFFSETS_TOPIC, replica_manager, produce, clock, read_ahead),
             clock,
             initial_delay_ms=config["group.initial.rebalance.delay.ms"],
             size_max=config["group.max.size"],
@@ -113,7 +113,7 @@ class Coordinators:
             clock,
         )
         self.transactions = TransactionCoordinator(
-            InternalLog(TRANSACTION_STATE_TOPIC, replica_manager, produce, clock, warming),
+            InternalLog(TRANSACTION_STATE_TOPIC, replica_manager, produce, clock, read_ahead),
             markers,
             clock,
             id_expiration_ms=config["transactional.id.expiration.ms"],

@@ -29,12 +29,12 @@ from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.runtime.wakeups import Wakeup
-from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.delay_index import InvalidDelayIndex
 from brokerd.storage.delay_index_file import open_delay_index
 from brokerd.storage.disk import DiskFailed
+from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.storage.segment import IndexFileState
-from brokerd.storage.warming import Warming
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest, ProduceResponse
@@ -103,9 +103,9 @@ class ReplicaFrontLog:
     def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
         if self._reading:
             return None
-        warming = self._delivery.warming
+        read_ahead = self._delivery.read_ahead
         try:
-            with blocking_reads() if warming.blind else nonblocking_reads():
+            with blocking_reads() if read_ahead.blind else nonblocking_reads():
                 return self._replica.log.read(offset, bytes_max, upto).bytes()
         except NotInPageCache as cold:
             self._reading = True
@@ -114,7 +114,7 @@ class ReplicaFrontLog:
                 self._reading = False
                 self.poke()
 
-            warming.look_up(cold, on_loaded)
+            read_ahead.look_up(cold, on_loaded)
             return None
 
     def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
@@ -148,7 +148,7 @@ class ReplicaFrontLog:
             done(results[0] if error is None else None)
             self.poke()
 
-        self._delivery.warming.run(lambda: results.append(job()), on_ended)
+        self._delivery.read_ahead.run(lambda: results.append(job()), on_ended)
 
     def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
         if not self.leads:
@@ -179,11 +179,11 @@ class FrontDelivery:
         replica_manager: ReplicaManager,
         produce: ProduceApi,
         loop: Loop,
-        warming: Warming,
+        read_ahead: ReadAhead,
         client: InterBrokerClient,
         draw_producer_id: Callable[[], int],
     ) -> None:
-        self.replica_manager, self.produce, self.warming = replica_manager, produce, warming
+        self.replica_manager, self.produce, self.read_ahead = replica_manager, produce, read_ahead
         self._loop, self._client, self._draw_producer_id = loop, client, draw_producer_id
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""

@@ -53,7 +53,7 @@ from brokerd.runtime.remote_logs import RemoteLogs
 from brokerd.server.background_work import BackgroundWork
 from brokerd.server.dispatch import Dispatch
 from brokerd.sharing.sessions import ShareSessions
-from brokerd.storage.warming import Warming
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire.apis import ApiKey
 
 
@@ -70,7 +70,7 @@ class BrokerParts:
     waiting_fetches: WaitingFetches
     history_reads: HistoryReads
     remote_logs: RemoteLogs
-    warming: Warming
+    read_ahead: ReadAhead
     listeners: Listeners
     dispatch: Dispatch
     relocations: Relocations
@@ -104,7 +104,7 @@ def build_handler_registry(b: BrokerParts) -> dict[int, Handler]:
         auth=b.auth,
         history_reads=b.history_reads,
         by_rack=bool(b.config["replica.selector.class"]),
-        warming=b.warming,
+        read_ahead=b.read_ahead,
         private=PrivateFetches(
             b.replica_manager,
             b.background_work,

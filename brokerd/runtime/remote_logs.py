@@ -365,7 +365,7 @@ def build_remote_logs(
             reads,
             appends,
             lambda: loop.now,
-            environment.warming,
+            environment.read_ahead,
             send_to_controller,
             remote_logs.apply,
             remote_logs.restart,

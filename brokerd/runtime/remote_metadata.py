@@ -18,9 +18,9 @@ from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.remote.segments import MalformedMetadata, MetadataChange, decode, key_of, metadata_partition, value_of
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
-from brokerd.storage.warming import Warming
+from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -49,7 +49,7 @@ class RemoteMetadata:
         reads: InterBrokerClient,
         appends: InterBrokerClient,
         clock: Callable[[], Now],
-        warming: Warming,
+        read_ahead: ReadAhead,
         send_to_controller: SendToController,
         apply: Apply,
         restart: Callable[[int], None],
@@ -58,7 +58,7 @@ class RemoteMetadata:
         replication_factor: int,
     ) -> None:
         self._replica_manager, self._reads, self._appends, self._clock = replica_manager, reads, appends, clock
-        self._warming, self._send_to_controller = warming, send_to_controller
+        self._read_ahead, self._send_to_controller = read_ahead, send_to_controller
         self._apply, self._restart = apply, restart
         self._partition_count, self._replication_factor = partition_count, replication_factor
         self.positions: dict[int, int] = {}
@@ -186,7 +186,7 @@ class RemoteMetadata:
                 if position < replica.log.start_offset:
                     self._start_again(index, replica.log.start_offset)
                     continue
-                with blocking_reads() if self._warming.blind else nonblocking_reads():
+                with blocking_reads() if self._read_ahead.blind else nonblocking_reads():
                     data = replica.log.read(position, FETCH_BYTES, limit).bytes()
                 if not data:
                     self.positions[index] = limit  # compaction removed the records in between
@@ -194,7 +194,7 @@ class RemoteMetadata:
                 self._consume(index, data)
             self.ends[index] = replica.core.high_watermark
         except NotInPageCache as cold:
-            self._warming.look_up(cold, lambda: None)  # the next poll reads the record
+            self._read_ahead.look_up(cold, lambda: None)  # the next poll reads the record
         except DiskFailed as e:
             self._replica_manager.fail(replica, e)
 

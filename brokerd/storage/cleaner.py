@@ -22,12 +22,12 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 from brokerd.cluster.model import Now
-from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk, DiskFull, File
 from brokerd.storage.index import RELATIVE_MAX
 from brokerd.storage.log import Log
 from brokerd.storage.recovery import CLEANED, SWAP, swap_in
 from brokerd.storage.segment import Segment
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader, CorruptBatch, Record
 
@@ -57,7 +57,7 @@ class SegmentGroup:
 
     sources: list[Source]
     result: Segment
-    aborted: list[Aborted] = field(default_factory=list)
+    aborted: list[AbortedTxn] = field(default_factory=list)
 
     @property
     def stem(self) -> str:
@@ -79,7 +79,7 @@ class Cleaning:
     interval: int
     truncations: int
     last_of_producer: dict[int, int]
-    aborted: list[Aborted]
+    aborted: list[AbortedTxn]
     groups: list[SegmentGroup] = field(default_factory=list)
     upto: int = 0
     """The first dirty offset after the pass: all records below it are compacted."""
@@ -88,7 +88,7 @@ class Cleaning:
     _newest: dict[bytes, int] = field(default_factory=dict)
     _aborted: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
     """{producer id: (first offsets, last offsets)} of its aborted transactions, ascending."""
-    _entries: dict[int, list[Aborted]] = field(default_factory=dict)
+    _entries: dict[int, list[AbortedTxn]] = field(default_factory=dict)
     """{marker offset: entry of the transaction index}."""
     _met: set[int] = field(default_factory=set)
     """Producers with a batch since their last marker."""

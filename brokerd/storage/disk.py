@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from brokerd.storage import cold, pagecache
-from brokerd.storage.arriving import READ_AHEAD_BYTES, Arriving
-from brokerd.storage.cold import NotInPageCache
+from brokerd.storage import nonblocking, pagecache
 from brokerd.storage.found_bytes import NOTHING_FOUND
-from brokerd.storage.openfiles import OpenFiles
+from brokerd.storage.nonblocking import NotInPageCache
+from brokerd.storage.open_files import OpenFiles
+from brokerd.storage.pending_page_reads import READ_AHEAD_BYTES, PendingPageReads
 
 DISCARDED = ".deleted"
 """Suffix of files that are waiting to be unlinked. Remaining ones are deleted when the log is opened."""
@@ -215,17 +215,17 @@ def _translation(what: str, path: Path, e: OSError) -> DiskFull | DiskFailed:
     return DiskFailed(f"{what} {path}: {e.strerror}", of_device=e.errno in DEVICE_ERRORS)
 
 
-_arriving = Arriving()
+_pending = PendingPageReads()
 
 
 class OsFile(File):
     """A file that is closed with its last reference."""
 
-    __slots__ = ("_fd", "_name", "_read_ahead", "_resident_range")
+    __slots__ = ("_fd", "_kernel_reads_ahead", "_name", "_resident_range")
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self._fd = path, fd
-        self._read_ahead = True  # of the kernel, for the reads of this handle
+        self._kernel_reads_ahead = True  # of the kernel, for the reads of this handle
         self._name = str(path)
         self._resident_range = NOTHING_FOUND
 
@@ -240,24 +240,24 @@ class OsFile(File):
         now_s = time.monotonic()
         if self._resident_range.contains(position, length, now_s):
             return length
-        arriving = _arriving.contains(self._name, position, length, now_s)
-        found = pagecache.resident(self._fd, position, length, arriving=arriving)
+        pending = _pending.contains(self._name, position, length, now_s)
+        found = pagecache.resident(self._fd, position, length, pending=pending)
         if found:
             self._resident_range = self._resident_range.with_range(position, found, now_s)
-            if arriving:
-                _arriving.found(self._name, position, found, now_s)
+            if pending:
+                _pending.found(self._name, position, found, now_s)
         return found
 
     def cached(self, position: int, length: int) -> int:
         return pagecache.cached(self._fd, position, length)
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:
-        _arriving.add(self._name, position, length + beyond, time.monotonic())
+        _pending.add(self._name, position, length + beyond, time.monotonic())
         with _translate_errors("reading", self.path):
-            if self._read_ahead:
-                # The pages of a read-ahead would be on their way from the device without being in `_arriving`, for every later read and sendfile.
+            if self._kernel_reads_ahead:
+                # The pages of a read-ahead would be on their way from the device without being in `_pending`, for every later read and sendfile.
                 pagecache.disable_read_ahead(self._fd)
-                self._read_ahead = False
+                self._kernel_reads_ahead = False
             pagecache.load(self._fd, position, length, beyond)
 
     def evict(self, position: int, length: int) -> None:
@@ -269,12 +269,12 @@ class OsFile(File):
             os.posix_fadvise(self._fd, first, length + position - first, os.POSIX_FADV_DONTNEED)
 
     def pread(self, length: int, position: int) -> bytes:
-        if not cold.are_reads_nonblocking():
-            _arriving.add(self._name, position, length + READ_AHEAD_BYTES, time.monotonic())
+        if not nonblocking.are_reads_nonblocking():
+            _pending.add(self._name, position, length + READ_AHEAD_BYTES, time.monotonic())
         elif self.resident(position, length) < length:
             raise self._missing(position, length)
         try:
-            if cold.are_reads_nonblocking():
+            if nonblocking.are_reads_nonblocking():
                 if (found := pagecache.pread_cached(self._fd, length, position)) is None:
                     raise self._missing(position, length)
                 data = found
@@ -323,7 +323,7 @@ class OsDisk(Disk):
     # At the start these methods are called for every file of ten thousand partitions. They use no context manager, which would cost as much as the system call.
     def open(self, path: Path, *, create: bool = False) -> File:
         try:
-            if not create and cold.are_reads_nonblocking():
+            if not create and nonblocking.are_reads_nonblocking():
                 return self._open_cached(path)
             return OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
         except OSError as e:
@@ -340,7 +340,7 @@ class OsDisk(Disk):
         try:
             file = (
                 self._open_cached(path)
-                if cold.are_reads_nonblocking()
+                if nonblocking.are_reads_nonblocking()
                 else OsFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
             )
         except FileNotFoundError:

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk, FileDamaged
 from brokerd.storage.index import SparseIndex
 from brokerd.storage.key_hashes import batch_records
 from brokerd.storage.key_index import InvalidKeyIndex, KeyIndex, KeyIndexPart, header_hash, header_seed, key_hash
 from brokerd.storage.key_index_build import open_index, open_part
 from brokerd.storage.segment import Segment
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire import records
 from brokerd.wire.records import HEADER_BYTES, BatchHeader, CorruptBatch, Record
 
@@ -37,7 +37,7 @@ class KeyCriteria:
     start_offset: int = 0
     from_ms: int = -1
     to_ms: int = -1
-    aborted: Sequence[Aborted] = ()
+    aborted: Sequence[AbortedTxn] = ()
 
     @property
     def hash(self) -> int:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
-from brokerd.storage import aborted, appending, prefix_deletion, recovery, times, truncation
-from brokerd.storage.aborted import Aborted
+from brokerd.storage import appending, prefix_deletion, recovery, timestamp_search, transaction_index, truncation
 from brokerd.storage.appending import PlacedBatch
 from brokerd.storage.disk import Disk, DiskFull
 from brokerd.storage.index import RELATIVE_MAX
@@ -24,6 +23,7 @@ from brokerd.storage.rolling import must_roll
 from brokerd.storage.segment import Segment
 from brokerd.storage.slices import NOTHING, AppendedSlice, FetchRejected, Slice
 from brokerd.storage.snapshots import Snapshot
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire import end_transaction_marker
 from brokerd.wire.end_transaction_marker import Marker
 from brokerd.wire.framing import FileRegion
@@ -164,7 +164,7 @@ class Log(LogState):
     def _append_marker(self, header: BatchHeader, offset: int, marker: Marker | None, now: Now) -> None:
         ended = self.producers.appended(header, offset, now.wall_ms, marker)
         if ended is not None and not ended.committed:
-            self.aborted.add(Aborted(*ended[:4]))
+            self.aborted.add(AbortedTxn(*ended[:4]))
 
     def last_stable(self, high_watermark: int, begins: int | None = None) -> int:
         """The last stable offset: the first offset of an ongoing transaction, or the high watermark. `begins`: start of the local records of a log
@@ -196,13 +196,13 @@ class Log(LogState):
         self, timestamp: int, upto_offset: int, budget: UnpackBudget | None = None
     ) -> Steps[tuple[int, int, int] | None]:
         """(offset, timestamp, leader epoch) of the first record at or after `timestamp`, below `upto_offset`."""
-        return times.first_at(
+        return timestamp_search.first_at(
             self.segments, timestamp, self.start_offset, upto_offset, budget or UnpackBudget.for_lookups()
         )
 
     def max_timestamp(self, budget: UnpackBudget | None = None) -> Steps[tuple[int, int] | None]:
         """(offset, timestamp) of the first record with the maximum timestamp. None for an empty log."""
-        return times.newest(self.segments, budget or UnpackBudget.for_lookups())
+        return timestamp_search.newest(self.segments, budget or UnpackBudget.for_lookups())
 
     # -- truncating -----------------------------------------------------------------------------------------------------------
     def forget_flushed(self, offset: int) -> bool:
@@ -253,7 +253,7 @@ class Log(LogState):
 
     # -- compaction (see `cleaner`) --------------------------------------------------------------------------------------------
     def segments_replaced(
-        self, index: int, count: int, result: Segment, end_offset: int, aborted_left: list[Aborted]
+        self, index: int, count: int, result: Segment, end_offset: int, aborted_left: list[AbortedTxn]
     ) -> None:
         """Replace `count` segments from `index` on by `result`, which has the same end offset."""
         self.aborted.drop(s.base_offset for s in self.segments[index : index + count])
@@ -263,7 +263,7 @@ class Log(LogState):
         result.end_offset = end_offset
         self.segments[index : index + count] = [result]
         self.try_write("index", result.save_indexes)
-        self.try_write(aborted.SUFFIX, self.aborted.save)
+        self.try_write(transaction_index.SUFFIX, self.aborted.save)
 
     # -- closing -------------------------------------------------------------------------------------------------------------
     def flush(self, now: Now | None = None) -> None:

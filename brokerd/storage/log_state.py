@@ -13,8 +13,7 @@ from pathlib import Path
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
-from brokerd.storage import aborted, recovery
-from brokerd.storage.aborted import AbortedIndex
+from brokerd.storage import recovery, transaction_index
 from brokerd.storage.appended_keys import AppendedKeys
 from brokerd.storage.cleaner_state import CleanerState
 from brokerd.storage.disk import Disk, DiskFull
@@ -25,6 +24,7 @@ from brokerd.storage.log_start import StoredLogStart
 from brokerd.storage.producers import EXPIRATION_MS, Producers
 from brokerd.storage.segment import Segment
 from brokerd.storage.snapshots import Snapshot, Snapshots
+from brokerd.storage.transaction_index import TransactionIndex
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class LogState:
         self.flushing = Flushing(self)
         self.stored_start = StoredLogStart(self)
         self.snapshots = Snapshots(folder, disk)
-        self.aborted = AbortedIndex(folder, disk, self.segments, self.snapshots)
+        self.aborted = TransactionIndex(folder, disk, self.segments, self.snapshots)
         self.batches_checked = self.bytes_cut = 0
         """Result of recovery: number of batches whose CRC was checked, number of truncated bytes."""
         self.written_bytes = 0
@@ -138,7 +138,7 @@ class LogState:
 
     def snapshot(self, *, flushed: bool) -> Snapshot:
         active = self.segments[-1]
-        self.try_write(aborted.SUFFIX, self.aborted.save)
+        self.try_write(transaction_index.SUFFIX, self.aborted.save)
         return Snapshot(
             self.end_offset,
             active.base_offset,

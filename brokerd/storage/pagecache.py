@@ -41,8 +41,8 @@ _range, _stat, _how = _Range(), _CacheStat(), _How(os.O_RDWR | os.O_CLOEXEC, 0, 
 _range_at, _stat_at, _how_at = ctypes.byref(_range), ctypes.byref(_stat), ctypes.byref(_how)
 
 
-def resident(fd: int, position: int, length: int, *, arriving: bool = True) -> int:
-    """Return the number of bytes from `position` on, up to `length`, that can be read without waiting. `arriving`: some pages may be loading.
+def resident(fd: int, position: int, length: int, *, pending: bool = True) -> int:
+    """Return the number of bytes from `position` on, up to `length`, that can be read without waiting. `pending`: some pages may be loading.
     cachestat (Linux 6.5)
     counts those; mincore does not and takes ten times as long. Loop's thread only, because the buffers are shared."""
     first = position - position % PAGE
@@ -51,7 +51,7 @@ def resident(fd: int, position: int, length: int, *, arriving: bool = True) -> i
     if not _libc.syscall(_NR_CACHESTAT, fd, _range_at, _stat_at, 0):
         if not _stat.cache:
             return _up_to_end(fd, position, length, 0)
-        if _stat.cache >= pages and not arriving:
+        if _stat.cache >= pages and not pending:
             return length
     return _up_to_end(fd, position, length, _prefix(fd, first, pages) - (position - first))
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from brokerd.cluster.model import Now
-from brokerd.storage import aborted, delay_index, key_index
-from brokerd.storage.aborted import Aborted, AbortedIndex
+from brokerd.storage import delay_index, key_index, transaction_index
 from brokerd.storage.disk import DISCARDED, Disk
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.log_start import LOG_START
 from brokerd.storage.producers import Producers
 from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.storage.snapshots import Snapshot, Snapshots
+from brokerd.storage.transaction_index import AbortedTxn, TransactionIndex
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Recovered:
     """The result of recovery. `bytes_cut` (truncated bytes) and `batches_checked` are used in log lines and tests."""
 
     snapshots: Snapshots
-    aborted: AbortedIndex
+    aborted: TransactionIndex
     segments: list[Segment] = field(default_factory=list)
     epochs: EpochCache = field(default_factory=EpochCache)
     producers: Producers = field(default_factory=Producers)
@@ -68,7 +68,7 @@ def recover(
     `damaged` is called before each truncation that may delete acknowledged records.
     """
     snapshots = Snapshots(folder, disk)
-    recovered = Recovered(snapshots, AbortedIndex(folder, disk, [], snapshots))
+    recovered = Recovered(snapshots, TransactionIndex(folder, disk, [], snapshots))
     recovered.aborted.segments = recovered.segments
     names = finish_compaction(folder, disk, disk.listdir(folder))
     bases = numbered(names, ".log")
@@ -155,10 +155,10 @@ def _check(recovered: Recovered, segment: Segment, now: Now) -> None:
         recovered.batches_checked += 1
         if header.base_offset >= recovered.state_offset:
             recovered.epochs.assign(header.partition_leader_epoch, header.base_offset)
-            said = aborted.marker_at(segment, at, header)
+            said = transaction_index.marker_at(segment, at, header)
             ended = recovered.producers.appended(header, header.base_offset, now.wall_ms, said)
             if ended is not None and not ended.committed:
-                recovered.aborted.add(Aborted(*ended[:4]))
+                recovered.aborted.add(AbortedTxn(*ended[:4]))
 
 
 def _truncate_at(
@@ -233,6 +233,6 @@ def finish_compaction(folder: Path, disk: Disk, names: Sequence[str]) -> list[st
 def swap_in(folder: Path, disk: Disk, swap: Path, base: int, replaced: Sequence[int]) -> None:
     """Replace the segments by `swap`. `swap` is authoritative as soon as it exists; every step can be repeated."""
     for old in replaced:
-        for suffix in (".index", ".timeindex", aborted.SUFFIX, key_index.SUFFIX, delay_index.SUFFIX, ".log"):
+        for suffix in (".index", ".timeindex", transaction_index.SUFFIX, key_index.SUFFIX, delay_index.SUFFIX, ".log"):
             disk.discard(folder / f"{old:020d}{suffix}")
     disk.rename(swap, folder / f"{base:020d}.log")

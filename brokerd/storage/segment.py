@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from pathlib import Path
 
-from brokerd.storage import cold, delay_index, key_index
+from brokerd.storage import delay_index, key_index, nonblocking
 from brokerd.storage.appended_keys import AppendedKeys
 from brokerd.storage.disk import Disk, File, FileDamaged
 from brokerd.storage.index import RELATIVE_MAX, SparseIndex
@@ -365,7 +365,7 @@ class Segment:
         self._recent_reads.clear()
         self.max_timestamp, self.max_timestamp_base = -1, self.base_offset
         self._index, self._times_sure, self._unindexed = SparseIndex(), True, self.interval
-        with cold.blocking_reads():  # an incomplete index would be used
+        with nonblocking.blocking_reads():  # an incomplete index would be used
             for position, header in self.headers(0, size):
                 self.note(header, header.base_offset, position)
 

@@ -7,7 +7,7 @@ forgotten before the records are deleted. Does not contain: the decision where t
 from __future__ import annotations
 
 from brokerd.cluster.model import Now
-from brokerd.storage import aborted, recovery
+from brokerd.storage import recovery, transaction_index
 from brokerd.storage.log_state import LogState
 from brokerd.storage.producers import Producers
 from brokerd.storage.snapshots import Snapshot
@@ -88,7 +88,7 @@ def rebuild_producers(log_: LogState) -> None:
     snapshot = next(log_.snapshots.newest_first(), None)
     if snapshot is not None:
         log_.producers, since = Producers.from_json(snapshot.producers, snapshot.closing), snapshot.offset
-    for _, header, marker in aborted.walk(log_.segments, since, log_.end_offset):
+    for _, header, marker in transaction_index.walk(log_.segments, since, log_.end_offset):
         log_.producers.appended(header, header.base_offset, last_batch_ms.get(header.producer_id, 0), marker)
 
 

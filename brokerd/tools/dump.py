@@ -18,7 +18,7 @@ from brokerd.coordinator.classic import records as group_records
 from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.consumer import records as consumer_records
 from brokerd.coordinator.transactions import records as transaction_records
-from brokerd.storage import aborted, checkpoints, delay_index, key_index
+from brokerd.storage import checkpoints, delay_index, key_index, transaction_index
 from brokerd.storage.disk import DISCARDED, Disk, DiskFailed, OsDisk
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from brokerd.storage.log_start import LOG_START
@@ -274,7 +274,7 @@ def _indexes(path: Path, base: int, disk: Disk, edges: dict[int, int], newest: i
         yield f"    time index: {len(times)} entries" + (f", newest {times[-1][0]}" if times else "")
         if times and times[-1][0] > newest:
             yield f"{COMPLAINT}time index entry {times[-1][0]} is newer than every record"
-    data = disk.read(path.with_suffix(aborted.SUFFIX))
+    data = disk.read(path.with_suffix(transaction_index.SUFFIX))
     if data is not None:
         for line in dump_files.aborted_index(data, base):
             yield line if line.startswith(COMPLAINT) else f"    aborted transactions:{line[1:]}"

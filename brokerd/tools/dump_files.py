@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID
 
-from brokerd.storage import aborted, checkpoints, delay_index, key_index
+from brokerd.storage import checkpoints, delay_index, key_index, transaction_index
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from brokerd.storage.log_start import LOG_START
@@ -115,11 +115,11 @@ def time_index(data: bytes, base: int) -> Lines:
 
 
 def aborted_index(data: bytes, base: int) -> Lines:
-    yield from _entries(data, aborted.ENTRY.size)
+    yield from _entries(data, transaction_index.ENTRY.size)
     try:
-        for e in aborted.parse(data, base, 1 << 62):
+        for e in transaction_index.parse(data, base, 1 << 62):
             yield f"  producer {e.producer_id} offsets {e.first_offset}..{e.last_offset}, stable below {e.stable}"
-    except aborted.InvalidIndex as e:
+    except transaction_index.InvalidIndex as e:
         yield f"{COMPLAINT}{e}"
 
 
@@ -174,7 +174,7 @@ def lines(path: Path, data: bytes) -> Lines | None:
         return snapshot(data)
     if suffix == "index":
         return offset_index(data, int(stem))
-    if suffix == aborted.SUFFIX[1:]:
+    if suffix == transaction_index.SUFFIX[1:]:
         return aborted_index(data, int(stem))
     if suffix == key_index.SUFFIX[1:]:
         return key_index_file(data)

@@ -35,7 +35,7 @@ from brokerd.net.loop import Loop
 from brokerd.runtime.broker import BrokerServer
 from brokerd.security import scram
 from brokerd.storage.disk import OsDisk
-from brokerd.storage.warming import Warming
+from brokerd.storage.read_ahead import ReadAhead
 from controlplane.controller.events import DesiredAccess, DesiredFailed, DesiredRead, DesiredTopic
 from controlplane.controller.runner import TICK_MS, Controller
 from tests.cluster.local import NoProbes, Rows
@@ -106,7 +106,7 @@ class StageEnvironment(Environment):
         self.loop = loop
         self.jobs, self.decompression_jobs = Turns(loop), Turns(loop)  # type: ignore[assignment]
         self.disk = OsDisk(self.jobs.background)
-        self.warming = Warming(self.jobs)  # type: ignore[arg-type]
+        self.read_ahead = ReadAhead(self.jobs)  # type: ignore[arg-type]
         self._locks = []
         self.listeners: list[Listener] = []
 

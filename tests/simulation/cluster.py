@@ -29,7 +29,7 @@ from brokerd.replication.partition import Role
 from brokerd.runtime.broker import BrokerServer
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.probe_file import write_probe
-from brokerd.storage.warming import Warming
+from brokerd.storage.read_ahead import ReadAhead
 from controlplane.controller.events import (
     DesiredAccess,
     DesiredAssignment,
@@ -171,7 +171,7 @@ class SimEnvironment:
         self._network, self._node = network, node
         self.loop, self.disk, self.boot_id = node.loop, disk, boot_id
         self.jobs, self.decompression_jobs = SimJobs(node, network), SimJobs(node, network)
-        self.warming = Warming(SimReads(node, network))
+        self.read_ahead = ReadAhead(SimReads(node, network))
 
     def listen(self, host: str, port: int, on_frame: Any, **limits: int) -> SimListener:
         return SimListener(self._network, self._node, host, port, on_frame)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from brokerd.storage import cold
+from brokerd.storage import nonblocking
 from brokerd.storage.disk import Bytes, Disk, DiskFailed, DiskFull, File, FileMissing, Space
 
 SECTOR = 512
@@ -72,8 +72,8 @@ class SimFile(File):
         return 0 if self._disk.cold() else length
 
     def pread(self, length: int, position: int) -> bytes:
-        if cold.are_reads_nonblocking() and self._disk.cold():
-            raise cold.NotInPageCache(f"{self.path} at {position}", lambda: self._disk.reach(self.path))
+        if nonblocking.are_reads_nonblocking() and self._disk.cold():
+            raise nonblocking.NotInPageCache(f"{self.path} at {position}", lambda: self._disk.reach(self.path))
         self._disk.reach(self.path)
         self._disk.reads += 1
         if self._disk.reads_fail:
@@ -268,8 +268,8 @@ class SimDisk(Disk):
 
     # -- the port ----------------------------------------------------------------------------------------------------
     def open(self, path: Path, *, create: bool = False) -> File:
-        if not create and cold.are_reads_nonblocking() and self.cold():
-            raise cold.NotInPageCache(f"the name of {path}", lambda: self.reach(path))
+        if not create and nonblocking.are_reads_nonblocking() and self.cold():
+            raise nonblocking.NotInPageCache(f"the name of {path}", lambda: self.reach(path))
         self.reach(path)
         inode = self.names.get(path)
         if inode is None:

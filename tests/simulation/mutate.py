@@ -66,7 +66,7 @@ TARGETS = {
     "producers": Target(
         "brokerd.storage.producers",
         ("Producers",),
-        ("tests/unit/storage/test_producers.py", "tests/unit/storage/test_aborted.py"),
+        ("tests/unit/storage/test_producers.py", "tests/unit/storage/test_transaction_index.py"),
     ),
     "election": Target(
         "brokerd.cluster.election",

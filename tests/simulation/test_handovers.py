@@ -20,7 +20,7 @@ from brokerd.cluster.model import PartitionState, TopicPartition
 from brokerd.replication.history_reads import HistoryReadRequest
 from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
-from brokerd.storage.aborted import AbortedIndex
+from brokerd.storage.transaction_index import TransactionIndex
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
 from brokerd.wire.messages.history import HistoryReadRequestData
@@ -268,15 +268,15 @@ def test_the_sample_reaches_all_hand_over_states() -> None:
 
 
 def aborts_above_the_history_are_not_reported_below(patch: pytest.MonkeyPatch) -> None:
-    read, between = HistoryReader.read, AbortedIndex.between
+    read, between = HistoryReader.read, TransactionIndex.between
 
     def blind(self: HistoryReader, *given: Any) -> int:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(AbortedIndex, "between", lambda *_: [])
+            inner.setattr(TransactionIndex, "between", lambda *_: [])
             return read(self, *given)
 
     patch.setattr(HistoryReader, "read", blind)
-    assert between is AbortedIndex.between
+    assert between is TransactionIndex.between
 
 
 def the_stable_offset_ends_at_the_leaders_log_start(patch: pytest.MonkeyPatch) -> None:

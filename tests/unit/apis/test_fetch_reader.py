@@ -29,7 +29,7 @@ class Scene:
             bytes_max=1 << 20,
             throttles=Throttles(1, lambda name: 0),
             by_rack=False,
-            warming=None,
+            read_ahead=None,
         )
         self.partition_request = PartitionRequest(
             "t",

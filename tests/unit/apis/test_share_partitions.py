@@ -16,7 +16,7 @@ from brokerd.config.share_groups import EARLIEST, ShareGroupConfig
 from brokerd.coordinator.share_state.state import NO_START, ShareState, StateBatch, StateUpdate
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired
 from brokerd.sharing.share_partition import SharePartition
-from brokerd.storage.aborted import Aborted
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire.end_transaction_marker import Marker, marker
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record, build, stamp
@@ -33,7 +33,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[tuple[int, int, bytes]] = []
         self.end_offset = self.bytes_read = 0
-        found: list[Aborted] = []
+        found: list[AbortedTxn] = []
         self.found = found
         self.aborted = SimpleNamespace(counts=found, between=lambda offset, upto: found)
 
@@ -261,7 +261,7 @@ def test_records_of_aborted_transactions_and_markers_are_not_delivered() -> None
         scene.log.end(7, False)
         scene.log.write(2, producer_id=7)
         scene.log.end(7, True)
-        scene.log.found.append(Aborted(7, 2, 4, 5))
+        scene.log.found.append(AbortedTxn(7, 2, 4, 5))
         assert scene.acquire() == expected
 
 

@@ -104,7 +104,7 @@ class Broker:
             "remote_logs": SimpleNamespace(
                 request_start=UnusedComponent("remote_logs"), sizes=UnusedComponent("remote_logs"), key_lookups=None
             ),
-            "warming": None,
+            "read_ahead": None,
             "listeners": SimpleNamespace(endpoints=(Endpoint("PLAINTEXT", "here", 9092),)),
             "dispatch": Dispatch(config, lambda: self.harness.now),
             "relocations": UnusedComponent("relocations"),

@@ -28,7 +28,7 @@ class Reader:
     """A reader of a connection, and the counters that all readers share."""
 
     def __init__(self) -> None:
-        self.warming = self
+        self.read_ahead = self
         self.waiting: list[Any] = []
         self.hits = self.misses = 0
 

@@ -10,7 +10,7 @@ import pytest
 
 from brokerd.net.cached_regions import LOADS_MAX
 from brokerd.net.connection import Connection
-from brokerd.storage.warming import Warming
+from brokerd.storage.read_ahead import ReadAhead
 from brokerd.wire.framing import FileRegion
 from tests.unit.net.test_listener import ServedConnection
 
@@ -68,7 +68,7 @@ class ColdFileServer(ServedConnection):
     def __init__(self) -> None:
         super().__init__()
         self.device, self.file = Device(), PartlyCachedFile()
-        self.connection.reader = Warming(self.device).reader()
+        self.connection.reader = ReadAhead(self.device).reader()
 
     def region(self, position: int = 0, length: int = SIZE) -> FileRegion:
         return FileRegion(self.file, position, length)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from brokerd.remote.auxiliary import Auxiliary
-from brokerd.storage.aborted import Aborted
 from brokerd.storage.index import SparseIndex
+from brokerd.storage.transaction_index import AbortedTxn
 
 
 def test_an_auxiliary_object_is_the_same_after_it_was_stored() -> None:
@@ -14,7 +14,7 @@ def test_an_auxiliary_object_is_the_same_after_it_was_stored() -> None:
     index.add(0, 0, 5)
     index.add(7, 4_000, 9)
     stored = Auxiliary(
-        ((1, 0), (3, 7)), 9, [[], []], [[[7, 0, 0, False, 5, [[0, 1, 2, 3]]]], []], (Aborted(7, 1, 5, 6),), index
+        ((1, 0), (3, 7)), 9, [[], []], [[[7, 0, 0, False, 5, [[0, 1, 2, 3]]]], []], (AbortedTxn(7, 1, 5, 6),), index
     )
     found = Auxiliary.from_bytes(stored.to_bytes())
     assert (found.epochs, found.max_timestamp, found.aborted) == (stored.epochs, 9, stored.aborted)

@@ -11,7 +11,7 @@ from brokerd.replication.outbox import OutboxEntry
 from brokerd.replication.partition_events import FollowerFetched
 from brokerd.replication.purgatory import Purgatory
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage import recovery, tails
+from brokerd.storage import observer_bootstrap, recovery
 from brokerd.storage.log_dirs import LogDirs
 from tests.simulation.disk import SimDisk
 from tests.unit.replication.test_relocations import TP, A, B, Harness
@@ -68,7 +68,7 @@ def test_a_log_start_is_proposed_when_committed_and_used_when_the_metadata_log_h
     snapshot = harness.requested()
     assert snapshot is not None
     observer = opened()
-    assert tails.begin(observer, snapshot, harness.now) == 5
+    assert observer_bootstrap.begin(observer, snapshot, harness.now) == 5
     harness.append(50)
     harness.replica.log.roll(harness.now)
     assert harness.requested() == snapshot, "who comes later begins there, too"
@@ -110,12 +110,12 @@ def test_a_tail_without_an_assignment_is_renamed_at_the_next_start() -> None:
     theirs = opened()
     for _ in range(4):
         append(theirs)
-    offset = tails.roll_for_bootstrap(theirs, Leader().now)
+    offset = observer_bootstrap.roll_for_bootstrap(theirs, Leader().now)
     assert offset == 4
-    snapshot = tails.bootstrap_snapshot_at(theirs, offset)
+    snapshot = observer_bootstrap.bootstrap_snapshot_at(theirs, offset)
     assert snapshot is not None
     harness = Harness(SimDisk())
-    tails.begin(harness.replica.log, snapshot, harness.now)
+    observer_bootstrap.begin(harness.replica.log, snapshot, harness.now)
     folder = harness.replica.log.folder
     assert harness.disk.exists(folder / recovery.TAIL_START)
     elsewhere = replace(

@@ -19,7 +19,7 @@ from brokerd.replication.purgatory import Purgatory
 from brokerd.replication.relocations import Relocations
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage import checkpoints, tails
+from brokerd.storage import checkpoints, observer_bootstrap
 from brokerd.storage.disk import DiskFull
 from brokerd.storage.log_dirs import LogDirs, future_name, future_of
 from brokerd.wire import records
@@ -399,11 +399,11 @@ def test_a_relocated_tail_keeps_its_initial_state() -> None:
         )
     )
     harness.replica.log.append(begun, records.check(begun), 0, harness.now)
-    offset = tails.roll_for_bootstrap(harness.replica.log, harness.now)
+    offset = observer_bootstrap.roll_for_bootstrap(harness.replica.log, harness.now)
     assert offset == 4
-    snapshot = tails.bootstrap_snapshot_at(harness.replica.log, offset)
+    snapshot = observer_bootstrap.bootstrap_snapshot_at(harness.replica.log, offset)
     assert snapshot is not None
-    tails.begin(harness.replica.log, snapshot, harness.now)
+    observer_bootstrap.begin(harness.replica.log, snapshot, harness.now)
     harness.append(5)
     harness.request(B)
     harness.settle()

@@ -16,7 +16,7 @@ from brokerd.cluster.metadata import PartitionChanged, TopicCreated, TopicReady
 from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC
 from brokerd.coordinator.shard import partition_of
 from brokerd.runtime.coordinator_ports import CoordinatorLookup, ImageTopics, InternalLog, coordinator_of
-from brokerd.storage.cold import NotInPageCache
+from brokerd.storage.nonblocking import NotInPageCache
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import AddPartitionsToTxnResponse as Response
@@ -29,12 +29,12 @@ from tests.unit.replication.test_relocations import TP, Harness
 class Scene:
     """The topic `t` as an internal topic with one partition, led in epoch 0."""
 
-    def __init__(self, warming: Any = None) -> None:
+    def __init__(self, read_ahead: Any = None) -> None:
         self.harness = Harness(SimDisk())
         loop: Any = SimpleNamespace(now=self.harness.now)
         verification: Any = SimpleNamespace(needed=lambda *_, add: False, is_pending=lambda *_: False)
         produce = ProduceApi(loop, self.harness.replica_manager, verification, immediate_background_work(), ALLOW_ALL)
-        self.log = InternalLog("t", self.harness.replica_manager, produce, lambda: self.harness.now, warming)
+        self.log = InternalLog("t", self.harness.replica_manager, produce, lambda: self.harness.now, read_ahead)
         self.errors: list[int] = []
 
     def append(self, epoch: int = 0) -> None:
@@ -66,7 +66,7 @@ def test_leadership_is_confirmed_by_the_image_or_by_the_followers() -> None:
     assert not scene.log.leadership_confirmed(0)
 
 
-class Warming:
+class ReadAhead:
     blind = False
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class Warming:
 
 
 def test_a_read_from_the_disk_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    warming = Warming()
-    scene = Scene(warming)
+    read_ahead = ReadAhead()
+    scene = Scene(read_ahead)
     scene.append()
     with monkeypatch.context() as patch:
 
@@ -87,8 +87,8 @@ def test_a_read_from_the_disk_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
 
         patch.setattr(type(scene.harness.replica.log), "read", cold)
         assert scene.log.read(0, 0, 1_000) is None
-    assert scene.log.read(0, 0, 1_000) is None and len(warming.loaded) == 1, "one load at a time"
-    warming.loaded[0]()
+    assert scene.log.read(0, 0, 1_000) is None and len(read_ahead.loaded) == 1, "one load at a time"
+    read_ahead.loaded[0]()
     assert scene.log.read(0, 0, 1_000)
 
 

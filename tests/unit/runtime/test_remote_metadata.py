@@ -40,13 +40,13 @@ class Scene:
         client: Any = SimpleNamespace(
             send_request=lambda broker, key, version, body, done: self.sent.append((broker, key, body, done))
         )
-        warming: Any = SimpleNamespace(blind=True)
+        read_ahead: Any = SimpleNamespace(blind=True)
         self.metadata = RemoteMetadata(
             replica_manager,
             client,
             client,
             lambda: Now(self.ms, self.ms),
-            warming,
+            read_ahead,
             lambda payload, timeout_ms, done: self.created.append(payload),
             lambda index, change: self.applied.append((index, change)),
             self.restarted.append,

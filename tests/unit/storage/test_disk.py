@@ -10,10 +10,10 @@ import pytest
 
 from brokerd.storage import disk as disk_module
 from brokerd.storage import pagecache
-from brokerd.storage.arriving import ARRIVING_S
-from brokerd.storage.cold import NotInPageCache, nonblocking_reads
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull, OsDisk
 from brokerd.storage.found_bytes import VALID_SECONDS
+from brokerd.storage.nonblocking import NotInPageCache, nonblocking_reads
+from brokerd.storage.pending_page_reads import PENDING_S
 from tests.simulation.disk import Crashed, SimDisk
 
 
@@ -229,16 +229,14 @@ def test_a_file_keeps_its_id_and_no_copy_has_it(place: tuple[Disk, Path]) -> Non
 def test_pages_that_another_handle_loads_may_still_be_arriving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job of the scrub reads through a separate file handle. cachestat counts pages that are still being read."""
     requested: list[bool] = []
-    monkeypatch.setattr(
-        pagecache, "resident", lambda fd, position, length, *, arriving: requested.append(arriving) or 0
-    )
+    monkeypatch.setattr(pagecache, "resident", lambda fd, position, length, *, pending: requested.append(pending) or 0)
     disk, path = OsDisk(), tmp_path / "segment"
     file = disk.open(path, create=True)
     file.pwrite(b"x" * 100, 0)
     file.resident(0, 100)
     disk.open(path).pread(10, 0)
     file.resident(0, 100)
-    monkeypatch.setattr(disk_module.time, "monotonic", lambda now=time.monotonic(): now + ARRIVING_S + 1)
+    monkeypatch.setattr(disk_module.time, "monotonic", lambda now=time.monotonic(): now + PENDING_S + 1)
     file.resident(0, 100)
     assert requested == [False, True, False]
 
@@ -248,7 +246,7 @@ def test_pages_that_were_found_in_memory_are_no_longer_arriving(
 ) -> None:
     requested: list[bool] = []
     monkeypatch.setattr(
-        pagecache, "resident", lambda fd, position, length, *, arriving: requested.append(arriving) or length
+        pagecache, "resident", lambda fd, position, length, *, pending: requested.append(pending) or length
     )
     file = OsDisk().open(tmp_path / "segment", create=True)
     file.load(0, 100)
@@ -279,7 +277,7 @@ def test_bytes_that_were_just_found_are_checked_again_after_an_eviction(
 ) -> None:
     checked: list[int] = []
     monkeypatch.setattr(
-        pagecache, "resident", lambda fd, position, length, *, arriving: checked.append(position) or length
+        pagecache, "resident", lambda fd, position, length, *, pending: checked.append(position) or length
     )
     file = OsDisk().open(tmp_path / "segment", create=True)
     file.pwrite(bytes(200), 0)

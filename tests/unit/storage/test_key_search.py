@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerd.storage import key_index, key_search
-from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index import KeyIndexPart, key_hash
@@ -17,6 +16,7 @@ from brokerd.storage.key_index_build import TEMPORARY, KeyIndexBuild
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.log import Log
 from brokerd.storage.segment import Segment
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire import records
 from brokerd.wire.records import Record
 from tests.unit.storage.test_log import NOW, append, everything, opened, sim
@@ -135,7 +135,7 @@ def test_records_of_aborted_transactions_are_skipped() -> None:
             [Record(0, 5, b"k", b"v")], producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True
         )
         append(log, bytearray(data))
-    wanted = KeyCriteria(b"k", aborted=[Aborted(1, 0, 4, 0)])
+    wanted = KeyCriteria(b"k", aborted=[AbortedTxn(1, 0, 4, 0)])
     found = searched(SegmentView.of(log.segments[0], active=True), wanted, 2, None, 10, 1_000)
     assert [r.offset for r in found] == [1]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage import pagecache
-from brokerd.storage.cold import NotInPageCache, nonblocking_reads
 from brokerd.storage.disk import OsDisk
-from tests.unit.storage.test_cold import MB, drop
+from brokerd.storage.nonblocking import NotInPageCache, nonblocking_reads
+from tests.unit.storage.test_nonblocking import MB, drop
 
 
 def test_resident_bytes_are_counted_without_a_read(big: Path) -> None:

@@ -28,8 +28,8 @@ from brokerd.storage.log_dirs import LogDirs
 from brokerd.tools import dump
 from brokerd.wire import records
 from brokerd.wire.records import Record
-from tests.unit.storage.test_aborted import end, write
 from tests.unit.storage.test_log import NOW, append, config, sequenced
+from tests.unit.storage.test_transaction_index import end, write
 
 
 def filled(folder: Path) -> Log:

@@ -11,7 +11,7 @@ from brokerd.storage.disk import Disk
 from brokerd.storage.segment import valid_batches
 
 
-class Rereading:
+class SegmentScrub:
     """Checks batches from `position`, the start of a batch. `end` is the size of the segment, `offset` the minimum base offset of the next batch.
     After `run`, `position` is the start of the next slice and `problem` describes damage there, or is None."""
 

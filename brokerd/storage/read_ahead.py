@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import partial
 from weakref import WeakKeyDictionary, WeakSet
 
-from brokerd.storage.cold import NotInPageCache
 from brokerd.storage.jobs import Done, Runner
+from brokerd.storage.nonblocking import NotInPageCache
 from brokerd.wire.framing import OpenFile as File
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Stream:
         """(position, callback): the callback runs when the byte at the position is loaded."""
 
 
-class Warming:
+class ReadAhead:
     """The loads of all readers of a broker."""
 
     def __init__(self, runner: Runner) -> None:
@@ -91,9 +91,9 @@ class Warming:
         self.blind = False
         """True if the file system cannot report cached pages: loaded data was never found in a hundred attempts."""
 
-    def reader(self, loaded: Callable[[int], None] | None = None) -> WarmingReader:
+    def reader(self, loaded: Callable[[int], None] | None = None) -> ConnectionReadAhead:
         """`loaded` is called with the number of bytes of each load from the device for this reader."""
-        return WarmingReader(self, loaded)
+        return ConnectionReadAhead(self, loaded)
 
     def look_up(self, cold: NotInPageCache, again: Callable[[], object]) -> None:
         """Load the missing data, then call `again`. After an error `again` is called too, because its read raises the error again."""
@@ -166,13 +166,13 @@ def _ignore(error: BaseException | None) -> None:
     """Pages that could not be evicted are evicted by the kernel later."""
 
 
-class WarmingReader:
+class ConnectionReadAhead:
     """The files that one connection reads."""
 
-    __slots__ = ("_count", "_streams", "active", "warming")
+    __slots__ = ("_count", "_streams", "active", "read_ahead")
 
-    def __init__(self, warming: Warming, loaded: Callable[[int], None] | None = None) -> None:
-        self.warming, self._count = warming, loaded
+    def __init__(self, read_ahead: ReadAhead, loaded: Callable[[int], None] | None = None) -> None:
+        self.read_ahead, self._count = read_ahead, loaded
         self._streams: WeakKeyDictionary[File, Stream] = WeakKeyDictionary()
         self.active = False
         """True if data is read from disk for this connection."""
@@ -194,10 +194,10 @@ class WarmingReader:
             return
         stream.sent = position
         if stream.evictable:
-            self.warming.evict(file, stream, position - self.warming.behind_max)
+            self.read_ahead.evict(file, stream, position - self.read_ahead.behind_max)
         if position >= stream.loaded - stream.ahead // 2:
             # Half of the read-ahead is used up: increase it.
-            stream.ahead = min(max(CHUNK_BYTES, 2 * stream.ahead), self.warming.ahead_max)
+            stream.ahead = min(max(CHUNK_BYTES, 2 * stream.ahead), self.read_ahead.ahead_max)
             stream.until = max(stream.until, min(position + stream.ahead, file.size()))
             self._go_on(file, stream)
 
@@ -209,23 +209,23 @@ class WarmingReader:
     def _begin(self, file: File, position: int) -> Stream:
         before = self._streams.pop(file, None)
         if before is not None:
-            self.warming.end(file, before)
+            self.read_ahead.end(file, before)
         while len(self._streams) >= STREAMS_MAX:
             self._end(next(iter(self._streams.keys())))
-        stream = self._streams[file] = self.warming.begin(file, position)
+        stream = self._streams[file] = self.read_ahead.begin(file, position)
         self.active = True
         if before is not None:
             # The bytes ahead are about to be read again. Its eviction could overtake that read.
             stream.evictable, before.evictable = before.evictable, []
-            self.warming.evict(file, stream, position)
+            self.read_ahead.evict(file, stream, position)
         return stream
 
     def _end(self, file: File) -> None:
         """Forget the stream of `file`, if it has one."""
         stream = self._streams.pop(file, None)
         if stream is not None:
-            self.warming.end(file, stream)
-            self.warming.evict(file, stream, stream.until + CHUNK_BYTES)
+            self.read_ahead.end(file, stream)
+            self.read_ahead.evict(file, stream, stream.until + CHUNK_BYTES)
         self.active = bool(self._streams)
 
     def _go_on(self, file: File, stream: Stream) -> None:
@@ -240,7 +240,7 @@ class WarmingReader:
         beyond = min(CHUNK_BYTES, max(0, stream.until - stream.loaded - CHUNK_BYTES))
         for_stream = stream.loaded < stream.requested or 2 * file.cached(stream.loaded, CHUNK_BYTES) < CHUNK_BYTES
         stream.requested = max(stream.requested, stream.loaded + CHUNK_BYTES + (beyond if for_stream else 0))
-        self.warming.load(file, stream.loaded, beyond, partial(self._on_loaded, file, stream, for_stream))
+        self.read_ahead.load(file, stream.loaded, beyond, partial(self._on_loaded, file, stream, for_stream))
 
     def _skip_cached(self, file: File, stream: Stream) -> None:
         """Skip data that is in the page cache. After the kernel evicts a few pages, a reader has a stream although its other data is in memory. Loading such
@@ -264,7 +264,7 @@ class WarmingReader:
         if current := self._streams.get(file) is stream:
             self._go_on(file, stream)
         else:
-            self.warming.evict(file, stream, stream.loaded)
+            self.read_ahead.evict(file, stream, stream.loaded)
         if stream.waiting is not None and (stream.waiting[0] < stream.loaded or not current):
             then, stream.waiting = stream.waiting[1], None
             then()

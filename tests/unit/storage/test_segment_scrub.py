@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brokerd.storage.rereading import Rereading
+from brokerd.storage.segment_scrub import SegmentScrub
 from tests.simulation.disk import SimDisk
 from tests.unit.storage.test_log import batch
 
@@ -22,8 +22,8 @@ def segment(*base_offsets: int, damage: int | None = None) -> SimDisk:
     return disk
 
 
-def read_again(disk: SimDisk, position: int = 0, offset: int = 0, bytes_max: int = 1 << 20) -> Rereading:
-    job = Rereading(disk, PATH, position, disk.size(PATH), offset, bytes_max)
+def read_again(disk: SimDisk, position: int = 0, offset: int = 0, bytes_max: int = 1 << 20) -> SegmentScrub:
+    job = SegmentScrub(disk, PATH, position, disk.size(PATH), offset, bytes_max)
     job.run()
     return job
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from brokerd.cluster.model import Now
-from brokerd.storage import aborted, cleaner
-from brokerd.storage.aborted import Aborted
+from brokerd.storage import cleaner, transaction_index
 from brokerd.storage.log import Log
 from brokerd.storage.producers import (
     ACCEPTED,
     ProducerRejected,
 )
+from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire import end_transaction_marker, records
 from brokerd.wire.end_transaction_marker import Marker
 from brokerd.wire.errors import ErrorCode
@@ -165,7 +165,7 @@ def test_a_newer_producer_epoch_keeps_the_start_of_the_open_transaction() -> Non
     write(log, 7, epoch=1)
     assert log.last_stable(log.end_offset) == first
     end(log, 7, False, epoch=2)
-    assert log.aborted.between(0, EVERYTHING) == [Aborted(7, first, 2, 3)]
+    assert log.aborted.between(0, EVERYTHING) == [AbortedTxn(7, first, 2, 3)]
 
 
 def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
@@ -199,7 +199,7 @@ def test_index_entries_have_kafkas_format_and_the_last_stable_offset() -> None:
     end(log, 7, False)
     log.close()
     data = disk.read(FOLDER / "00000000000000000000.txnindex")
-    assert data == aborted.ENTRY.pack(0, 7, 0, 2, 1) and len(data) == 34
+    assert data == transaction_index.ENTRY.pack(0, 7, 0, 2, 1) and len(data) == 34
 
 
 def fill(log: Log, rng: random.Random, steps: int, leader_epoch: int = 0, keys: int = 5) -> None:
@@ -250,7 +250,7 @@ def test_the_transaction_index_survives_restarts_truncation_retention_and_lost_f
             if how < 0.25:
                 log.close()
             disk = disk.killed()
-            for name in [n for n in disk.names if n.suffix == aborted.SUFFIX and rng.random() < 0.2]:
+            for name in [n for n in disk.names if n.suffix == transaction_index.SUFFIX and rng.random() < 0.2]:
                 damage(disk, name, rng)
             log = Log.open(FOLDER, log.config, disk, NOW, deep=rng.random() < 0.3)
         if log.start_offset == log.segments[0].base_offset == 0:
@@ -292,7 +292,7 @@ def test_a_transaction_index_deleted_while_the_log_is_open_is_rebuilt() -> None:
         write(log, 1, i, size=100)
         end(log, 1, False)
     log.release_idle(NOW)
-    for name in [n for n in disk.names if n.suffix == aborted.SUFFIX]:
+    for name in [n for n in disk.names if n.suffix == transaction_index.SUFFIX]:
         disk.names[name].live[5] ^= 0xFF
     agrees(log)
 

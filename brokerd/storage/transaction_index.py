@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from brokerd.storage import cold
+from brokerd.storage import nonblocking
 from brokerd.storage.disk import Disk
 from brokerd.storage.producers import Producers
 from brokerd.storage.segment import Segment
@@ -31,7 +31,7 @@ ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
 
 
-class Aborted(NamedTuple):
+class AbortedTxn(NamedTuple):
     """One aborted transaction. `last_offset` is the offset of the abort marker. `stable` is the last stable offset when the marker was written."""
 
     producer_id: int
@@ -44,13 +44,13 @@ class InvalidIndex(Exception):
     """A .txnindex file is invalid."""
 
 
-def parse(data: bytes, base: int, end: int) -> list[Aborted]:
+def parse(data: bytes, base: int, end: int) -> list[AbortedTxn]:
     """The entries of a file. Marker offsets must be in [base, end) and increase. Raises InvalidIndex."""
     if len(data) % ENTRY.size:
         raise InvalidIndex(f"{len(data)} bytes are not a multiple of the entry size")
-    out: list[Aborted] = []
+    out: list[AbortedTxn] = []
     for version, *fields in ENTRY.iter_unpack(data):
-        entry = Aborted(*fields)
+        entry = AbortedTxn(*fields)
         after = out[-1].last_offset if out else base - 1
         if version != VERSION or not after < entry.last_offset < end or entry.first_offset >= entry.last_offset:
             raise InvalidIndex(f"invalid entry {entry}")
@@ -58,7 +58,7 @@ def parse(data: bytes, base: int, end: int) -> list[Aborted]:
     return out
 
 
-class AbortedIndex:
+class TransactionIndex:
     """The transaction index of one log. `counts` is {segment base offset: number of entries}, without zeros. `segments` is the list of the log."""
 
     def __init__(self, folder: Path, disk: Disk, segments: list[Segment], snapshots: Snapshots) -> None:
@@ -66,14 +66,14 @@ class AbortedIndex:
         self.counts: dict[int, int] = {}
         self._checksums: dict[int, int] = {}
         """{segment base offset: CRC-32C} of the saved files."""
-        self._loaded: dict[int, list[Aborted]] = {}
+        self._loaded: dict[int, list[AbortedTxn]] = {}
         self._unsaved: set[int] = set()
 
     def path(self, base: int) -> Path:
         return self.folder / f"{base:020d}{SUFFIX}"
 
     # -- reading -----------------------------------------------------------------------------------------------------------
-    def between(self, offset: int, upto: int) -> list[Aborted]:
+    def between(self, offset: int, upto: int) -> list[AbortedTxn]:
         """Every aborted transaction that overlaps [offset, upto)."""
         if not self.counts:
             return []
@@ -83,8 +83,8 @@ class AbortedIndex:
             self.rebuild(reason=str(e))
             return self._find_between(offset, upto)
 
-    def _find_between(self, offset: int, upto: int) -> list[Aborted]:
-        out: list[Aborted] = []
+    def _find_between(self, offset: int, upto: int) -> list[AbortedTxn]:
+        out: list[AbortedTxn] = []
         for segment in self.segments:
             if segment.end_offset > offset and segment.base_offset in self.counts:
                 for entry in self._entries_of(segment):
@@ -94,7 +94,7 @@ class AbortedIndex:
                         return out
         return out
 
-    def _entries_of(self, segment: Segment) -> list[Aborted]:
+    def _entries_of(self, segment: Segment) -> list[AbortedTxn]:
         """Raises InvalidIndex."""
         base = segment.base_offset
         entries_in_memory = self._loaded.get(base)
@@ -110,7 +110,7 @@ class AbortedIndex:
         return entries_in_memory
 
     # -- changing ----------------------------------------------------------------------------------------------------------
-    def add(self, entry: Aborted) -> None:
+    def add(self, entry: AbortedTxn) -> None:
         """Add an entry for an abort marker in the last segment."""
         segment = self.segments[-1]
         try:
@@ -123,7 +123,7 @@ class AbortedIndex:
         self.counts[segment.base_offset] = len(entries_in_memory)
         self._unsaved.add(segment.base_offset)
 
-    def put(self, base: int, entries: list[Aborted]) -> None:
+    def put(self, base: int, entries: list[AbortedTxn]) -> None:
         self._unsaved.add(base)
         if entries:
             self._loaded[base], self.counts[base] = entries, len(entries)
@@ -211,7 +211,7 @@ class AbortedIndex:
     def rebuild(self, below: int = 1 << 62, reason: str = "it does not match the producer snapshot") -> None:
         """Rebuild the entries with markers below `below` by reading the log from its start."""
         log.warning("transaction index rebuilt: path=%s file=%s reason=%s", self.folder, SUFFIX, reason)
-        with cold.blocking_reads():  # reads the complete log, once
+        with nonblocking.blocking_reads():  # reads the complete log, once
             entries = aborted_in(walk(self.segments, 0, below), self._known_at_start())
         newer = {
             b: [e for e in entries_in_memory if e.last_offset >= below] for b, entries_in_memory in self._loaded.items()
@@ -241,12 +241,12 @@ def marker_at(segment: Segment, position: int, header: BatchHeader) -> Marker | 
     return marker_of(segment.file.pread(header.size, position), 0, header) if header.is_control else None
 
 
-def aborted_in(batches: Walk, state: Producers) -> dict[int, list[Aborted]]:
+def aborted_in(batches: Walk, state: Producers) -> dict[int, list[AbortedTxn]]:
     """{segment base offset: entries} from all batches of a log. `state` is the producer state at the log start; it is modified."""
-    out: dict[int, list[Aborted]] = {}
+    out: dict[int, list[AbortedTxn]] = {}
     for base, header, said in batches:
         ended = state.appended(header, header.base_offset, 0, said)
         state.closing.clear()
         if ended is not None and not ended.committed:
-            out.setdefault(base, []).append(Aborted(*ended[:4]))
+            out.setdefault(base, []).append(AbortedTxn(*ended[:4]))
     return out

@@ -2,7 +2,7 @@
 
 The page cache counts such a page as cached (`cachestat`), but a read of it waits for the device. So bytes of these ranges are checked page by page until they
 are found in memory. This check costs ten times as much.
-Invariants: a range is known before its read starts, and for `ARRIVING_S` after it. Ranges are stored by path, because jobs (scrubbing, compaction) read a file
+Invariants: a range is known before its read starts, and for `PENDING_S` after it. Ranges are stored by path, because jobs (scrubbing, compaction) read a file
 through their own handles, and the loaded pages are shared by all handles. Used by several threads.
 Does not contain system calls.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 
-ARRIVING_S = 60
-"""Seconds after a read in which its pages may still be arriving. A slower device is unusable for clients anyway."""
+PENDING_S = 60
+"""Seconds after a read in which its pages may still be pending. A slower device is unusable for clients anyway."""
 READ_AHEAD_BYTES = 16 * 1024 * 1024
 """Bytes that the kernel may read beyond an ordinary read: twice the largest read-ahead of usual devices (`read_ahead_kb`)."""
 RANGES_MAX = 64
@@ -24,7 +24,7 @@ Range = tuple[int, int, float]
 """First byte, byte after the last one, monotonic time of the read."""
 
 
-class Arriving:
+class PendingPageReads:
     """All positions and lengths are in bytes, all times in seconds of one monotonic clock."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Arriving:
         with self._lock:
             kept = []
             for known in self._ranges.get(path, ()):
-                if now_s - known[2] >= ARRIVING_S:
+                if now_s - known[2] >= PENDING_S:
                     continue
                 if known[0] <= end and start <= known[1]:
                     start, end = min(start, known[0]), max(end, known[1])
@@ -54,16 +54,16 @@ class Arriving:
             self._ranges[path] = (*kept, (start, end, now_s))
             if len(self._ranges) > FILES_MAX:
                 for other, ranges in list(self._ranges.items()):
-                    if all(now_s - known[2] >= ARRIVING_S for known in ranges):
+                    if all(now_s - known[2] >= PENDING_S for known in ranges):
                         del self._ranges[other]
 
     def contains(self, path: str, position: int, length: int, now_s: float) -> bool:
-        """Return whether one of the bytes may be arriving."""
+        """Return whether one of the bytes may be pending."""
         ranges = self._ranges.get(path)
         if ranges is None:
             return False
         return any(
-            start < position + length and position < end and now_s - since_s < ARRIVING_S
+            start < position + length and position < end and now_s - since_s < PENDING_S
             for start, end, since_s in ranges
         )
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from brokerd.storage import tails
+from brokerd.storage import observer_bootstrap
 from brokerd.storage.disk import DiskFull
 from brokerd.storage.log import Log
 from brokerd.storage.producers import ACCEPTED, Duplicate
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader, Record
 from tests.simulation.disk import Crashed, SimDisk
-from tests.unit.storage.test_aborted import end, raw, seen, write
 from tests.unit.storage.test_log import EVERYTHING, NOW, append, batch, config, opened, sim
+from tests.unit.storage.test_transaction_index import end, raw, seen, write
 
 THEIRS = Path("/data/theirs-0")
 
@@ -47,9 +47,9 @@ def header(data: bytearray) -> BatchHeader:
 
 
 def snapshot_of(log: Log) -> bytes:
-    offset = tails.roll_for_bootstrap(log, NOW)
+    offset = observer_bootstrap.roll_for_bootstrap(log, NOW)
     assert offset == log.end_offset == log.segments[-1].base_offset
-    snapshot = tails.bootstrap_snapshot_at(log, offset)
+    snapshot = observer_bootstrap.bootstrap_snapshot_at(log, offset)
     assert snapshot is not None
     return snapshot
 
@@ -64,7 +64,7 @@ def follow(theirs: Log, ours: Log) -> None:
 def test_a_log_starts_at_an_offset_with_producer_epoch_and_transaction_state() -> None:
     theirs, ours = leader(), opened()
     append(ours)  # of another history: it is removed
-    begun = tails.begin(ours, snapshot_of(theirs), NOW)
+    begun = observer_bootstrap.begin(ours, snapshot_of(theirs), NOW)
     assert (ours.start_offset, ours.end_offset, ours.last_epoch) == (begun, begun, 3) == (4, 4, 3)
     assert ours.producers.open == {7: 1}
     assert ours.last_stable(ours.end_offset) == 4, "what is undecided since before its beginning keeps readers there"
@@ -92,22 +92,24 @@ def test_a_crash_at_any_step_leaves_a_complete_initial_state_or_none(cut: bool) 
         log = opened(disk)
         disk.crash_at = disk.steps + step
         try:
-            tails.begin(log, snapshot, NOW)
+            observer_bootstrap.begin(log, snapshot, NOW)
         except Crashed:
             steps += 1
         again = opened(disk.power_cut(random.Random(step)) if cut else disk.killed(), deep=cut)
         if again.end_offset >= 4:
             assert again.start_offset == again.end_offset == 4
-            assert not tails.has_bootstrap_snapshot(again) or (again.producers.open == {7: 1} and again.last_epoch == 3)
-        tails.begin(again, snapshot, NOW)
-        assert tails.has_bootstrap_snapshot(again) and again.producers.open == {7: 1}
+            assert not observer_bootstrap.has_bootstrap_snapshot(again) or (
+                again.producers.open == {7: 1} and again.last_epoch == 3
+            )
+        observer_bootstrap.begin(again, snapshot, NOW)
+        assert observer_bootstrap.has_bootstrap_snapshot(again) and again.producers.open == {7: 1}
     assert 3 <= steps < 59, "the crash came at every step, and the beginning has an end"
 
 
 def test_the_initial_state_is_kept_after_flushes_and_truncations_to_it() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk, segment_bytes="300")
-    tails.begin(ours, snapshot_of(theirs), NOW)
+    observer_bootstrap.begin(ours, snapshot_of(theirs), NOW)
     for i in range(1, 30):
         append(theirs, idempotent(9, i), 3)
     follow(theirs, ours)
@@ -117,27 +119,27 @@ def test_the_initial_state_is_kept_after_flushes_and_truncations_to_it() -> None
     ours.truncate_to(6)
     assert ours.producers.open == {7: 1} and ours.producers.known[9].batches[-1][1] == 2
     ours.truncate_to(4)
-    assert ours.end_offset == 4 and tails.has_bootstrap_snapshot(ours)
+    assert ours.end_offset == 4 and observer_bootstrap.has_bootstrap_snapshot(ours)
     assert ours.producers.open == {7: 1} and ours.producers.known[9].batches[-1][1] == 0
 
 
 def test_a_power_cut_that_loses_the_initial_state_is_detected() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk)
-    tails.begin(ours, snapshot_of(theirs), NOW)
+    observer_bootstrap.begin(ours, snapshot_of(theirs), NOW)
     append(theirs, batch(), 3)
     follow(theirs, ours)
     for file in list(disk.names):
         if file.suffix == ".snapshot":
             disk.unlink(file)
     again = opened(disk.killed())
-    assert again.end_offset > 4 and not tails.has_bootstrap_snapshot(again)
+    assert again.end_offset > 4 and not observer_bootstrap.has_bootstrap_snapshot(again)
 
 
 def test_the_flushed_initial_state_survives_a_power_cut() -> None:
     theirs, disk = leader(), sim()
     ours = opened(disk)
-    tails.begin(ours, snapshot_of(theirs), NOW)
+    observer_bootstrap.begin(ours, snapshot_of(theirs), NOW)
     end(theirs, 7, commit=False, leader_epoch=3)
     follow(theirs, ours)
     ours.flush()
@@ -153,12 +155,12 @@ def test_a_leader_keeps_the_initial_state_for_observers_until_its_log_start_pass
     for _ in range(4):
         append(theirs, batch(), 3)
         theirs.roll(NOW)
-    assert tails.bootstrap_snapshot_at(theirs, 4) == snapshot
+    assert observer_bootstrap.bootstrap_snapshot_at(theirs, 4) == snapshot
     theirs.raise_start(6)
     theirs.roll(NOW)
     append(theirs, batch(), 3)
     theirs.roll(NOW)
-    assert tails.bootstrap_snapshot_at(theirs, 4) is None
+    assert observer_bootstrap.bootstrap_snapshot_at(theirs, 4) is None
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_a_malformed_initial_state_changes_nothing(snapshot: bytes) -> None:
     log = opened()
     append(log)
     with pytest.raises(ValueError):
-        tails.begin(log, snapshot, NOW)
+        observer_bootstrap.begin(log, snapshot, NOW)
     assert log.end_offset == 1
 
 
@@ -181,12 +183,14 @@ def test_a_log_stays_readable_and_closable_if_its_initial_state_cannot_be_writte
         append(log)
         disk.fail_at[disk.steps + step] = DiskFull("no space")
         try:
-            tails.begin(log, snapshot, NOW)
+            observer_bootstrap.begin(log, snapshot, NOW)
         except DiskFull:
             assert log.end_offset >= 0
             log.close()
             again = opened(disk.killed())
-            assert again.end_offset in (0, 1) or (again.end_offset == 4 and tails.has_bootstrap_snapshot(again))
+            assert again.end_offset in (0, 1) or (
+                again.end_offset == 4 and observer_bootstrap.has_bootstrap_snapshot(again)
+            )
             continue
         assert log.end_offset == 4 and step > 3
         return
@@ -199,7 +203,7 @@ def test_a_leader_with_a_full_disk_proposes_a_log_start_when_it_has_space() -> N
     theirs = leader(disk)
     before = raw(theirs)
     disk.fail_at[disk.steps + 1] = DiskFull("no space")
-    assert tails.roll_for_bootstrap(theirs, NOW) is None and raw(theirs) == before
-    offered = tails.roll_for_bootstrap(theirs, NOW)
-    assert offered == theirs.end_offset and tails.bootstrap_snapshot_at(theirs, offered) is not None
+    assert observer_bootstrap.roll_for_bootstrap(theirs, NOW) is None and raw(theirs) == before
+    offered = observer_bootstrap.roll_for_bootstrap(theirs, NOW)
+    assert offered == theirs.end_offset and observer_bootstrap.bootstrap_snapshot_at(theirs, offered) is not None
     append(theirs, idempotent(9, 1), 3)

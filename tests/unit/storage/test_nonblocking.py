@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from brokerd.storage import cold
-from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage import nonblocking
 from brokerd.storage.disk import OsDisk
+from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
 
 MB = 1024 * 1024
 
@@ -27,10 +27,10 @@ def test_a_read_that_would_block_is_rejected_with_a_load_function(big: Path) -> 
     drop(big)
     with nonblocking_reads(), pytest.raises(NotInPageCache) as missing:
         file.pread(100, 2 * MB)
-    assert not cold.are_reads_nonblocking()
+    assert not nonblocking.are_reads_nonblocking()
     missing.value.load()
     with nonblocking_reads():
         assert file.pread(100, 2 * MB) == (bytes(range(256)) * 4)[:100]
         with blocking_reads():
             assert len(file.pread(100, 0)) == 100
-        assert cold.are_reads_nonblocking()
+        assert nonblocking.are_reads_nonblocking()

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from brokerd.storage.disk import OsDisk
-from brokerd.storage.warming import (
+from brokerd.storage.read_ahead import (
     AHEAD_BYTES_MAX,
     BEHIND_BYTES_MAX,
     CACHED_CHUNKS_MAX,
     CHUNK_BYTES,
     FOLLOWING_BYTES,
     STREAMS_MAX,
-    Warming,
-    WarmingReader,
+    ConnectionReadAhead,
+    ReadAhead,
 )
 
 MB = 1024 * 1024
@@ -66,7 +66,7 @@ class LargeFile:
 
 def test_a_waiting_reader_is_called_after_its_first_chunk() -> None:
     device, file, received = Device(), LargeFile(), list[str]()
-    reader = Warming(device).reader()
+    reader = ReadAhead(device).reader()
     reader.wait(file, 5_000, 10 * MB, lambda: received.append("here"))
     assert not received and not file.loaded
     device.read()
@@ -75,7 +75,7 @@ def test_a_waiting_reader_is_called_after_its_first_chunk() -> None:
 
 def test_sequential_reads_are_read_ahead_within_a_bound() -> None:
     device, file = Device(), LargeFile()
-    reader = Warming(device).reader()
+    reader = ReadAhead(device).reader()
     reader.wait(file, 0, MB, lambda: None)
     device.read()
     for sent in range(1, 40):
@@ -91,7 +91,7 @@ def test_sequential_reads_are_read_ahead_within_a_bound() -> None:
 
 def test_data_in_memory_is_not_loaded_and_ends_the_read_ahead() -> None:
     device, file = Device(), LargeFile(cached_from=3 * MB)
-    reader = Warming(device).reader()
+    reader = ReadAhead(device).reader()
     reader.wait(file, 0, MB, lambda: None)
     for sent in range(1, CACHED_CHUNKS_MAX + 4):
         while device.queue:
@@ -106,7 +106,7 @@ def test_data_in_memory_is_not_loaded_and_ends_the_read_ahead() -> None:
 
 def test_an_evicted_page_after_cached_data_is_loaded_again() -> None:
     device, file, served = Device(), LargeFile(cached_from=MB), list[int]()
-    reader = Warming(device).reader()
+    reader = ReadAhead(device).reader()
     reader.wait(file, 0, MB, lambda: served.append(0))
     device.read()
     reader.sent(file, MB)
@@ -119,17 +119,17 @@ def test_an_evicted_page_after_cached_data_is_loaded_again() -> None:
 
 def test_the_read_ahead_of_all_readers_together_is_bounded() -> None:
     device = Device()
-    warming = Warming(device)
-    readers = [(warming.reader(), LargeFile()) for _ in range(200)]
+    read_ahead = ReadAhead(device)
+    readers = [(read_ahead.reader(), LargeFile()) for _ in range(200)]
     for reader, file in readers:
         reader.wait(file, 0, MB, lambda: None)
-    assert warming.ahead_max * 200 <= 64 * MB
+    assert read_ahead.ahead_max * 200 <= 64 * MB
 
 
 def test_readers_take_turns() -> None:
     device = Device()
-    warming = Warming(device)
-    readers = [(warming.reader(), LargeFile()) for _ in range(3)]
+    read_ahead = ReadAhead(device)
+    readers = [(read_ahead.reader(), LargeFile()) for _ in range(3)]
     for reader, file in readers:
         reader.wait(file, 0, MB, lambda: None)
         reader.sent(file, MB)
@@ -140,7 +140,7 @@ def test_readers_take_turns() -> None:
 
 def test_pages_that_left_the_cache_again_are_read_again() -> None:
     device, file, received = Device(), LargeFile(), list[int]()
-    reader = Warming(device).reader()
+    reader = ReadAhead(device).reader()
     for number in range(3):
         reader.wait(file, 0, MB, lambda number=number: received.append(number))  # type: ignore[misc]
         device.read()
@@ -149,8 +149,8 @@ def test_pages_that_left_the_cache_again_are_read_again() -> None:
 
 def test_a_reader_of_many_files_keeps_few_open_and_every_reader_is_served() -> None:
     device, received = Device(), list[int]()
-    warming = Warming(device)
-    reader, files = warming.reader(), [LargeFile() for _ in range(STREAMS_MAX + 10)]
+    read_ahead = ReadAhead(device)
+    reader, files = read_ahead.reader(), [LargeFile() for _ in range(STREAMS_MAX + 10)]
     for i, file in enumerate(files):
         reader.wait(file, 0, MB, lambda i=i: received.append(i))  # type: ignore[misc]
     while device.queue:
@@ -158,7 +158,7 @@ def test_a_reader_of_many_files_keeps_few_open_and_every_reader_is_served() -> N
     assert received == list(range(STREAMS_MAX + 10))
 
 
-def read_all(device: Device, file: LargeFile, reader: WarmingReader, first_mb: int, end_mb: int) -> None:
+def read_all(device: Device, file: LargeFile, reader: ConnectionReadAhead, first_mb: int, end_mb: int) -> None:
     """A sequential reader: waits for the first chunk and sends one chunk after the other."""
     reader.wait(file, first_mb * MB, MB, lambda: None)
     for sent in range(first_mb + 1, end_mb + 1):
@@ -171,12 +171,12 @@ def read_all(device: Device, file: LargeFile, reader: WarmingReader, first_mb: i
 
 def test_data_that_was_loaded_for_a_reader_is_evicted_behind_it() -> None:
     device, file = Device(), LargeFile()
-    warming = Warming(device)
-    reader = warming.reader()
+    read_ahead = ReadAhead(device)
+    reader = read_ahead.reader()
     read_all(device, file, reader, 0, 40)
     kept = 40 * MB - BEHIND_BYTES_MAX
     assert sorted(file.evicted) == [(at, CHUNK_BYTES) for at in range(0, kept, CHUNK_BYTES)]
-    assert warming.evicted_bytes == kept
+    assert read_ahead.evicted_bytes == kept
     reader.close()
     while device.queue:
         device.read()
@@ -186,7 +186,7 @@ def test_data_that_was_loaded_for_a_reader_is_evicted_behind_it() -> None:
 
 def test_data_that_was_in_memory_before_is_not_evicted() -> None:
     device, file = Device(), LargeFile(cached_from=5 * MB)
-    reader = Warming(device).reader()
+    reader = ReadAhead(device).reader()
     read_all(device, file, reader, 0, 60)
     reader.close()
     while device.queue:
@@ -196,8 +196,8 @@ def test_data_that_was_in_memory_before_is_not_evicted() -> None:
 
 def test_data_that_another_reader_sends_soon_is_evicted_after_that_reader() -> None:
     device, file = Device(), LargeFile()
-    warming = Warming(device)
-    first, second = warming.reader(), warming.reader()
+    read_ahead = ReadAhead(device)
+    first, second = read_ahead.reader(), read_ahead.reader()
     second.wait(file, 0, MB, lambda: None)
     read_all(device, file, first, 2, 30)
     behind_second = [at for at, _ in file.evicted if at >= MB]
@@ -214,7 +214,7 @@ def test_a_chunk_with_one_missing_page_stays_in_memory() -> None:
             return length - 4096
 
     device, file = Device(), OnePageMissing()
-    reader = Warming(device).reader()
+    reader = ReadAhead(device).reader()
     read_all(device, file, reader, 0, 30)
     reader.close()
     while device.queue:
@@ -224,8 +224,8 @@ def test_a_chunk_with_one_missing_page_stays_in_memory() -> None:
 
 def test_readers_far_from_each_other_do_not_keep_data_for_each_other() -> None:
     device, file = Device(), LargeFile()
-    warming = Warming(device)
-    first, second = warming.reader(), warming.reader()
+    read_ahead = ReadAhead(device)
+    first, second = read_ahead.reader(), read_ahead.reader()
     second.wait(file, 0, MB, lambda: None)
     start = 1 + FOLLOWING_BYTES // MB
     read_all(device, file, first, start, start + 30)
@@ -234,7 +234,7 @@ def test_readers_far_from_each_other_do_not_keep_data_for_each_other() -> None:
 
 def test_data_that_is_read_again_is_not_evicted_before() -> None:
     device, file = Device(), LargeFile()
-    reader = Warming(device).reader()
+    reader = ReadAhead(device).reader()
     reader.wait(file, 4 * MB, MB, lambda: None)
     device.read()
     reader.wait(file, 4 * MB, MB, lambda: None)
@@ -244,8 +244,8 @@ def test_data_that_is_read_again_is_not_evicted_before() -> None:
 
 def test_a_reader_that_seeks_during_a_load_goes_on_and_leaves_nothing() -> None:
     device, file, served = Device(), LargeFile(), list[int]()
-    warming = Warming(device)
-    reader = warming.reader()
+    read_ahead = ReadAhead(device)
+    reader = read_ahead.reader()
     read_all(device, file, reader, 0, 12)
     reader.sent(file, 13 * MB)  # starts a load
     assert device.queue
@@ -259,12 +259,12 @@ def test_a_reader_that_seeks_during_a_load_goes_on_and_leaves_nothing() -> None:
         device.read()
     assert served == [50 * MB, 5 * MB, 80 * MB]
     assert {at for at, _ in file.evicted} == {at for at, _, _ in file.loaded}
-    assert not warming.streams
+    assert not read_ahead.streams
 
 
 def test_a_connection_counts_what_was_loaded_for_it() -> None:
     device, file, counted = Device(), LargeFile(cached_from=3 * MB), list[int]()
-    reader = Warming(device).reader(counted.append)
+    reader = ReadAhead(device).reader(counted.append)
     read_all(device, file, reader, 0, 10)
     assert sum(counted) == 3 * MB
 
@@ -290,10 +290,10 @@ def pagecache_is_memory(folder: Path) -> bool:
 
 
 def test_a_file_system_without_residency_data_is_not_queried_for_ever() -> None:
-    warming = Warming(Device())
+    read_ahead = ReadAhead(Device())
     for _ in range(100):
-        assert not warming.blind
-        warming.count_miss()
-    assert warming.blind
-    warming.count_hit()
-    assert not warming.blind
+        assert not read_ahead.blind
+        read_ahead.count_miss()
+    assert read_ahead.blind
+    read_ahead.count_hit()
+    assert not read_ahead.blind

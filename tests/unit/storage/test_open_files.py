@@ -8,7 +8,7 @@ from pathlib import Path
 
 from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
-from brokerd.storage.openfiles import OpenFiles
+from brokerd.storage.open_files import OpenFiles
 from tests.unit.storage.test_log import NOW, append, config, everything
 
 LIMIT = 20
