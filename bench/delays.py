@@ -23,8 +23,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.client import percentile
 from bench.peer.systems import Weir, wait_for
-from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, DelayedMessagesQuestion
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from brokerd.wire.messages.delayed_messages import DelayedMessagesResponse, DelayedMessagesRequest
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.clients.delayed_messages import pending
 
 TOPIC, PARTITIONS = "later", 4
@@ -98,12 +98,12 @@ def produce(bootstrap: str, times: Iterable[int], value: bytes, first: int = 0) 
     return number - first
 
 
-def answers(port: int) -> list[DelayedMessagesAnswer] | None:
+def answers(port: int) -> list[DelayedMessagesResponse] | None:
     """The answers for all partitions. None: the broker does not answer for one of them."""
     connection = KafkaConnection("127.0.0.1", port)
     try:
-        return [pending(connection, FRONT, p, DelayedMessagesQuestion(bounds_ms=[])) for p in range(PARTITIONS)]
-    except (NoAnswer, Declined):
+        return [pending(connection, FRONT, p, DelayedMessagesRequest(bounds_ms=[])) for p in range(PARTITIONS)]
+    except (NoResponse, Declined):
         return None
     finally:
         connection.close()

@@ -27,7 +27,7 @@ from bench.kernel import cpu_clock, take_memory
 from bench.peer.systems import Weir, wait_for
 from brokerd.maintenance.key_indexing import PART_BYTES
 from brokerd.maintenance.segment_indexing import INDEX_INTERVAL_MS, ROUND_MS_MIN
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupResponse, KeyLookupRequest, LookupStop
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.key_lookups import look_up
 
@@ -116,11 +116,11 @@ def cpu_of_pass(system: Weir, kind: str, topic: str, value: bytes, records: int,
     return spent
 
 
-def look_up_timed(connection: KafkaConnection, topic: str, key: bytes) -> tuple[float, KeyLookupAnswer]:
+def look_up_timed(connection: KafkaConnection, topic: str, key: bytes) -> tuple[float, KeyLookupResponse]:
     """Look up a key: milliseconds and the answer. An incomplete answer ends the benchmark."""
-    question = KeyLookupQuestion(key=key, bytes_max=2**40, duration_ms_max=60_000)
+    query = KeyLookupRequest(key=key, bytes_max=2**40, duration_ms_max=60_000)
     began = time.perf_counter()
-    answer = look_up(connection, topic, 0, question)
+    answer = look_up(connection, topic, 0, query)
     took_ms = (time.perf_counter() - began) * 1000
     if answer.stop != LookupStop.LOG_START:
         raise SystemExit(f"the look-up in {topic} was not complete")

@@ -30,7 +30,7 @@ from brokerd.cluster.model import Now
 from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
 from brokerd.wire import records
-from brokerd.wire.messages.key_lookups import KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, LookupStop
 from brokerd.wire.records import Record
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.key_lookups import look_up
@@ -128,7 +128,7 @@ def requested(connection: KafkaConnection, partitions: int, key: bytes) -> tuple
     began, matches, log_bytes, index_bytes = time.perf_counter(), 0, 0, 0
     for partition in range(partitions):
         answer = look_up(
-            connection, TOPIC, partition, KeyLookupQuestion(key=key, bytes_max=2**40, duration_ms_max=60_000)
+            connection, TOPIC, partition, KeyLookupRequest(key=key, bytes_max=2**40, duration_ms_max=60_000)
         )
         if answer.stop != LookupStop.LOG_START:
             raise SystemExit(f"the look-up in partition {partition} was not complete")

@@ -17,7 +17,7 @@ from brokerd.delivery.led_fronts import LedFronts
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
-from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesAnswer, DelayedMessagesQuestion
+from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesRequest, DelayedMessagesResponse
 from brokerd.wire.steps import Steps
 
 RECORDS_MAX = 1_000
@@ -53,8 +53,8 @@ class DelayedMessagesServer:
         if partition_request.error or partition_request.replica is None:
             return data
         try:
-            question = versioned.decode(
-                DelayedMessagesQuestion, partition_request.requested.delayed_messages, VERSION, BOUNDS_MAX
+            query = versioned.decode(
+                DelayedMessagesRequest, partition_request.requested.delayed_messages, VERSION, BOUNDS_MAX
             )
         except versioned.UnknownVersion:
             data.error_code = ErrorCode.UNSUPPORTED_VERSION
@@ -64,41 +64,41 @@ class DelayedMessagesServer:
             return data
         front = self._fronts.find(partition_request.replica.tp)
         page = PendingPage((), None)
-        if front is not None and question.records_max > 0:
-            page = yield from front.look_up(_query(question), self._deadline(question))
+        if front is not None and query.records_max > 0:
+            page = yield from front.look_up(_query(query), self._deadline(query))
         if front is None or self._fronts.find(partition_request.replica.tp) is not front:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data
-        data.delayed_messages = versioned.encode(build_answer(front, question, page), VERSION)
+        data.delayed_messages = versioned.encode(build_answer(front, query, page), VERSION)
         return data
 
-    def _deadline(self, question: DelayedMessagesQuestion) -> Callable[[], bool]:
-        until = self._mono_ms() + min(max(0, question.duration_ms_max), DURATION_MS_MAX)
+    def _deadline(self, query: DelayedMessagesRequest) -> Callable[[], bool]:
+        until = self._mono_ms() + min(max(0, query.duration_ms_max), DURATION_MS_MAX)
         return lambda: self._mono_ms() >= until
 
 
-def _query(question: DelayedMessagesQuestion) -> PendingQuery:
+def _query(query: DelayedMessagesRequest) -> PendingQuery:
     return PendingQuery(
-        limit=min(question.records_max, RECORDS_MAX),
-        key_digest=None if question.key is None else key_digest(question.key),
-        from_ms=max(0, question.from_ms),
-        to_ms=MAX_MS if question.to_ms < 0 else question.to_ms,
-        after=(question.after_ms, question.after_offset),
+        limit=min(query.records_max, RECORDS_MAX),
+        key_digest=None if query.key is None else key_digest(query.key),
+        from_ms=max(0, query.from_ms),
+        to_ms=MAX_MS if query.to_ms < 0 else query.to_ms,
+        after=(query.after_ms, query.after_offset),
     )
 
 
-def build_answer(front: DelayedFront, question: DelayedMessagesQuestion, page: PendingPage) -> DelayedMessagesAnswer:
+def build_answer(front: DelayedFront, query: DelayedMessagesRequest, page: PendingPage) -> DelayedMessagesResponse:
     earliest, following, sent = front.earliest_ms, page.following or (-1, -1), front.last_sent or (-1, -1)
-    return DelayedMessagesAnswer(
+    return DelayedMessagesResponse(
         pending=front.pending,
         earliest_ms=-1 if earliest is None else earliest,
-        counts=front.counts(sorted(question.bounds_ms)),
+        counts=front.counts(sorted(query.bounds_ms)),
         delivered=front.delivered,
         cancelled=front.cancelled,
         discarded=front.discarded,
         blocked=front.blocked or 0,
         records=[
-            DelayedMessagesAnswer.Pending(
+            DelayedMessagesResponse.Pending(
                 offset=r.offset, deliver_at_ms=r.deliver_at_ms, cancelled=front.is_cancelled(r)
             )
             for r in page.records

@@ -16,7 +16,7 @@ from brokerd.delivery.led_fronts import LedFronts
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
-from brokerd.wire.messages.half_messages import VERSION, HalfMessagesAnswer, HalfMessagesQuestion
+from brokerd.wire.messages.half_messages import VERSION, HalfMessagesRequest, HalfMessagesResponse
 
 MESSAGES_MAX = 1_000
 """Maximum number of messages in one answer."""
@@ -45,7 +45,7 @@ class HalfMessagesServer:
         if partition_request.error or partition_request.replica is None:
             return data
         try:
-            question = versioned.decode(HalfMessagesQuestion, partition_request.requested.half_messages, VERSION)
+            query = versioned.decode(HalfMessagesRequest, partition_request.requested.half_messages, VERSION)
         except versioned.UnknownVersion:
             data.error_code = ErrorCode.UNSUPPORTED_VERSION
             return data
@@ -56,16 +56,16 @@ class HalfMessagesServer:
         if front is None:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data
-        data.half_messages = versioned.encode(build_answer(front, question), VERSION)
+        data.half_messages = versioned.encode(build_answer(front, query), VERSION)
         return data
 
 
-def build_answer(front: HalfFront, question: HalfMessagesQuestion) -> HalfMessagesAnswer:
-    found = (u for u in front.oldest() if u.offset >= question.from_offset)
-    most = min(max(0, question.messages_max), MESSAGES_MAX)
-    return HalfMessagesAnswer(
+def build_answer(front: HalfFront, query: HalfMessagesRequest) -> HalfMessagesResponse:
+    found = (u for u in front.oldest() if u.offset >= query.from_offset)
+    most = min(max(0, query.messages_max), MESSAGES_MAX)
+    return HalfMessagesResponse(
         messages=[
-            HalfMessagesAnswer.Message(
+            HalfMessagesResponse.Message(
                 half_id=u.half_id, offset=u.offset, appended_ms=u.at_ms, checks=u.checks, expiring=u.expiring
             )
             for u in islice(found, most)

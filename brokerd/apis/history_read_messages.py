@@ -26,8 +26,8 @@ JSON_OPERATIONS = {
 
 def put_request(part: FetchRequest.FetchPartition, q: HistoryReadRequest) -> None:
     """Write the request into the partition of a Fetch request, in both formats."""
-    question = HistoryReadRequestData(q.handover_offset, q.operation, q.target, q.end_offset, q.log_start_floor)
-    part.history_read = versioned.encode(question, VERSION)
+    query = HistoryReadRequestData(q.handover_offset, q.operation, q.target, q.end_offset, q.log_start_floor)
+    part.history_read = versioned.encode(query, VERSION)
     part.history_json = json.dumps(
         [q.handover_offset, JSON_OPERATIONS[q.operation], q.target, q.end_offset, q.log_start_floor]
     ).encode()
@@ -38,9 +38,9 @@ def request_of(part: FetchRequest.FetchPartition) -> HistoryReadRequestData | Er
     UNSUPPORTED_VERSION or INVALID_REQUEST."""
     try:
         if part.history_read:
-            question = versioned.decode(HistoryReadRequestData, part.history_read, VERSION)
-            question.operation = HistoryOperation(question.operation)
-            return question
+            query = versioned.decode(HistoryReadRequestData, part.history_read, VERSION)
+            query.operation = HistoryOperation(query.operation)
+            return query
         return _from_json(part.history_json)
     except versioned.UnknownVersion:
         return ErrorCode.UNSUPPORTED_VERSION

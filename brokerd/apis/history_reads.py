@@ -169,18 +169,18 @@ class HistoryReadServer:
             partition_index=tp.partition, error_code=ErrorCode.NONE, high_watermark=-1, records=b""
         )
         replica = self._replica_manager.hosted.get(tp)
-        question = request_of(requested)
-        if isinstance(question, ErrorCode):
-            data.error_code = question
+        query = request_of(requested)
+        if isinstance(query, ErrorCode):
+            data.error_code = query
             return data
-        if replica is None or not has_history(replica, question.handover_offset):
+        if replica is None or not has_history(replica, query.handover_offset):
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
             return data
         data.log_start_offset = replica.log.start_offset
         try:
-            if question.operation == HistoryOperation.READ:
-                self._read_records(replica, requested, min(question.end_offset, question.handover_offset), data)
-            elif (found := (yield from self._find_position(replica, question))) is not None:
+            if query.operation == HistoryOperation.READ:
+                self._read_records(replica, requested, min(query.end_offset, query.handover_offset), data)
+            elif (found := (yield from self._find_position(replica, query))) is not None:
                 put_position(data, requested, found)
         except DiskFailed as e:
             self._replica_manager.fail(replica, e)

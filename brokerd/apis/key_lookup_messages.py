@@ -1,4 +1,4 @@
-"""Look-ups by key as messages: `KeyLookupQuestion` and `KeyLookupAnswer` in tagged fields of Fetch.
+"""Look-ups by key as messages: `KeyLookupRequest` and `KeyLookupResponse` in tagged fields of Fetch.
 
 Invalid bytes lead to an error code. Does not contain: the look-ups themselves (`key_lookups`), the truncation of matches (`wire/key_matches`).
 """
@@ -11,11 +11,11 @@ from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.key_matches import match_of
 from brokerd.wire.messages import FetchRequest
-from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import VERSION, KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 
 KEY_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of the key in a question."""
+"""Maximum number of bytes of the key in a query."""
 
 
 class LookupResult(Protocol):
@@ -29,26 +29,26 @@ class LookupResult(Protocol):
     index_bytes: int
     indexed: set[int]
     scanned: set[int]
-    remote: KeyLookupAnswer | None
+    remote: KeyLookupResponse | None
     """The result of the search in the remote store."""
 
 
-def question_of(part: FetchRequest.FetchPartition) -> KeyLookupQuestion | ErrorCode:
-    """The question, or an error code if the bytes are invalid or a value is out of range."""
+def query_of(part: FetchRequest.FetchPartition) -> KeyLookupRequest | ErrorCode:
+    """The query, or an error code if the bytes are invalid or a value is out of range."""
     try:
-        question = versioned.decode(KeyLookupQuestion, part.key_lookup, VERSION)
+        query = versioned.decode(KeyLookupRequest, part.key_lookup, VERSION)
     except versioned.UnknownVersion:
         return ErrorCode.UNSUPPORTED_VERSION
     except (ValueError, RecursionError):
         return ErrorCode.INVALID_REQUEST
-    if len(question.key) > KEY_BYTES_MAX or question.matches_max < 1 or question.bytes_max < 1:
+    if len(query.key) > KEY_BYTES_MAX or query.matches_max < 1 or query.bytes_max < 1:
         return ErrorCode.INVALID_REQUEST
-    return question
+    return query
 
 
 def answer_bytes(result: LookupResult, stop: LookupStop, indexed_end_offset: int) -> bytes:
     remote = result.remote
-    answer = KeyLookupAnswer(
+    answer = KeyLookupResponse(
         matches=[*(match_of(r) for r in result.matches), *(remote.matches if remote is not None else ())],
         stop=stop,
         next_before_offset=-1 if stop is LookupStop.LOG_START else result.below,

@@ -2,7 +2,7 @@
 segments, in one request to the helper process.
 
 Invariants: only the leader answers, with records that a consumer could read. It answers only after its high watermark has reached the start of its epoch. So no
-acknowledged record is missing after an election. A question is bounded in matches, bytes and time, and its answer contains the offset at which the search
+acknowledged record is missing after an election. A query is bounded in matches, bytes and time, and its answer contains the offset at which the search
 stopped. Segments that change during a job are searched again. Does not contain: the search in a segment (`storage/key_search`), authorization (`fetch`).
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from brokerd.apis.fetch_response import unauthorized_topics
 from brokerd.apis.fetch_sessions import PartitionRequest
-from brokerd.apis.key_lookup_messages import answer_bytes, question_of
+from brokerd.apis.key_lookup_messages import answer_bytes, query_of
 from brokerd.replication.remote_key_lookups import RemoteKeyLookups
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
@@ -25,7 +25,7 @@ from brokerd.storage.nonblocking import NotInPageCache, nonblocking_reads
 from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Steps
 
@@ -33,16 +33,16 @@ READ_COMMITTED = 1
 JOB_BYTES_MAX = 4 * 1024 * 1024
 """Maximum number of bytes of the log per job. The time limit is checked between jobs."""
 BYTES_MAX = 1024 * 1024 * 1024
-"""Maximum number of log bytes that one question searches."""
+"""Maximum number of log bytes that one query searches."""
 DURATION_MS_MAX = 10_000
 MATCHES_MAX = 100
 
 
 @dataclass(slots=True)
 class KeyLookupProgress:
-    """A question in progress. `below`: the search continues below this offset. `start_offset`, `end_offset`: bounds of the records."""
+    """A query in progress. `below`: the search continues below this offset. `start_offset`, `end_offset`: bounds of the records."""
 
-    question: KeyLookupQuestion
+    query: KeyLookupRequest
     criteria: KeyCriteria
     start_offset: int
     end_offset: int
@@ -54,16 +54,16 @@ class KeyLookupProgress:
     indexed: set[int] = field(default_factory=set)
     """Base offsets of the segments that were searched with their index."""
     scanned: set[int] = field(default_factory=set)
-    remote: KeyLookupAnswer | None = None
+    remote: KeyLookupResponse | None = None
     """The result of the search in the remote store."""
 
     @property
     def matches_left(self) -> int:
-        return min(self.question.matches_max, MATCHES_MAX) - len(self.matches)
+        return min(self.query.matches_max, MATCHES_MAX) - len(self.matches)
 
     @property
     def bytes_left(self) -> int:
-        return min(self.question.bytes_max, BYTES_MAX) - self.log_bytes
+        return min(self.query.bytes_max, BYTES_MAX) - self.log_bytes
 
     def remove_deleted(self, log_start_offset: int) -> None:
         """Matches without the records that were deleted after the search had found them."""
@@ -76,7 +76,7 @@ class KeyLookupProgress:
     def searched_from(self) -> int:
         """The start of the range that was searched in the local log. Older records of its first segment were skipped."""
         searched = max(self.below, self.criteria.start_offset)
-        return searched if self.question.before_offset < 0 else min(searched, self.question.before_offset)
+        return searched if self.query.before_offset < 0 else min(searched, self.query.before_offset)
 
     def stop(self, now_ms: int) -> LookupStop | None:
         """Return the reason why the search ends now. None: it continues."""
@@ -145,11 +145,11 @@ class KeyLookupServer:
             records=b"",
         )
         part = PartitionKeyLookup(data, partition_request)
-        question, replica = question_of(partition_request.requested), partition_request.replica
+        query, replica = query_of(partition_request.requested), partition_request.replica
         if partition_request.error or replica is None:
             return part
-        if isinstance(question, ErrorCode):
-            data.error_code = question
+        if isinstance(query, ErrorCode):
+            data.error_code = query
             return part
         if not replica.leads:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -158,7 +158,7 @@ class KeyLookupServer:
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE  # acknowledged records may be above this high watermark
             return part
         data.high_watermark, data.log_start_offset = replica.core.high_watermark, replica.start_offset
-        lookup = self._begin(replica, question, committed=committed)
+        lookup = self._begin(replica, query, committed=committed)
         try:
             stop = yield from self._search(replica, lookup)
         except DiskFailed as e:
@@ -187,7 +187,7 @@ class KeyLookupServer:
             return
         log, epoch = replica.log, replica.core.leader_epoch
 
-        def on_answer(answer: KeyLookupAnswer | None) -> None:
+        def on_answer(answer: KeyLookupResponse | None) -> None:
             if not replica.leads or replica.log is not log or replica.core.leader_epoch != epoch:
                 part.data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
@@ -195,7 +195,7 @@ class KeyLookupServer:
                 self._complete(part, replica, lookup)
             done()
 
-        self._remote.search(replica, self._remote_question(lookup), committed=committed, done=on_answer)
+        self._remote.search(replica, self._remote_query(lookup), committed=committed, done=on_answer)
 
     @staticmethod
     def _is_remote_below(replica: Replica, lookup: KeyLookupProgress) -> bool:
@@ -214,9 +214,9 @@ class KeyLookupServer:
         lookup.start_offset = view.start_offset(local_start)
         return lookup.stop(self._mono_ms())
 
-    def _remote_question(self, lookup: KeyLookupProgress) -> KeyLookupQuestion:
+    def _remote_query(self, lookup: KeyLookupProgress) -> KeyLookupRequest:
         return replace(
-            lookup.question,
+            lookup.query,
             before_offset=lookup.below,
             matches_max=lookup.matches_left,
             bytes_max=lookup.bytes_left,
@@ -232,7 +232,7 @@ class KeyLookupServer:
         part.data.key_lookup = answer_bytes(lookup, part.stop, indexed_end_offset(replica))
 
     # -- the local log -------------------------------------------------------------------------------------------------------
-    def _begin(self, replica: Replica, q: KeyLookupQuestion, *, committed: bool) -> KeyLookupProgress:
+    def _begin(self, replica: Replica, q: KeyLookupRequest, *, committed: bool) -> KeyLookupProgress:
         log = replica.log
         start, end = log.start_offset, replica.last_stable() if committed else replica.core.high_watermark
         aborted = log.aborted.between(start, end) if committed else []
@@ -248,9 +248,9 @@ class KeyLookupServer:
             segment = _segment_below(log.segments, lookup.below)
             if segment is None:
                 return LookupStop.LOG_START
-            if lookup.question.from_ms >= 0 and segment.end_offset < log.end_offset:
+            if lookup.query.from_ms >= 0 and segment.end_offset < log.end_offset:
                 newest = yield from _newest_timestamp(segment)
-                if newest < lookup.question.from_ms:
+                if newest < lookup.query.from_ms:
                     lookup.below = segment.base_offset
                     continue
             job = self._job(replica, segment, lookup)
@@ -273,7 +273,7 @@ class KeyLookupServer:
     def _job(replica: Replica, segment: Segment, lookup: KeyLookupProgress) -> SegmentSearch:
         active, config = segment is replica.log.segments[-1], replica.config
         seed = header_seed(config.index_header)
-        q = lookup.question
+        q = lookup.query
         usable = config.index_keys and (not q.header_name or q.header_name == config.index_header)
         finished = usable and not active and segment.key_index is not IndexFileState.ABSENT
         part = segment.key_index_part
@@ -294,7 +294,7 @@ def _topic(part: PartitionKeyLookup) -> FetchResponse.FetchableTopicResponse:
     )
 
 
-def _add_remote(lookup: KeyLookupProgress, answer: KeyLookupAnswer | None) -> LookupStop:
+def _add_remote(lookup: KeyLookupProgress, answer: KeyLookupResponse | None) -> LookupStop:
     """Add the answer of the helper. Returns the reason why the whole search ended."""
     if answer is None:
         return LookupStop.REMOTE

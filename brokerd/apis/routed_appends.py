@@ -33,12 +33,12 @@ PRODUCE_VERSION = 13
 
 
 def routed_request(
-    part: TopicPartition, batch: bytes, question: RoutedAppendRequestData, timeout_ms: int
+    part: TopicPartition, batch: bytes, query: RoutedAppendRequestData, timeout_ms: int
 ) -> ProduceRequest:
     data = ProduceRequest.PartitionProduceData(index=part.partition, records=bytearray(batch))
     topic = ProduceRequest.TopicProduceData(topic_id=part.topic_id, partition_data=[data])
     return ProduceRequest(
-        acks=ACKS_ALL, timeout_ms=timeout_ms, topic_data=[topic], route=versioned.encode(question, VERSION)
+        acks=ACKS_ALL, timeout_ms=timeout_ms, topic_data=[topic], route=versioned.encode(query, VERSION)
     )
 
 
@@ -87,15 +87,15 @@ class RoutedAppends:
 
     def _append(self, body: ProduceRequest) -> AppendOutcome | RouteConflict:
         try:
-            question = versioned.decode(RoutedAppendRequestData, body.route, VERSION)
+            query = versioned.decode(RoutedAppendRequestData, body.route, VERSION)
         except ValueError:
             return PartitionResult(ErrorCode.INVALID_REQUEST)
         if len(body.topic_data) != 1 or len(body.topic_data[0].partition_data) != 1:
             return PartitionResult(ErrorCode.INVALID_REQUEST)
         topic, part = body.topic_data[0], body.topic_data[0].partition_data[0]
         image = self._replica_manager.image
-        source = image.partition(TopicPartition(question.source_topic_id, question.source_partition))
-        if source is not None and source.leader_epoch > question.source_epoch:
+        source = image.partition(TopicPartition(query.source_topic_id, query.source_partition))
+        if source is not None and source.leader_epoch > query.source_epoch:
             return PartitionResult(ErrorCode.FENCED_LEADER_EPOCH)
         state = image.topics.get(topic.topic_id)
         if state is None or part.index not in state.partitions:
@@ -103,4 +103,4 @@ class RoutedAppends:
         if state.internal or part.records is None:
             return PartitionResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
         replica = self._replica_manager.find(state, part.index)
-        return NOT_LEADER if replica is None else self._appender.append_routed(replica, part.records, question.expected)
+        return NOT_LEADER if replica is None else self._appender.append_routed(replica, part.records, query.expected)

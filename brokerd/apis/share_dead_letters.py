@@ -63,7 +63,7 @@ class SendDeadLetters(Protocol):
         self,
         target: TopicPartition,
         batch: bytes,
-        question: RoutedAppendRequestData,
+        query: RoutedAppendRequestData,
         done: Callable[[ErrorCode, int, Now], None],
     ) -> None: ...
 
@@ -210,8 +210,8 @@ class ShareDeadLetters:
             self.advance(shared, current, changed)
 
         letters.busy = True
-        question = RoutedAppendRequestData(expected, place.topic_id, place.partition, shared.epoch)
-        self._send(sending.target, batch, question, on_result)
+        query = RoutedAppendRequestData(expected, place.topic_id, place.partition, shared.epoch)
+        self._send(sending.target, batch, query, on_result)
 
     @staticmethod
     def _retry_later(shared: Shared, error: ErrorCode, now: Now) -> None:

@@ -182,12 +182,12 @@ class Acls:
         return self._allowed(principal, host, operation, resource, target)
 
     def _allowed(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
-        question = (principal, host, operation, resource, name)
-        known = self._decided.get(question)
+        query = (principal, host, operation, resource, name)
+        known = self._decided.get(query)
         if known is None:
             if len(self._decided) >= DECISIONS_MAX:
                 self._decided.clear()
-            known = self._decided[question] = self.explain(*question).allowed
+            known = self._decided[query] = self.explain(*query).allowed
         return known
 
     def explain(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> Decision:

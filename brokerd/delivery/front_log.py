@@ -28,7 +28,7 @@ class FrontTarget(Enum):
     EXPIRED = "expired"
     """Expired half messages: no producer decided about them."""
     CHECK = "check"
-    """Checks: questions to the producers of undecided half messages."""
+    """Checks: requests to the producers of undecided half messages."""
 
 
 _JOURNAL_TYPES = {FrontTarget.TOPIC: 100, FrontTarget.EXPIRED: 101}

@@ -1,4 +1,4 @@
-"""Sends the checks (questions about undecided half messages) to the producers: one batch at a time, at least once.
+"""Sends the checks (requests to decide half messages) to the producers: one batch at a time, at least once.
 
 Invariants: a message is in this queue at most once, with the number of its latest check. A batch that was not accepted is sent again after a pause, without the
 messages that were decided since then. Does not contain: when a message is checked (`half_messages`).

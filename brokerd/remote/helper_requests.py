@@ -64,12 +64,12 @@ class TimeFields(TypedDict):
 
 
 class KeysFields(TypedDict):
-    """`aborted`: the fields of each `AbortedTxn`; null: also uncommitted records are wanted. `question`: base64."""
+    """`aborted`: the fields of each `AbortedTxn`; null: also uncommitted records are wanted. `query`: base64."""
 
     segments: list[SegmentFields]
     start: int
     aborted: list[list[int]] | None
-    question: str
+    query: str
 
 
 class SnapshotFields(TypedDict):

@@ -1,7 +1,7 @@
 """Look-ups of records by key in remote segments, in the helper process: from the newest segment to the oldest.
 
 Invariants: with a key index only the header of the index, one bucket per run and the batches of candidates are read; without one the whole segment is
-read. No chunk of a consumer is evicted, because look-ups do not use the chunk cache. Every byte counts for the fetch quota. The limits of the question
+read. No chunk of a consumer is evicted, because look-ups do not use the chunk cache. Every byte counts for the fetch quota. The limits of the query
 are checked between parts of a segment. Does not contain: the choice of the segments (`replication/remote_key_lookups`).
 """
 
@@ -22,7 +22,7 @@ from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.segment import Segment
 from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire.key_matches import match_of
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 
 PART_BYTES = 4 * 1024 * 1024
@@ -98,7 +98,7 @@ class RemoteSegmentSearch(SegmentSearch):
 
 @dataclass(slots=True)
 class RemoteKeySearch:
-    """`segments`: ascending, those that the question may need, and later ones with aborted transactions. `start_offset`: older records are deleted.
+    """`segments`: ascending, those that the query may need, and later ones with aborted transactions. `start_offset`: older records are deleted.
     `aborted`: aborted transactions that the broker knows from its local log. None: uncommitted records count too."""
 
     disk: Disk
@@ -109,22 +109,22 @@ class RemoteKeySearch:
     segments: Sequence[StoredSegment]
     start_offset: int
     aborted: Sequence[AbortedTxn] | None
-    question: KeyLookupQuestion
+    query: KeyLookupRequest
     matches: list[Record] = field(default_factory=list)
     log_bytes: int = 0
     index_bytes: int = 0
     indexed: set[str] = field(default_factory=set)
     scanned: set[str] = field(default_factory=set)
 
-    def run(self) -> KeyLookupAnswer:
-        """Search until the start of the first segment, or a limit of the question. Raises StoreUnavailable, ObjectMissing, FileDamaged."""
-        question, below = self.question, self.question.before_offset
-        deadline_ms = self.mono_ms() + question.duration_ms_max
+    def run(self) -> KeyLookupResponse:
+        """Search until the start of the first segment, or a limit of the query. Raises StoreUnavailable, ObjectMissing, FileDamaged."""
+        query, below = self.query, self.query.before_offset
+        deadline_ms = self.mono_ms() + query.duration_ms_max
         for i in reversed(range(len(self.segments))):
             segment = self.segments[i]
             if segment.start_offset >= below or segment.end_offset <= self.start_offset:
                 continue
-            if 0 <= segment.max_timestamp < question.from_ms:
+            if 0 <= segment.max_timestamp < query.from_ms:
                 below = segment.start_offset
                 continue
             view, criteria = self._view(segment), self._criteria(i)
@@ -136,8 +136,8 @@ class RemoteKeySearch:
                     view,
                     criteria,
                     min(below, segment.end_offset),
-                    question.matches_max - len(self.matches),
-                    min(PART_BYTES, question.bytes_max - self.log_bytes),
+                    query.matches_max - len(self.matches),
+                    min(PART_BYTES, query.bytes_max - self.log_bytes),
                     self._usable_seed(segment),
                 )
                 search.run()
@@ -150,15 +150,15 @@ class RemoteKeySearch:
         return self.segments[0].start_offset if self.segments else self.start_offset
 
     def _limit_reached(self, deadline_ms: int) -> LookupStop | None:
-        if len(self.matches) >= self.question.matches_max:
+        if len(self.matches) >= self.query.matches_max:
             return LookupStop.MATCHES
-        if self.log_bytes >= self.question.bytes_max:
+        if self.log_bytes >= self.query.bytes_max:
             return LookupStop.BYTES
         return LookupStop.TIME if self.mono_ms() >= deadline_ms else None
 
     def _usable_seed(self, segment: StoredSegment) -> int | None:
-        """The header seed of the key index of the segment. None if it has none for this question."""
-        header_name = self.question.header_name
+        """The header seed of the key index of the segment. None if it has none for this query."""
+        header_name = self.query.header_name
         if not segment.key_index_bytes or (header_name and header_seed(header_name) != segment.key_index_seed):
             return None
         return segment.key_index_seed
@@ -178,7 +178,7 @@ class RemoteKeySearch:
         )
 
     def _criteria(self, i: int) -> KeyCriteria:
-        q = self.question
+        q = self.query
         aborted = [] if self.aborted is None else [*self.aborted, *self._aborted_transactions(i)]
         return KeyCriteria(q.key, q.header_name, self.start_offset, q.from_ms, q.to_ms, aborted)
 
@@ -203,8 +203,8 @@ class RemoteKeySearch:
         if search.scanned:
             self.scanned.add(segment.name)
 
-    def _answer(self, stop: LookupStop, below: int) -> KeyLookupAnswer:
-        return KeyLookupAnswer(
+    def _answer(self, stop: LookupStop, below: int) -> KeyLookupResponse:
+        return KeyLookupResponse(
             matches=[match_of(r) for r in self.matches],
             stop=stop,
             next_before_offset=below,

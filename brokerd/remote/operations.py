@@ -26,7 +26,7 @@ from brokerd.storage.disk import Disk
 from brokerd.storage.segment import Segment
 from brokerd.storage.transaction_index import AbortedTxn
 from brokerd.wire import records, versioned
-from brokerd.wire.messages.key_lookups import VERSION, KeyLookupQuestion
+from brokerd.wire.messages.key_lookups import VERSION, KeyLookupRequest
 from brokerd.wire.records import UnpackBudget
 from brokerd.wire.scan import first_since
 from brokerd.wire.steps import run_now
@@ -240,7 +240,7 @@ class Operations:
 
     # -- look-ups by key -----------------------------------------------------------------------------------------------------
     def _look_up_key(self, fields: KeysFields) -> str:
-        """A `KeyLookupAnswer` to the `KeyLookupQuestion` of the fields, both as base64."""
+        """A `KeyLookupResponse` to the `KeyLookupRequest` of the fields, both as base64."""
         aborted = fields["aborted"]
         search = RemoteKeySearch(
             disk=self._disk,
@@ -251,6 +251,6 @@ class Operations:
             segments=[StoredSegment.of(s) for s in fields["segments"]],
             start_offset=fields["start"],
             aborted=None if aborted is None else [AbortedTxn(*a) for a in aborted],
-            question=versioned.decode(KeyLookupQuestion, base64.b64decode(fields["question"]), VERSION),
+            query=versioned.decode(KeyLookupRequest, base64.b64decode(fields["query"]), VERSION),
         )
         return base64.b64encode(versioned.encode(search.run(), VERSION)).decode()

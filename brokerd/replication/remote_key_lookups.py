@@ -16,13 +16,13 @@ from brokerd.remote.segments import RemoteSegment
 from brokerd.replication.remote_reads import Request
 from brokerd.replication.replica import Replica
 from brokerd.wire import versioned
-from brokerd.wire.messages.key_lookups import ANSWER_ELEMENTS_MAX, VERSION, KeyLookupAnswer, KeyLookupQuestion
+from brokerd.wire.messages.key_lookups import ANSWER_ELEMENTS_MAX, VERSION, KeyLookupRequest, KeyLookupResponse
 
 SEGMENTS_MAX = 1_000
 """Maximum number of segments of one request. The answer then contains the offset where the search stopped."""
 MARGIN_MS = 1_000
 """Time for the answer beyond the time of the search. The control plane waits a second longer."""
-Done = Callable[[KeyLookupAnswer | None], None]
+Done = Callable[[KeyLookupResponse | None], None]
 
 
 class RemoteKeyLookups:
@@ -30,14 +30,14 @@ class RemoteKeyLookups:
         """`named`: the fields of a segment in requests, without its key index."""
         self._request, self._named = request, named
 
-    def search(self, replica: Replica, question: KeyLookupQuestion, *, committed: bool, done: Done) -> None:
-        """Search below `question.before_offset`. `done` is called once, possibly before this method returns. The answer has matches, `stop`,
+    def search(self, replica: Replica, query: KeyLookupRequest, *, committed: bool, done: Done) -> None:
+        """Search below `query.before_offset`. `done` is called once, possibly before this method returns. The answer has matches, `stop`,
         `next_before_offset`, bytes and segments. `next_before_offset` is the start of the searched range, also if `stop` is LOG_START."""
         view = replica.remote
         if view is None or not view.loaded:
             done(None)
             return
-        start, before = view.start_offset(replica.log.start_offset), question.before_offset
+        start, before = view.start_offset(replica.log.start_offset), query.before_offset
         below = [s for s in view.chain.segments if s.start_offset < before and s.end_offset > start]
         searched = below[-SEGMENTS_MAX:]
         later = [s for s in view.chain.segments if s.start_offset >= before and s.aborted_count]
@@ -46,16 +46,16 @@ class RemoteKeyLookups:
             segments=[self._fields(s) for s in (*searched, *later)],
             start=start,
             aborted=[list(a) for a in aborted] if committed else None,
-            question=base64.b64encode(versioned.encode(question, VERSION)).decode(),
+            query=base64.b64encode(versioned.encode(query, VERSION)).decode(),
         )
 
         def on_helper_result(error: HelperError, value: object) -> None:
             if error or not isinstance(value, str):
                 done(None)
                 return
-            done(versioned.decode(KeyLookupAnswer, base64.b64decode(value), VERSION, ANSWER_ELEMENTS_MAX))
+            done(versioned.decode(KeyLookupResponse, base64.b64decode(value), VERSION, ANSWER_ELEMENTS_MAX))
 
-        self._request(HelperOperation.KEYS, fields, question.duration_ms_max + MARGIN_MS, on_helper_result)
+        self._request(HelperOperation.KEYS, fields, query.duration_ms_max + MARGIN_MS, on_helper_result)
 
     def _fields(self, segment: RemoteSegment) -> SegmentFields:
         return [*self._named(segment), segment.key_index_bytes, segment.key_index_seed]

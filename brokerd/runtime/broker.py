@@ -192,7 +192,7 @@ class BrokerServer:
             self.share_client,
             self.loop.call_later,
             environment.draw_id,
-            lambda target, batch, question, done: self.routing.send(target, batch, question, done),
+            lambda target, batch, query, done: self.routing.send(target, batch, query, done),
             share_observer=share_observer,
         )
         self.front_delivery = FrontDelivery(

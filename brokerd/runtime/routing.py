@@ -105,13 +105,13 @@ class ReplicaRoutePort:
         done: Callable[[ErrorCode, int, Now], None],
     ) -> None:
         tp, target = self._replica.tp, TopicPartition(topic_id, partition)
-        question = RoutedAppendRequestData(expected, tp.topic_id, tp.partition, self._epoch)
+        query = RoutedAppendRequestData(expected, tp.topic_id, tp.partition, self._epoch)
 
         def on_response(error: ErrorCode, source_offset: int, now: Now) -> None:
             self._log(target, ErrorCode.NONE if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else error)
             done(error, source_offset, now)
 
-        self._routing.send(target, batch, question, on_response)
+        self._routing.send(target, batch, query, on_response)
 
     def may_read(self, principal: str) -> bool:
         return self._allowed(principal, Operation.READ, self._topic)
@@ -307,7 +307,7 @@ class Routing:
         self,
         target: TopicPartition,
         batch: bytes,
-        question: RoutedAppendRequestData,
+        query: RoutedAppendRequestData,
         done: Callable[[ErrorCode, int, Now], None],
     ) -> None:
         state = self.replica_manager.image.partition(target)
@@ -319,7 +319,7 @@ class Routing:
             state.leader if state is not None else NO_LEADER,
             ApiKey.PRODUCE,
             PRODUCE_VERSION,
-            routed_request(target, batch, question, TIMEOUT_MS),
+            routed_request(target, batch, query, TIMEOUT_MS),
             on_response,
         )
 

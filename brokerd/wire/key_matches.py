@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer
+from brokerd.wire.messages.key_lookups import KeyLookupResponse
 from brokerd.wire.records import Record
 
 SHOWN_BYTES_MAX = 64 * 1024
@@ -14,9 +14,9 @@ HEADER_SHOWN_BYTES_MAX = 1024
 """Maximum number of bytes of a header's name or value in an answer."""
 
 
-def match_of(r: Record) -> KeyLookupAnswer.Match:
+def match_of(r: Record) -> KeyLookupResponse.Match:
     """The record as a match: its key, value and headers are truncated, so that an answer stays small."""
-    return KeyLookupAnswer.Match(
+    return KeyLookupResponse.Match(
         offset=r.offset,
         timestamp=r.timestamp,
         key=_truncate(r.key, SHOWN_BYTES_MAX),
@@ -27,9 +27,9 @@ def match_of(r: Record) -> KeyLookupAnswer.Match:
     )
 
 
-def _headers(headers: Sequence[tuple[str, bytes | None]]) -> list[KeyLookupAnswer.Header]:
+def _headers(headers: Sequence[tuple[str, bytes | None]]) -> list[KeyLookupResponse.Header]:
     return [
-        KeyLookupAnswer.Header(name=name[:HEADER_SHOWN_BYTES_MAX], value=_truncate(value, HEADER_SHOWN_BYTES_MAX))
+        KeyLookupResponse.Header(name=name[:HEADER_SHOWN_BYTES_MAX], value=_truncate(value, HEADER_SHOWN_BYTES_MAX))
         for name, value in headers
     ]
 

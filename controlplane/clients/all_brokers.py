@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 
 BROKERS_AT_A_TIME = 16
 """Threads of one call. With more brokers the next request waits for a free one."""
@@ -23,7 +23,7 @@ class BrokerAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerAnswer(Generic[T]):
+class BrokerResponse(Generic[T]):
     """The result of one broker. `value` None: the broker did not respond; `problem` contains the reason."""
 
     broker_id: int
@@ -31,16 +31,16 @@ class BrokerAnswer(Generic[T]):
     problem: str = ""
 
 
-def call_brokers(brokers: Iterable[BrokerAddress], call: Callable[[KafkaConnection], T]) -> list[BrokerAnswer[T]]:
+def call_brokers(brokers: Iterable[BrokerAddress], call: Callable[[KafkaConnection], T]) -> list[BrokerResponse[T]]:
     """The answers of these brokers, in their order. `call` sends requests over the connection, each with a deadline, and must not use the
     database."""
 
-    def call_one(broker: BrokerAddress) -> BrokerAnswer[T]:
+    def call_one(broker: BrokerAddress) -> BrokerResponse[T]:
         connection = KafkaConnection(broker.host, broker.port)
         try:
-            return BrokerAnswer(broker.broker_id, call(connection))
-        except (NoAnswer, Declined) as e:
-            return BrokerAnswer(broker.broker_id, None, str(e))
+            return BrokerResponse(broker.broker_id, call(connection))
+        except (NoResponse, Declined) as e:
+            return BrokerResponse(broker.broker_id, None, str(e))
         finally:
             connection.close()
 

@@ -23,7 +23,7 @@ DEFAULT_CODE = 5
 
 
 def describe_broker(connection: KafkaConnection, broker_id: int) -> dict[str, ReportedConfig]:
-    """The settings by name. Raises NoAnswer, or Declined with the broker's error."""
+    """The settings by name. Raises NoResponse, or Declined with the broker's error."""
     resource = m.DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=RESOURCE_BROKER, resource_name=str(broker_id), configuration_keys=None
     )

@@ -160,7 +160,7 @@ def sample_broker(
     with_sizes: bool,
     stalled: Sequence[Key] = (),
 ) -> BrokerSample:
-    """Sample one broker. Raises NoAnswer.
+    """Sample one broker. Raises NoResponse.
 
     `starts`: start offsets of earlier samples, updated here. They change rarely and are requested with the sizes. `stalled`: partitions
     that the broker leads and whose last stable offset is requested.

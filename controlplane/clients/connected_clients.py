@@ -24,7 +24,7 @@ class ConnectedClients:
 
 
 def connected_clients(connection: KafkaConnection) -> ConnectedClients:
-    """Return the connected clients of one broker, and its rejections by client. Raises NoAnswer."""
+    """Return the connected clients of one broker, and its rejections by client. Raises NoResponse."""
     body = m.DescribeLogDirsRequest(topics=[], clients=True, rejections=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
     rejected = [r for r in answer.rejections if r.host]

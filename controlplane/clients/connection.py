@@ -1,7 +1,7 @@
 """A blocking connection to one broker, with TLS and SASL from the client settings.
 
 Kafka's admin clients hide replica details (DescribeLogDirs) and start threads, so this client uses `brokerd.wire`. Every call has a
-deadline; without a response it raises NoAnswer. Does not contain: requests (the other modules of this package).
+deadline; without a response it raises NoResponse. Does not contain: requests (the other modules of this package).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESPONSE_BYTES_MAX = 64 * 1024 * 1024
 """Limit of a response: 100,000 partitions take about 5 MB."""
 
 
-class NoAnswer(Exception):
+class NoResponse(Exception):
     """The broker did not respond before the deadline. The outcome of the request is unknown."""
 
 
@@ -46,7 +46,7 @@ class KafkaConnection:
         self._correlation = 0
 
     def call(self, api: ApiKey, version: int, body: Struct, timeout_s: float = CALL_SECONDS) -> Any:
-        """The response body. Raises NoAnswer."""
+        """The response body. Raises NoResponse."""
         deadline = time.monotonic() + timeout_s
         if self._ends is not None and deadline >= self._ends:
             self.close()
@@ -57,17 +57,17 @@ class KafkaConnection:
             request = encode_request(api, version, self._correlation, self._client_id, body)
             correlation, answer = decode_response(api, version, memoryview(self._exchange(request, deadline)))
             if correlation != self._correlation:
-                raise NoAnswer(f"{self.host}:{self.port}: response with another correlation id")
+                raise NoResponse(f"{self.host}:{self.port}: response with another correlation id")
             return answer
-        except NoAnswer:
+        except NoResponse:
             self.close()
             raise
         except (SaslClientError, CertificateError, ClientSettingsError) as e:
             self.close()
-            raise NoAnswer(f"{self.host}:{self.port}: connection with WEIR_KAFKA_CONFIG failed: {e}") from e
+            raise NoResponse(f"{self.host}:{self.port}: connection with WEIR_KAFKA_CONFIG failed: {e}") from e
         except (OSError, WireError) as e:
             self.close()
-            raise NoAnswer(f"{self.host}:{self.port} does not respond: {e or type(e).__name__}") from e
+            raise NoResponse(f"{self.host}:{self.port} does not respond: {e or type(e).__name__}") from e
 
     def _open(self, deadline: float) -> None:
         """Connect, with TLS and SASL from the client settings."""
@@ -91,7 +91,7 @@ class KafkaConnection:
         self._socket.sendall(request)
         (length,) = struct.unpack(">i", self._receive_exactly(4, deadline))
         if not 0 <= length <= RESPONSE_BYTES_MAX:
-            raise NoAnswer(f"{self.host}:{self.port}: invalid response length {length}; this is not a Kafka broker")
+            raise NoResponse(f"{self.host}:{self.port}: invalid response length {length}; this is not a Kafka broker")
         return self._receive_exactly(length, deadline)
 
     def _receive_exactly(self, count: int, deadline: float) -> bytearray:

@@ -1,6 +1,6 @@
 """Pending delayed messages, from the leader of a front partition: a Fetch request with a tagged field that only brokers of Weir read.
 
-A call has a deadline; without a response it raises NoAnswer. Does not contain: several partitions (`selectors.delayed_messages`).
+A call has a deadline; without a response it raises NoResponse. Does not contain: several partitions (`selectors.delayed_messages`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from brokerd.wire import messages as m
 from brokerd.wire import versioned
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesAnswer, DelayedMessagesQuestion
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesRequest, DelayedMessagesResponse
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 
 FETCH_VERSION = 12
 """The last one that names topics."""
@@ -21,14 +21,14 @@ ELEMENTS_MAX = 10_000
 
 
 def pending(
-    broker: KafkaConnection, front_topic: str, partition: int, question: DelayedMessagesQuestion
-) -> DelayedMessagesAnswer:
-    """Raises NoAnswer, or Declined with the name of the error or when the broker does not know such questions."""
+    broker: KafkaConnection, front_topic: str, partition: int, query: DelayedMessagesRequest
+) -> DelayedMessagesResponse:
+    """Raises NoResponse, or Declined with the name of the error or when the broker does not know such queries."""
     requested = m.FetchRequest.FetchPartition(
         partition=partition,
         fetch_offset=0,
         partition_max_bytes=0,
-        delayed_messages=versioned.encode(question, VERSION),
+        delayed_messages=versioned.encode(query, VERSION),
     )
     body = m.FetchRequest(
         max_wait_ms=0,
@@ -36,14 +36,14 @@ def pending(
         max_bytes=0,
         topics=[m.FetchRequest.FetchTopic(topic=front_topic, partitions=[requested])],
     )
-    answer = broker.call(ApiKey.FETCH, FETCH_VERSION, body, question.duration_ms_max / 1000 + READ_SECONDS)
+    answer = broker.call(ApiKey.FETCH, FETCH_VERSION, body, query.duration_ms_max / 1000 + READ_SECONDS)
     parts = [p for t in answer.responses for p in t.partitions]
     code = ErrorCode(answer.error_code or (parts[0].error_code if parts else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     if code:
         raise Declined(code.name)
     if not parts[0].delayed_messages:
-        raise Declined(f"{broker.host}:{broker.port} is a broker of an earlier version, without this question")
+        raise Declined(f"{broker.host}:{broker.port} is a broker of an earlier version, without this query")
     try:
-        return versioned.decode(DelayedMessagesAnswer, parts[0].delayed_messages, VERSION, ELEMENTS_MAX)
+        return versioned.decode(DelayedMessagesResponse, parts[0].delayed_messages, VERSION, ELEMENTS_MAX)
     except ValueError as e:
-        raise NoAnswer(f"{broker.host}:{broker.port}: malformed answer about delayed messages: {e}") from e
+        raise NoResponse(f"{broker.host}:{broker.port}: malformed answer about delayed messages: {e}") from e

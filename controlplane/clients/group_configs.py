@@ -21,7 +21,7 @@ SET, DELETE = 0, 1
 
 
 def describe_group(connection: KafkaConnection, group_id: str) -> list[GroupConfigRow]:
-    """All configs by name. The group need not exist. Raises NoAnswer, or Declined with the broker's error."""
+    """All configs by name. The group need not exist. Raises NoResponse, or Declined with the broker's error."""
     resource = m.DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=RESOURCE_GROUP, resource_name=group_id, configuration_keys=None
     )
@@ -43,7 +43,7 @@ def describe_group(connection: KafkaConnection, group_id: str) -> list[GroupConf
 
 
 def check_change(connection: KafkaConnection, group_id: str, configs: Mapping[str, str | None]) -> None:
-    """Let a broker check a change. None removes a value of the group. Raises NoAnswer, or Declined with the reason."""
+    """Let a broker check a change. None removes a value of the group. Raises NoResponse, or Declined with the reason."""
     r = m.IncrementalAlterConfigsRequest
     changes = [
         r.AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)

@@ -1,4 +1,4 @@
-"""Committed offsets and members of one consumer group: the requests of an offset reset. Blocking; raises NoAnswer and Declined of `clients.connection`.
+"""Committed offsets and members of one consumer group: the requests of an offset reset. Blocking; raises NoResponse and Declined of `clients.connection`.
 
 Invariant: the number of requests is bounded. A read of 1,000 partitions costs one Metadata, one FindCoordinator, one OffsetFetch, and one
 ListOffsets per leader and timestamp; a commit or a deletion costs one request per 1,000 partitions. Does not contain: what a reset changes
@@ -19,7 +19,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.schema import Struct
 from controlplane.clients.broker_samples import EARLIEST, LATEST, PARTITIONS_PER_REQUEST
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.clients.group_samples import DescribedGroupState, GroupType
 from controlplane.domain.offset_reset import CommittedOffset, Key, LogRange
 
@@ -187,7 +187,7 @@ class GroupOffsetsClient:
                 ]
                 try:
                     answer = self._call(self._brokers[leader], ApiKey.LIST_OFFSETS, 5, request(-1, 0, topics))
-                except NoAnswer:
+                except NoResponse:
                     break  # these partitions have no leader for the caller
                 for reported in answer.topics:
                     for p in reported.partitions:
@@ -280,18 +280,18 @@ class GroupOffsetsClient:
     def _call(self, address: tuple[str, int], api: ApiKey, version: int, body: Struct) -> Any:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise NoAnswer(f"{address[0]}:{address[1]}: the deadline of the operation has passed")
+            raise NoResponse(f"{address[0]}:{address[1]}: the deadline of the operation has passed")
         connection = self._connections.setdefault(address, KafkaConnection(*address))
         self.requests[api.name] = self.requests.get(api.name, 0) + 1
         return connection.call(api, version, body, min(CALL_SECONDS, left))
 
     def _of_any_broker(self, api: ApiKey, version: int, body: Struct) -> Any:
-        problem = NoAnswer("no broker is known")
+        problem = NoResponse("no broker is known")
         for address in settings.WEIR.bootstrap.split(","):
             host, _, port = address.rpartition(":")
             try:
                 return self._call((host, int(port)), api, version, body)
-            except NoAnswer as e:
+            except NoResponse as e:
                 problem = e
         raise problem
 
@@ -322,7 +322,7 @@ class GroupOffsetsClient:
                 raise Declined(code.text)
             self._coordinators.pop(group, None)
             if time.monotonic() + RETRY_SECONDS >= self._deadline:
-                raise NoAnswer(f"group {group!r}: {code.text}")
+                raise NoResponse(f"group {group!r}: {code.text}")
             time.sleep(RETRY_SECONDS)
 
 

@@ -70,7 +70,7 @@ class GroupSample:
 
 
 def sample_groups(connection: KafkaConnection) -> tuple[GroupSample, ...]:
-    """The groups that this broker coordinates. Raises NoAnswer."""
+    """The groups that this broker coordinates. Raises NoResponse."""
     listed = connection.call(ApiKey.LIST_GROUPS, 5, m.ListGroupsRequest())
     names = [g.group_id for g in listed.groups if g.group_type != GroupType.SHARE]
     if not names:

@@ -1,6 +1,6 @@
 """Undecided half messages, from the leader of a front partition: a Fetch request with a tagged field that only brokers of Weir read.
 
-A call has a deadline; without a response it raises NoAnswer. Does not contain: several partitions (`selectors.half_messages`).
+A call has a deadline; without a response it raises NoResponse. Does not contain: several partitions (`selectors.half_messages`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from brokerd.wire import messages as m
 from brokerd.wire import versioned
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages.half_messages import VERSION, HalfMessagesAnswer, HalfMessagesQuestion
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from brokerd.wire.messages.half_messages import VERSION, HalfMessagesRequest, HalfMessagesResponse
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 
 FETCH_VERSION = 12
 """The last one that names topics."""
@@ -21,14 +21,14 @@ ELEMENTS_MAX = 10_000
 
 def undecided(
     broker: KafkaConnection, front_topic: str, partition: int, from_offset: int, messages_max: int
-) -> HalfMessagesAnswer:
-    """Raises NoAnswer, or Declined with the name of the error or when the broker does not know half messages."""
-    question = HalfMessagesQuestion(from_offset=from_offset, messages_max=messages_max)
+) -> HalfMessagesResponse:
+    """Raises NoResponse, or Declined with the name of the error or when the broker does not know half messages."""
+    query = HalfMessagesRequest(from_offset=from_offset, messages_max=messages_max)
     requested = m.FetchRequest.FetchPartition(
         partition=partition,
         fetch_offset=0,
         partition_max_bytes=0,
-        half_messages=versioned.encode(question, VERSION),
+        half_messages=versioned.encode(query, VERSION),
     )
     body = m.FetchRequest(
         max_wait_ms=0,
@@ -44,6 +44,6 @@ def undecided(
     if not parts[0].half_messages:
         raise Declined(f"{broker.host}:{broker.port} is a broker of an earlier version, without half messages")
     try:
-        return versioned.decode(HalfMessagesAnswer, parts[0].half_messages, VERSION, ELEMENTS_MAX)
+        return versioned.decode(HalfMessagesResponse, parts[0].half_messages, VERSION, ELEMENTS_MAX)
     except ValueError as e:
-        raise NoAnswer(f"{broker.host}:{broker.port}: malformed answer about half messages: {e}") from e
+        raise NoResponse(f"{broker.host}:{broker.port}: malformed answer about half messages: {e}") from e

@@ -1,6 +1,6 @@
 """Single requests of the control plane to brokers: deletion of a group, unclean election, offsets and records of one replica, produce latency.
 
-Every call has a deadline; without a response it raises NoAnswer. Does not contain: samples of the cluster monitor (`broker_samples`,
+Every call has a deadline; without a response it raises NoResponse. Does not contain: samples of the cluster monitor (`broker_samples`,
 `group_samples`), offset resets (`group_offsets`), records of a partition (`selectors.messages`).
 """
 
@@ -14,7 +14,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.broker_samples import EARLIEST_LOCAL, LATEST, list_offsets
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.domain.compare import ComparedReplica
 
 PRODUCE_TIMES_SECONDS = 0.5
@@ -22,7 +22,7 @@ PRODUCE_TIMES_SECONDS = 0.5
 
 
 def delete_group(group_id: str, timeout_s: float = 10.0) -> None:
-    """Delete an empty group at its coordinator. Raises Declined or NoAnswer."""
+    """Delete an empty group at its coordinator. Raises Declined or NoResponse."""
     deadline = time.monotonic() + timeout_s
     problem = "no broker answered"
     while time.monotonic() < deadline:
@@ -45,16 +45,16 @@ def delete_group(group_id: str, timeout_s: float = 10.0) -> None:
                 if not code.retriable:
                     raise Declined(code.text)
                 problem = code.name
-            except NoAnswer as e:
+            except NoResponse as e:
                 problem = str(e)
             finally:
                 broker.close()
         time.sleep(0.2)
-    raise NoAnswer(f"Group {group_id!r}: {problem}.")
+    raise NoResponse(f"Group {group_id!r}: {problem}.")
 
 
 def elect_uncleanly(topic: str, partition: int, timeout_s: float = 15.0) -> bool:
-    """Request an unclean leader election. False: the partition has a leader. Raises Declined or NoAnswer."""
+    """Request an unclean leader election. False: the partition has a leader. Raises Declined or NoResponse."""
     requested = m.ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])
     body = m.ElectLeadersRequest(election_type=1, topic_partitions=[requested], timeout_ms=int(timeout_s * 1000))
     problem = "no broker answered"
@@ -63,7 +63,7 @@ def elect_uncleanly(topic: str, partition: int, timeout_s: float = 15.0) -> bool
         broker = KafkaConnection(host, int(port))
         try:
             answer = broker.call(ApiKey.ELECT_LEADERS, 2, body, timeout_s)
-        except NoAnswer as e:
+        except NoResponse as e:
             problem = str(e)
             continue
         finally:
@@ -75,7 +75,7 @@ def elect_uncleanly(topic: str, partition: int, timeout_s: float = 15.0) -> bool
         if code in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
             return code == ErrorCode.NONE
         raise Declined((results[0].error_message if results else "") or code.text)
-    raise NoAnswer(f"{topic}-{partition}: {problem}.")
+    raise NoResponse(f"{topic}-{partition}: {problem}.")
 
 
 ANY_RACK = "weir-compares"
@@ -83,7 +83,7 @@ ANY_RACK = "weir-compares"
 
 
 def bounds(host: str, port: int, topic: str, partition: int) -> tuple[int, int]:
-    """(local log start offset, high watermark) from the leader. Raises NoAnswer, or Declined if the broker is not the leader."""
+    """(local log start offset, high watermark) from the leader. Raises NoResponse, or Declined if the broker is not the leader."""
     broker = KafkaConnection(host, port)
     try:
         found = [
@@ -98,7 +98,7 @@ def bounds(host: str, port: int, topic: str, partition: int) -> tuple[int, int]:
 
 
 def read_replica(host: str, port: int, topic: str, partition: int, offset: int, bytes_max: int) -> ComparedReplica:
-    """The records of this broker's replica from `offset` on, leader or not. Raises NoAnswer, or Declined with the error's name."""
+    """The records of this broker's replica from `offset` on, leader or not. Raises NoResponse, or Declined with the error's name."""
     requested = m.FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
     body = m.FetchRequest(
         max_wait_ms=0,
@@ -122,7 +122,7 @@ def read_replica(host: str, port: int, topic: str, partition: int, offset: int, 
 
 
 def produce_times(host: str, port: int) -> list[int]:
-    """Produce latency of this broker since its start, as counts per bucket (`brokerd.cluster.latency_buckets`). Raises NoAnswer, or Declined if the
+    """Produce latency of this broker since its start, as counts per bucket (`brokerd.cluster.latency_buckets`). Raises NoResponse, or Declined if the
     broker does not report it."""
     broker = KafkaConnection(host, port)
     try:

@@ -1,6 +1,6 @@
 """Look-ups by key at the leader of a partition: a Fetch request with a tagged field that only brokers of Weir read.
 
-A call has a deadline; without a response it raises NoAnswer. Does not contain: several partitions (`selectors.key_lookups`).
+A call has a deadline; without a response it raises NoResponse. Does not contain: several partitions (`selectors.key_lookups`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from brokerd.wire import messages as m
 from brokerd.wire import versioned
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages.key_lookups import ANSWER_ELEMENTS_MAX, VERSION, KeyLookupAnswer, KeyLookupQuestion
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from brokerd.wire.messages.key_lookups import ANSWER_ELEMENTS_MAX, VERSION, KeyLookupRequest, KeyLookupResponse
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 
 FETCH_VERSION = 12
 """The last one that names topics."""
@@ -19,13 +19,13 @@ ANSWER_SECONDS = 2.0
 """Time for the response beyond the time of the look-up itself."""
 
 
-def look_up(broker: KafkaConnection, topic: str, partition: int, question: KeyLookupQuestion) -> KeyLookupAnswer:
-    """Raises NoAnswer, or Declined with the name of the error or when the broker does not know look-ups."""
+def look_up(broker: KafkaConnection, topic: str, partition: int, query: KeyLookupRequest) -> KeyLookupResponse:
+    """Raises NoResponse, or Declined with the name of the error or when the broker does not know look-ups."""
     requested = m.FetchRequest.FetchPartition(
         partition=partition,
         fetch_offset=0,
         partition_max_bytes=0,
-        key_lookup=versioned.encode(question, VERSION),
+        key_lookup=versioned.encode(query, VERSION),
     )
     body = m.FetchRequest(
         max_wait_ms=0,
@@ -34,7 +34,7 @@ def look_up(broker: KafkaConnection, topic: str, partition: int, question: KeyLo
         isolation_level=READ_COMMITTED,
         topics=[m.FetchRequest.FetchTopic(topic=topic, partitions=[requested])],
     )
-    answer = broker.call(ApiKey.FETCH, FETCH_VERSION, body, question.duration_ms_max / 1000 + ANSWER_SECONDS)
+    answer = broker.call(ApiKey.FETCH, FETCH_VERSION, body, query.duration_ms_max / 1000 + ANSWER_SECONDS)
     parts = [p for t in answer.responses for p in t.partitions]
     code = ErrorCode(answer.error_code or (parts[0].error_code if parts else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     if code:
@@ -42,6 +42,6 @@ def look_up(broker: KafkaConnection, topic: str, partition: int, question: KeyLo
     if not parts[0].key_lookup:
         raise Declined(f"{broker.host}:{broker.port} is a broker of an earlier version, without look-ups by key")
     try:
-        return versioned.decode(KeyLookupAnswer, parts[0].key_lookup, VERSION, ANSWER_ELEMENTS_MAX)
+        return versioned.decode(KeyLookupResponse, parts[0].key_lookup, VERSION, ANSWER_ELEMENTS_MAX)
     except ValueError as e:
-        raise NoAnswer(f"{broker.host}:{broker.port}: malformed answer to a look-up: {e}") from e
+        raise NoResponse(f"{broker.host}:{broker.port}: malformed answer to a look-up: {e}") from e

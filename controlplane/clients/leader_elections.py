@@ -1,6 +1,6 @@
 """Elections of preferred leaders (ElectLeaders), and the leaders that a broker reports (Metadata).
 
-Every call has a deadline; without a response it raises NoAnswer. Does not contain: unclean leader elections (`kafka`), which partitions need an
+Every call has a deadline; without a response it raises NoResponse. Does not contain: unclean leader elections (`kafka`), which partitions need an
 election (`domain.leader_election`).
 """
 
@@ -13,7 +13,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.all_brokers import BrokerAddress
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 
 ELECT_SECONDS = 10.0
 """Deadline of one election, with the requests to one broker after the other. The controller answers after its next write of the metadata log."""
@@ -36,7 +36,7 @@ def elect_preferred(
     brokers: Sequence[BrokerAddress], partitions: Sequence[PartitionName]
 ) -> dict[PartitionName, ErrorCode]:
     """The controller's verdict per partition; a partition without one is missing. A repeated election changes nothing, so the next broker gets the request
-    where one does not answer. Raises NoAnswer if no broker answers, or Declined with the error of the whole request."""
+    where one does not answer. Raises NoResponse if no broker answers, or Declined with the error of the whole request."""
     deadline, problem = time.monotonic() + ELECT_SECONDS, "no broker is up"
     for broker in brokers:
         left = min(CALL_SECONDS, deadline - time.monotonic())
@@ -53,7 +53,7 @@ def elect_preferred(
         connection = KafkaConnection(broker.host, broker.port)
         try:
             answer = connection.call(ApiKey.ELECT_LEADERS, 2, body, left)
-        except NoAnswer as e:
+        except NoResponse as e:
             problem = str(e)
             continue
         finally:
@@ -65,11 +65,11 @@ def elect_preferred(
             for t in answer.replica_election_results
             for p in t.partition_result
         }
-    raise NoAnswer(f"{problem}.")
+    raise NoResponse(f"{problem}.")
 
 
 def leaders(connection: KafkaConnection, topics: Iterable[str]) -> dict[PartitionName, int | None]:
-    """The leader of each partition of these topics, as this broker reports it; None: no leader. Raises NoAnswer."""
+    """The leader of each partition of these topics, as this broker reports it; None: no leader. Raises NoResponse."""
     body = m.MetadataRequest(
         topics=[m.MetadataRequest.MetadataRequestTopic(name=n) for n in topics], allow_auto_topic_creation=False
     )
@@ -84,7 +84,7 @@ def leaders(connection: KafkaConnection, topics: Iterable[str]) -> dict[Partitio
 def read_back(
     brokers: Sequence[BrokerAddress], expected: Mapping[PartitionName, int]
 ) -> dict[PartitionName, int | None]:
-    """The leaders of these partitions, read until all are as expected or the time is over. Raises NoAnswer if no broker answers."""
+    """The leaders of these partitions, read until all are as expected or the time is over. Raises NoResponse if no broker answers."""
     deadline, problem = time.monotonic() + READ_BACK_SECONDS, "no broker is up"
     for broker in brokers:
         connection = KafkaConnection(broker.host, broker.port)
@@ -94,13 +94,13 @@ def read_back(
                 if found == expected or time.monotonic() >= deadline:
                     return found
                 time.sleep(RETRY_SECONDS)
-        except NoAnswer as e:
+        except NoResponse as e:
             problem = str(e)
         finally:
             connection.close()
         if time.monotonic() >= deadline:
             break
-    raise NoAnswer(f"{problem}.")
+    raise NoResponse(f"{problem}.")
 
 
 def _of_expected(

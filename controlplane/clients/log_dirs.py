@@ -1,6 +1,6 @@
 """The log directories of one broker (DescribeLogDirs), and moves of replicas between them (AlterReplicaLogDirs).
 
-Every call has a deadline; without a response it raises NoAnswer. Does not contain: whether a move is possible (`domain.log_dirs`).
+Every call has a deadline; without a response it raises NoResponse. Does not contain: whether a move is possible (`domain.log_dirs`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RETRY_SECONDS = 0.2
 
 
 def describe_log_dirs(connection: KafkaConnection) -> list[ReportedLogDir]:
-    """All directories of the broker, in the order of their paths. Raises NoAnswer, or Declined with the error of the broker."""
+    """All directories of the broker, in the order of their paths. Raises NoResponse, or Declined with the error of the broker."""
     request = m.DescribeLogDirsRequest(topics=None, disks=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, request, READ_SECONDS)
     if answer.error_code:
@@ -55,7 +55,7 @@ def _state(d: m.DescribeLogDirsResponse.DescribeLogDirsResult) -> LogDirState:
 
 
 def alter_replica_log_dir(connection: KafkaConnection, topic: str, index: int, directory: str) -> None:
-    """Move a replica of this broker to `directory`; the directory that it is in ends its move. Raises NoAnswer, or Declined with the error of the
+    """Move a replica of this broker to `directory`; the directory that it is in ends its move. Raises NoResponse, or Declined with the error of the
     broker."""
     named = m.AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic, partitions=[index])
     body = m.AlterReplicaLogDirsRequest(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.settings import librdkafka
 from controlplane.domain.produce import NewRecord
 
@@ -31,7 +31,7 @@ class RecordRange:
 def read_range(
     topic: str, partition: int, first: int, last: int, bytes_max: int, timeout_s: float = READ_SECONDS
 ) -> RecordRange:
-    """The records with offsets from `first` to `last` inclusive, of at most `bytes_max` bytes. Raises NoAnswer."""
+    """The records with offsets from `first` to `last` inclusive, of at most `bytes_max` bytes. Raises NoResponse."""
     deadline = time.monotonic() + timeout_s
     consumer = Consumer(
         {
@@ -49,7 +49,7 @@ def read_range(
         return _read_range(consumer, topic, partition, first, last, bytes_max, deadline)
     except KafkaException as e:
         error = e.args[0] if e.args else e
-        raise NoAnswer(error.str() if isinstance(error, KafkaError) else str(error)) from None
+        raise NoResponse(error.str() if isinstance(error, KafkaError) else str(error)) from None
     finally:
         consumer.close()
 

@@ -20,7 +20,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import CorruptBatch, Record, UnpackBudget, batches, records_of
 from brokerd.wire.schema import Struct
 from controlplane.clients.broker_samples import EARLIEST, LATEST, PARTITIONS_PER_REQUEST, READ_COMMITTED
-from controlplane.clients.connection import KafkaConnection, NoAnswer
+from controlplane.clients.connection import KafkaConnection, NoResponse
 from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
 
 CALL_SECONDS = 4.0
@@ -89,17 +89,17 @@ class RecordReaderClient:
     # -- offsets -----------------------------------------------------------------------------------------------------------------
 
     def load_leaders(self) -> None:
-        """Read the leaders of the topic's partitions. Raises NoAnswer if no broker answers."""
+        """Read the leaders of the topic's partitions. Raises NoResponse if no broker answers."""
         body = m.MetadataRequest(
             topics=[m.MetadataRequest.MetadataRequestTopic(name=self.topic)], allow_auto_topic_creation=False
         )
-        problem = NoAnswer("no broker is known")
+        problem = NoResponse("no broker is known")
         for address in settings.WEIR.bootstrap.split(","):
             host, _, port = address.rpartition(":")
             try:
                 answer = self._call((host, int(port)), ApiKey.METADATA, 9, body)
                 break
-            except NoAnswer as e:
+            except NoResponse as e:
                 problem = e
         else:
             raise problem
@@ -189,7 +189,7 @@ class RecordReaderClient:
         time.sleep(min(LEADER_RETRY_SECONDS, max(0.0, self._deadline - time.monotonic())))
         try:
             self.load_leaders()
-        except NoAnswer:
+        except NoResponse:
             pass  # the next fetch uses the old leaders, and reports the partitions that make no progress
 
     def _by_leader(self, partitions: Iterable[int]) -> tuple[dict[int, list[int]], dict[int, PartitionProblem]]:
@@ -211,14 +211,14 @@ class RecordReaderClient:
             return None
         try:
             return self._call(self._brokers[leader], api, version, body)
-        except NoAnswer:
+        except NoResponse:
             self._unreachable.add(leader)
             return None
 
     def _call(self, address: tuple[str, int], api: ApiKey, version: int, body: Struct) -> Any:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise NoAnswer(f"{address[0]}:{address[1]}: the deadline of the read has passed")
+            raise NoResponse(f"{address[0]}:{address[1]}: the deadline of the read has passed")
         connection = self._connections.get(address)
         if connection is None:
             connection = self._connections[address] = KafkaConnection(*address, client_id="weir-console")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.record_reader import CHUNK_BYTES_MIN, RecordReaderClient
 from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord
 from controlplane.domain.record_scan import Chunk, FetchRange
@@ -38,7 +38,7 @@ def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_S
     with RecordReaderClient(topic, seconds, CHUNK_BYTES_MIN) as reader:
         try:
             reader.load_leaders()
-        except NoAnswer:
+        except NoResponse:
             result.unread.update(requested)
             return result
         for partition, offset in requested:

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) that one broker coordinates: members, start offsets, lag. Blocking; raises NoAnswer of `clients.connection`.
+"""Share groups (KIP-932) that one broker coordinates: members, start offsets, lag. Blocking; raises NoResponse of `clients.connection`.
 
 Invariant: each request has a deadline of one second, because pages and the cluster monitor wait for it. Does not contain: changes of offsets
 (`share_offsets`), several brokers (`selectors.share_groups`).
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from controlplane.clients.connection import KafkaConnection, NoAnswer
+from controlplane.clients.connection import KafkaConnection, NoResponse
 from controlplane.clients.group_samples import DescribedGroupState, GroupType, Key
 
 READ_SECONDS = 1.0
@@ -72,7 +72,7 @@ class DescribedShareGroup:
 
 
 def list_share_groups(connection: KafkaConnection, broker_id: int) -> list[ListedShareGroup]:
-    """The share groups that this broker coordinates. Raises NoAnswer."""
+    """The share groups that this broker coordinates. Raises NoResponse."""
     body = m.ListGroupsRequest(types_filter=[GroupType.SHARE])
     answer = connection.call(ApiKey.LIST_GROUPS, 5, body, READ_SECONDS)
     return [
@@ -81,7 +81,7 @@ def list_share_groups(connection: KafkaConnection, broker_id: int) -> list[Liste
 
 
 def describe_share_groups(connection: KafkaConnection, group_ids: Sequence[str]) -> list[DescribedShareGroup]:
-    """Describe the groups that this broker coordinates and has loaded, with their offsets. Other groups are omitted. Raises NoAnswer."""
+    """Describe the groups that this broker coordinates and has loaded, with their offsets. Other groups are omitted. Raises NoResponse."""
     described = connection.call(
         ApiKey.SHARE_GROUP_DESCRIBE,
         DESCRIBE_VERSION,
@@ -107,7 +107,7 @@ def sample_share_groups(connection: KafkaConnection, broker_id: int) -> tuple[De
     try:
         names = [g.group_id for g in list_share_groups(connection, broker_id)]
         return tuple(describe_share_groups(connection, names)) if names else ()
-    except NoAnswer:
+    except NoResponse:
         return None
 
 

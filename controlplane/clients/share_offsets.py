@@ -1,4 +1,4 @@
-"""Start offsets of one share group (KIP-932): the requests of an offset reset, with the interface of `group_offsets`. Blocking; raises NoAnswer and
+"""Start offsets of one share group (KIP-932): the requests of an offset reset, with the interface of `group_offsets`. Blocking; raises NoResponse and
 Declined of `clients.connection`.
 
 Invariant: offsets change only while the group has no members; the coordinator rejects otherwise. Does not contain: what a reset changes
@@ -131,7 +131,7 @@ class ShareOffsetsClient(GroupOffsetsClient):
 
 
 def offsets_client(group_id: str, deadline_s: float = DEADLINE_SECONDS) -> GroupOffsetsClient:
-    """The client for the offsets of this group, which depends on its type. Raises NoAnswer and Declined."""
+    """The client for the offsets of this group, which depends on its type. Raises NoResponse and Declined."""
     with GroupOffsetsClient(group_id, deadline_s) as group:
         kind = ShareOffsetsClient if group.is_share_group() else GroupOffsetsClient
     client = kind(group_id, deadline_s)

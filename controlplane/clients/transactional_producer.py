@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.producer import BATCH_BYTES, MESSAGE_BYTES_MAX, failed_record
 from controlplane.clients.settings import librdkafka
 from controlplane.domain.produce import NewRecord, ProducedRecord
@@ -84,17 +84,17 @@ def send_once(
 
 
 def find_marker(transactional_id: str, marker: TransactionMarker, **config: object) -> bool:
-    """Return whether the transaction of this marker was committed. An unfinished one is aborted before. Raises NoAnswer."""
+    """Return whether the transaction of this marker was committed. An unfinished one is aborted before. Raises NoResponse."""
     producer = _producer(transactional_id, config)
     consumer = _consumer(marker.group, config)
     try:
         producer.init_transactions(STEP_SECONDS)
         (found,) = consumer.committed([TopicPartition(marker.topic, marker.partition)], timeout=STEP_SECONDS)
         if found.error is not None:
-            raise NoAnswer(found.error.str())
+            raise NoResponse(found.error.str())
         return bool(found.metadata == marker.metadata)
     except KafkaException as e:
-        raise NoAnswer(_text(e)) from None
+        raise NoResponse(_text(e)) from None
     finally:
         consumer.close()
 

@@ -1,6 +1,6 @@
 """Requests about transactions: to their coordinators, and to the leaders of the partitions.
 
-Every call has a deadline; without a response it raises NoAnswer. Does not contain: which transactions hang (`domain.transactions`).
+Every call has a deadline; without a response it raises NoResponse. Does not contain: which transactions hang (`domain.transactions`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.broker_configs import RESOURCE_BROKER
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.domain.transactions import DescribedTransaction, ListedTransaction, PartitionTransaction
 
 READ_SECONDS = 1.0
@@ -54,7 +54,7 @@ def list_transactions(
     producer_ids: Iterable[int] = (),
     open_longer_ms: int = -1,
 ) -> list[ListedTransaction]:
-    """The transactional ids that this broker coordinates. Raises NoAnswer, or Declined while the coordinator loads. Empty filters: all."""
+    """The transactional ids that this broker coordinates. Raises NoResponse, or Declined while the coordinator loads. Empty filters: all."""
     body = m.ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=open_longer_ms
     )
@@ -68,7 +68,7 @@ def list_transactions(
 
 
 def describe_transactions(connection: KafkaConnection, transactional_ids: Sequence[str]) -> list[DescribedTransaction]:
-    """Describe the transactional ids that this broker coordinates. Others are omitted. Raises NoAnswer, or Declined while the coordinator loads."""
+    """Describe the transactional ids that this broker coordinates. Others are omitted. Raises NoResponse, or Declined while the coordinator loads."""
     body = m.DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
     answer = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
     found = []
@@ -93,7 +93,7 @@ def describe_transactions(connection: KafkaConnection, transactional_ids: Sequen
 
 def coordinated_partitions(connection: KafkaConnection, probes: Mapping[str, int]) -> frozenset[int]:
     """The partitions of __transaction_state that this broker coordinates and has loaded. `probes`: transactional ids with their partitions. Raises
-    NoAnswer."""
+    NoResponse."""
     body = m.DescribeTransactionsRequest(transactional_ids=list(probes))
     answer = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
     mine = (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -101,7 +101,7 @@ def coordinated_partitions(connection: KafkaConnection, probes: Mapping[str, int
 
 
 def timeout_ms_max(connection: KafkaConnection, broker_id: int) -> int:
-    """transaction.max.timeout.ms of this broker. Raises NoAnswer and Declined."""
+    """transaction.max.timeout.ms of this broker. Raises NoResponse and Declined."""
     resource = m.DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=RESOURCE_BROKER, resource_name=str(broker_id), configuration_keys=[TIMEOUT_MAX_CONFIG]
     )
@@ -115,7 +115,7 @@ def timeout_ms_max(connection: KafkaConnection, broker_id: int) -> int:
 def scan_partitions(
     connection: KafkaConnection, broker_id: int, partitions: Mapping[str, Sequence[int]], seconds: float = READ_SECONDS
 ) -> ScannedPartitions:
-    """The open transactions in these partitions, which this broker leads. Raises NoAnswer if not even the first request was answered."""
+    """The open transactions in these partitions, which this broker leads. Raises NoResponse if not even the first request was answered."""
     requested = [(topic, i) for topic, indexes in partitions.items() for i in indexes]
     found: list[PartitionTransaction] = []
     described, deadline = 0, time.monotonic() + seconds
@@ -130,7 +130,7 @@ def scan_partitions(
         try:
             body = m.DescribeProducersRequest(topics=list(topics.values()))
             answer = connection.call(ApiKey.DESCRIBE_PRODUCERS, 0, body, left)
-        except NoAnswer:
+        except NoResponse:
             if at == 0:
                 raise
             break
@@ -157,7 +157,7 @@ def scan_partitions(
 
 
 def write_abort_marker(host: str, port: int, hanging: PartitionTransaction) -> None:
-    """End the transaction in this partition as aborted, as `kafka-transactions.sh abort` does. The address is that of the leader. Raises NoAnswer, or
+    """End the transaction in this partition as aborted, as `kafka-transactions.sh abort` does. The address is that of the leader. Raises NoResponse, or
     Declined with the error of the leader."""
     topic = m.WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=hanging.topic, partition_indexes=[hanging.index])
     marker = m.WriteTxnMarkersRequest.WritableTxnMarker(
@@ -181,7 +181,7 @@ def write_abort_marker(host: str, port: int, hanging: PartitionTransaction) -> N
 
 def fence_producer(host: str, port: int, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
     """Fence the producer of this transactional id, as Kafka's Admin.fenceProducers: its open transaction is aborted, and its epoch is too old from now
-    on. The address is that of the coordinator. Returns the new (producer id, epoch). Raises NoAnswer and Declined."""
+    on. The address is that of the coordinator. Returns the new (producer id, epoch). Raises NoResponse and Declined."""
     body = m.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
     connection = KafkaConnection(host, port)
     deadline = time.monotonic() + FENCE_SECONDS
@@ -189,7 +189,7 @@ def fence_producer(host: str, port: int, transactional_id: str, timeout_ms: int)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise NoAnswer(f"{host}:{port}: the open transaction was not aborted within {FENCE_SECONDS:.0f} s.")
+                raise NoResponse(f"{host}:{port}: the open transaction was not aborted within {FENCE_SECONDS:.0f} s.")
             answer = connection.call(ApiKey.INIT_PRODUCER_ID, 4, body, left)
             code = ErrorCode(answer.error_code)
             if not code:

@@ -22,7 +22,7 @@ SERVERS_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
-class ServerAnswer:
+class ServerResponse:
     """`status` None: unknown because of `problem`. `detail`: the error of the operating system, for unreachable servers."""
 
     host: str
@@ -32,7 +32,7 @@ class ServerAnswer:
     detail: str = ""
 
 
-def server_states(servers: Sequence[tuple[str, int]], protection: Protection) -> list[ServerAnswer]:
+def server_states(servers: Sequence[tuple[str, int]], protection: Protection) -> list[ServerResponse]:
     """The answers of these servers, in their order. A request is sent to at most SERVERS_MAX of them."""
     chosen = servers[:SERVERS_MAX]
     if not chosen:
@@ -41,13 +41,13 @@ def server_states(servers: Sequence[tuple[str, int]], protection: Protection) ->
         return list(pool.map(lambda server: _state(server[0], server[1], protection), chosen))
 
 
-def _state(host: str, port: int, protection: Protection) -> ServerAnswer:
+def _state(host: str, port: int, protection: Protection) -> ServerResponse:
     try:
-        return ServerAnswer(host, port, parse_status(_answer(host, port, protection)))
+        return ServerResponse(host, port, parse_status(_answer(host, port, protection)))
     except StatusUnreadable as e:
-        return ServerAnswer(host, port, None, e.problem)
+        return ServerResponse(host, port, None, e.problem)
     except OSError as e:  # SSLError and time-outs too
-        return ServerAnswer(host, port, None, ServerProblem.UNREACHABLE, e.strerror or str(e) or type(e).__name__)
+        return ServerResponse(host, port, None, ServerProblem.UNREACHABLE, e.strerror or str(e) or type(e).__name__)
 
 
 def _answer(host: str, port: int, protection: Protection) -> str:

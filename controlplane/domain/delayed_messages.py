@@ -1,6 +1,6 @@
 """Merges the pending delayed messages of all partitions into one list and one histogram. Pure.
 
-Invariant: pages are in the order (delivery time, partition, offset), without a gap between the first and the last row. Does not contain: the questions
+Invariant: pages are in the order (delivery time, partition, offset), without a gap between the first and the last row. Does not contain: the queries
 to the leaders (`selectors.delayed_messages`).
 """
 

@@ -1,6 +1,6 @@
 """The token that continues a look-up by key: the offset of each partition below which it continues.
 
-A partition that is not named is finished. Does not contain: the question, which the caller repeats.
+A partition that is not named is finished. Does not contain: the query, which the caller repeats.
 """
 
 from __future__ import annotations

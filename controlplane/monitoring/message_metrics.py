@@ -27,8 +27,8 @@ from brokerd.cluster.configs import (
     expired_topic_name,
     half_topic_name,
 )
-from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, DelayedMessagesQuestion
-from brokerd.wire.messages.half_messages import HalfMessagesAnswer
+from brokerd.wire.messages.delayed_messages import DelayedMessagesRequest, DelayedMessagesResponse
+from brokerd.wire.messages.half_messages import HalfMessagesResponse
 from controlplane.clients import delayed_messages, half_messages
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.message_metrics import COLUMNS, MessageMetrics
@@ -44,7 +44,7 @@ GROWTH_S = 600
 
 FrontPartition = tuple[str, int]
 """(front topic, partition)."""
-Answer = HalfMessagesAnswer | DelayedMessagesAnswer
+Answer = HalfMessagesResponse | DelayedMessagesResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class MessageMetricCollector:
         def call(connection: KafkaConnection, spot: FrontPartition) -> Answer:
             if spot[0] in topics.half:
                 return half_messages.undecided(connection, *spot, 0, 1)
-            return delayed_messages.pending(connection, *spot, DelayedMessagesQuestion(bounds_ms=[]))
+            return delayed_messages.pending(connection, *spot, DelayedMessagesRequest(bounds_ms=[]))
 
         answers = leader_answers(chosen, call)
         now = datetime.now(UTC)
@@ -117,8 +117,8 @@ class MessageMetricCollector:
                 continue
             topic = topics.half.get(front) or topics.delay[front]
             times.setdefault(topic, []).append(min(at for at, _ in known))
-            half = [a for _, a in known if isinstance(a, HalfMessagesAnswer)]
-            delayed = [a for _, a in known if isinstance(a, DelayedMessagesAnswer)]
+            half = [a for _, a in known if isinstance(a, HalfMessagesResponse)]
+            delayed = [a for _, a in known if isinstance(a, DelayedMessagesResponse)]
             expired = offsets.get(expired_topic_name(front), (None, None))[0]
             values.setdefault(topic, {}).update(_half(half, expired) if half else _delayed_values(delayed))
         for dead, topic in topics.dead.items():
@@ -171,7 +171,7 @@ def _offsets(names: Iterable[str]) -> dict[str, tuple[int | None, int | None]]:
     return {r["topic__name"]: (r["n"], r["end"]) for r in sums}
 
 
-def _half(answers: list[HalfMessagesAnswer], expired: int | None) -> dict[str, object]:
+def _half(answers: list[HalfMessagesResponse], expired: int | None) -> dict[str, object]:
     oldest = min((m for a in answers for m in a.messages), key=lambda m: m.appended_ms, default=None)
     return {
         "half_undecided": sum(a.undecided for a in answers),
@@ -182,7 +182,7 @@ def _half(answers: list[HalfMessagesAnswer], expired: int | None) -> dict[str, o
     }
 
 
-def _delayed_values(answers: list[DelayedMessagesAnswer]) -> dict[str, object]:
+def _delayed_values(answers: list[DelayedMessagesResponse]) -> dict[str, object]:
     """A record that is due stays pending until it is delivered: its time is that of the batch that was sent last."""
     times = [a.earliest_ms for a in answers if a.earliest_ms >= 0]
     times += [a.last_due_ms for a in answers if a.due and a.last_due_ms >= 0]

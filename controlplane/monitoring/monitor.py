@@ -27,7 +27,7 @@ from brokerd.cluster.model import NO_LEADER, Now
 from brokerd.cluster.store import Code, Result, SessionState, Store
 from brokerd.cluster.tailer import Tailer
 from controlplane.clients.broker_samples import BrokerSample, sample_broker
-from controlplane.clients.connection import KafkaConnection, NoAnswer
+from controlplane.clients.connection import KafkaConnection, NoResponse
 from controlplane.clients.group_samples import Key
 from controlplane.clients.settings import address_of, client_settings, zookeeper_store
 from controlplane.db.sqlite import drop_if_replaced
@@ -104,12 +104,12 @@ class ClusterMonitor:
         self.projection = MetadataProjection()
         self.metrics = MetricsCache()
         self._changed = SampleChanges()
-        self._answers: deque[tuple[int, BrokerSample | NoAnswer]] = deque()
+        self._answers: deque[tuple[int, BrokerSample | NoResponse]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._pool = ThreadPoolExecutor(SAMPLERS, thread_name_prefix="sampler")
         self._connections: dict[int, KafkaConnection] = {}
         self._asking: dict[int, int] = {}
-        self._round: dict[int, BrokerSample | NoAnswer] = {}
+        self._round: dict[int, BrokerSample | NoResponse] = {}
         self._round_asked: set[int] = set()
         self._round_at_ms = self._round_not_before_ms = self._round_took_ms = self._rounds = 0
         self._starts: dict[int, dict[Key, int]] = {}
@@ -361,7 +361,7 @@ class ClusterMonitor:
         with_sizes: bool,
         stalled: list[Key],
     ) -> None:
-        answer: BrokerSample | NoAnswer
+        answer: BrokerSample | NoResponse
         try:
             answer = sample_broker(
                 broker_connection,
@@ -371,19 +371,19 @@ class ClusterMonitor:
                 with_sizes=with_sizes,
                 stalled=stalled,
             )
-        except NoAnswer as e:
+        except NoResponse as e:
             answer = e
         except Exception as e:
             log.exception("sampling failed: broker=%s", broker_id)
             broker_connection.close()
-            answer = NoAnswer(str(e))
+            answer = NoResponse(str(e))
         self._answers.append((broker_id, answer))
         if not self._stopping:
             os.eventfd_write(self._wake, 1)
 
     def _close_round(self, image: Image, now: Now, waiting: set[int]) -> None:
         samples = [a for a in self._round.values() if isinstance(a, BrokerSample)]
-        failed = {b: str(a) for b, a in self._round.items() if isinstance(a, NoAnswer) and image.alive(b)}
+        failed = {b: str(a) for b, a in self._round.items() if isinstance(a, NoResponse) and image.alive(b)}
         failed |= {b: f"broker {b} has not answered for {ROUND_MS_MAX} ms" for b in waiting if image.alive(b)}
         requested = len(self._round_asked)
         pause_ms = min(max(SAMPLE_MS, ROUND_SHARE * self._round_took_ms), SAMPLE_MS_MAX)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from brokerd.cluster.configs import ALL_BROKERS, FOLLOWER_RATE, LEADER_RATE
-from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, call_brokers
+from controlplane.clients.all_brokers import BrokerAddress, BrokerResponse, call_brokers
 from controlplane.clients.broker_configs import describe_broker
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.access import AccessRecordKind
@@ -137,7 +137,7 @@ def desired_configs() -> dict[int, dict[str, str]]:
     return found
 
 
-def _call_all(brokers: list[BrokerAddress]) -> list[BrokerAnswer[dict[str, ReportedConfig]]]:
+def _call_all(brokers: list[BrokerAddress]) -> list[BrokerResponse[dict[str, ReportedConfig]]]:
     ids = {(b.host, b.port): b.broker_id for b in brokers}
 
     def call(connection: KafkaConnection) -> dict[str, ReportedConfig]:

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from brokerd.cluster.configs import DELAY_TOPIC, delay_topic_name
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, DelayedMessagesQuestion
+from brokerd.wire.messages.delayed_messages import DelayedMessagesRequest, DelayedMessagesResponse
 from controlplane.clients import delayed_messages as client
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain import delayed_messages as domain
@@ -33,7 +33,7 @@ ROWS_MAX = 500
 """Maximum number of rows of one look-up."""
 ROWS_FIRST = 50
 KEY_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of a key in a question."""
+"""Maximum number of bytes of a key in a query."""
 DURATION_MS = 2_000
 """Time of one look-up in one partition."""
 
@@ -113,8 +113,8 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
         return None
     bounds = domain.histogram_bounds(_now_ms())
 
-    def call(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
-        return client.pending(connection, front, index, DelayedMessagesQuestion(bounds_ms=bounds))
+    def call(connection: KafkaConnection, index: int) -> DelayedMessagesResponse:
+        return client.pending(connection, front, index, DelayedMessagesRequest(bounds_ms=bounds))
 
     parts: list[DelayedPartition] = []
     counts: list[list[int]] = []
@@ -149,7 +149,7 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
     )
 
 
-def _overdue_ms(answer: DelayedMessagesAnswer) -> int:
+def _overdue_ms(answer: DelayedMessagesResponse) -> int:
     times = [answer.earliest_ms] if answer.earliest_ms >= 0 else []
     if answer.due and answer.last_due_ms >= 0:
         times.append(answer.last_due_ms)
@@ -196,9 +196,9 @@ def look_up(
             sentence("Partition {front}-{partition} does not exist.", front=front, partition=partition), "partition"
         )
 
-    def call(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
+    def call(connection: KafkaConnection, index: int) -> DelayedMessagesResponse:
         after_ms, after_offset = domain.continue_after(place, index)
-        question = DelayedMessagesQuestion(
+        query = DelayedMessagesRequest(
             bounds_ms=[],
             records_max=limit,
             key=key,
@@ -208,7 +208,7 @@ def look_up(
             after_offset=after_offset,
             duration_ms_max=DURATION_MS,
         )
-        return client.pending(connection, front, index, question)
+        return client.pending(connection, front, index, query)
 
     cancelled: dict[domain.Place, bool] = {}
     following: dict[int, tuple[int, int]] = {}

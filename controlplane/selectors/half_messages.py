@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from brokerd.cluster.configs import HALF_TOPIC, half_topic_name
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages.half_messages import HalfMessagesAnswer
+from brokerd.wire.messages.half_messages import HalfMessagesResponse
 from controlplane.clients import half_messages as client
 from controlplane.clients.connection import KafkaConnection
 from controlplane.selectors.front_leaders import (
@@ -97,7 +97,7 @@ def undecided(
     if front is None:
         return None
 
-    def call(connection: KafkaConnection, index: int) -> HalfMessagesAnswer:
+    def call(connection: KafkaConnection, index: int) -> HalfMessagesResponse:
         return client.undecided(connection, front, index, from_offset, ROWS_MAX)
 
     answers = HalfMessageList(topic, front)
@@ -126,7 +126,7 @@ def undecided(
     )
 
 
-def half_message_row(topic: str, index: int, message: HalfMessagesAnswer.Message, now: datetime) -> HalfMessageRow:
+def half_message_row(topic: str, index: int, message: HalfMessagesResponse.Message, now: datetime) -> HalfMessageRow:
     written = datetime.fromtimestamp(message.appended_ms / 1000, UTC)
     return HalfMessageRow(
         partition=index,

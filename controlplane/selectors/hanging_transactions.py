@@ -12,7 +12,7 @@ from datetime import datetime
 
 from brokerd.cluster.model import TRANSACTION_STATE_TOPIC
 from controlplane.clients import transactions as client
-from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer
+from controlplane.clients.all_brokers import BrokerAddress, BrokerResponse
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.transactions import (
     DescribedTransaction,
@@ -113,7 +113,7 @@ Judged = tuple[PartitionTransaction, TransactionVerdict, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorAnswer:
+class CoordinatorResponse:
     """The transactional ids with certain producer ids at one broker. `partitions`: the partitions of __transaction_state that the broker coordinated
     before and after it listed them, so the list has all of these partitions."""
 
@@ -124,7 +124,7 @@ class CoordinatorAnswer:
 
 def _judge(
     open_transactions: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]
-) -> tuple[list[Judged], list[BrokerAnswer[CoordinatorAnswer]], int | None, int]:
+) -> tuple[list[Judged], list[BrokerResponse[CoordinatorResponse]], int | None, int]:
     """(verdicts, answers of the coordinators, transaction.max.timeout.ms, offline partitions of __transaction_state)."""
     offline = selectors.offline_partitions_of_state()
     if not open_transactions:
@@ -133,12 +133,12 @@ def _judge(
     count = ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).count()
     probes = probe_ids(count)
 
-    def call_coordinator(connection: KafkaConnection, broker_id: int) -> CoordinatorAnswer:
+    def call_coordinator(connection: KafkaConnection, broker_id: int) -> CoordinatorResponse:
         before = client.coordinated_partitions(connection, probes)
         listed = client.list_transactions(connection, broker_id, producer_ids=producer_ids)
         described = client.describe_transactions(connection, [t.transactional_id for t in listed]) if listed else []
         after = client.coordinated_partitions(connection, probes)
-        return CoordinatorAnswer(client.timeout_ms_max(connection, broker_id), described, before & after)
+        return CoordinatorResponse(client.timeout_ms_max(connection, broker_id), described, before & after)
 
     answers = selectors.call_all(brokers, call_coordinator)
     # While a coordinator moves, two brokers may answer for it. An open transaction counts more than a closed one.

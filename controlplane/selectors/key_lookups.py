@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypedDict, Unpack
 
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 from controlplane.clients import key_lookups
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.domain.errors import Rejected
 from controlplane.domain.lookup_token import decode_token, encode_token
 from controlplane.domain.masking import RecordRenderer
@@ -27,7 +27,7 @@ from weir_common.phrases import counted, joined, sentence
 MATCHES_MAX = 100
 """Maximum number of records of one look-up: a page, not an export."""
 KEY_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of a key in a question. The brokers reject longer ones."""
+"""Maximum number of bytes of a key in a query. The brokers reject longer ones."""
 SCAN_BYTES = 256 * 1024 * 1024
 """Bytes of log that one look-up reads by default, in all partitions together."""
 SCAN_BYTES_MAX = 1024 * 1024 * 1024
@@ -167,13 +167,13 @@ def look_up_key(
     lake: bool = False,
 ) -> KeyLookup:
     """Records of `topic` with this key, or with this value of the record header `header`. Raises Rejected for invalid arguments. `partitions`:
-    empty = all. `token`: of the previous answer to the same question. `renderer`: how the reader sees a record; None: without masking rules. `lake`: search
+    empty = all. `token`: of the previous answer to the same query. `renderer`: how the reader sees a record; None: without masking rules. `lake`: search
     for records that are below the log start offsets in the lake, after the leaders have searched theirs; `duration_s` does not limit it."""
     renderer = renderer or RecordRenderer(topic)
     before = _partitions(topic, partitions, token)
     _check(key, limit, bytes_max, from_ms, to_ms)
     began = time.monotonic()
-    question = KeyLookupQuestion(
+    query = KeyLookupRequest(
         key=key,
         header_name=header,
         from_ms=-1 if from_ms is None else from_ms,
@@ -196,12 +196,12 @@ def look_up_key(
                 lookups.append(PartitionLookup(index, PartitionLookupState.MORE, stopped.value))
                 continue
             share = len(before) - i
-            question.before_offset = offset
-            question.bytes_max = max(1, bytes_left // share)
-            question.duration_ms_max = max(1, int(remaining_s * 1000 / share))
+            query.before_offset = offset
+            query.bytes_max = max(1, bytes_left // share)
+            query.duration_ms_max = max(1, int(remaining_s * 1000 / share))
             try:
-                answer = leaders.look_up(index, question)
-            except (NoAnswer, Declined) as e:
+                answer = leaders.look_up(index, query)
+            except (NoResponse, Declined) as e:
                 next_offsets[index] = offset
                 lookups.append(PartitionLookup(index, PartitionLookupState.FAILED, problem=str(e)))
                 continue
@@ -341,14 +341,14 @@ class _Leaders:
         self._address = {b.broker_id: (b.host, b.port) for b in brokers}
         self._open: dict[int, KafkaConnection] = {}
 
-    def look_up(self, partition: int, question: KeyLookupQuestion) -> KeyLookupAnswer:
-        """Raises NoAnswer, Declined."""
+    def look_up(self, partition: int, query: KeyLookupRequest) -> KeyLookupResponse:
+        """Raises NoResponse, Declined."""
         leader = self._leader.get(partition)
         if leader is None or leader not in self._address:
             raise Declined(f"{self._topic}-{partition} has no leader with a known address")
         if leader not in self._open:
             self._open[leader] = KafkaConnection(*self._address[leader])
-        return key_lookups.look_up(self._open[leader], self._topic, partition, question)
+        return key_lookups.look_up(self._open[leader], self._topic, partition, query)
 
     def close(self) -> None:
         for connection in self._open.values():
@@ -404,7 +404,7 @@ def _note(parts: list[PartitionLookup], archived: LakeMatches | None) -> str:
     return joined(notes) if notes else sentence("Each record of the range was searched.")
 
 
-def _part(index: int, answer: KeyLookupAnswer) -> PartitionLookup:
+def _part(index: int, answer: KeyLookupResponse) -> PartitionLookup:
     done = answer.stop == LookupStop.LOG_START
     return PartitionLookup(
         partition=index,
@@ -421,7 +421,7 @@ def _part(index: int, answer: KeyLookupAnswer) -> PartitionLookup:
     )
 
 
-def _row(partition: int, match: KeyLookupAnswer.Match, renderer: RecordRenderer) -> MessageRow:
+def _row(partition: int, match: KeyLookupResponse.Match, renderer: RecordRenderer) -> MessageRow:
     headers = tuple((h.name, h.value) for h in match.headers)
     record = Record(match.offset, match.timestamp, match.key, match.value, headers)
     return lookup_row(partition, record, match.key_size, match.value_size, renderer)

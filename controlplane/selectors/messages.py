@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from brokerd.wire.records import Record
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.record_expressions import ExpressionProcess
 from controlplane.clients.record_reader import CALL_SECONDS, RecordReaderClient
 from controlplane.domain.errors import Rejected
@@ -233,7 +233,7 @@ def _scan(
             reader.load_leaders()
             missing = sorted(set(partitions) - {r.partition for r in known})
             ranges, problems, notes = _ranges(reader, query, missing, before.since_ms)
-        except NoAnswer:
+        except NoResponse:
             ranges, problems = [], dict.fromkeys(partitions, PartitionProblem.LEADER_UNREACHABLE)
             known, kept = [], known
         else:

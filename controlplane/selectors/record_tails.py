@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.record_expressions import ExpressionProcess
 from controlplane.clients.record_reader import CALL_SECONDS, RecordReaderClient
 from controlplane.domain.masking import RecordRenderer
@@ -57,7 +57,7 @@ class TailReader:
             if unplaced := tail.partitions_without_offset():
                 logs, problems = reader.log_ranges(unplaced)
                 tail.place({p: end for p, (_, end) in logs.items()}, problems)
-        except NoAnswer:
+        except NoResponse:
             tail.problems |= dict.fromkeys(self._partitions, PartitionProblem.LEADER_UNREACHABLE)
             return
         fetched, ranges = 0, tail.ranges()

@@ -18,7 +18,7 @@ from django_filters import rest_framework as filters
 from brokerd.cluster.routes import ROUTE_GROUP_PREFIX, TEXT_LENGTH_MAX, InvalidRoute, RouteStart, route_group, route_of
 from brokerd.delivery.route_matcher import RouteMatcher
 from brokerd.wire.records import Record
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.errors import Rejected
@@ -228,7 +228,7 @@ def _states(row: RouteRow) -> tuple[dict[int, dict[str, object]], str]:
     try:
         with GroupOffsetsClient(row.group) as client:
             found, _ = client.committed()
-    except (NoAnswer, Declined, OSError) as e:
+    except (NoResponse, Declined, OSError) as e:
         return {}, str(e)
     return {index: _metadata(c.metadata) for (topic, index), c in found.items() if topic == row.source}, ""
 

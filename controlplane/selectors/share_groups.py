@@ -15,7 +15,7 @@ from typing import TypeVar
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
 from brokerd.config.share_groups import DEAD_LETTER_TOPIC, KEY_ORDER
 from controlplane.clients import share_groups as client
-from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, call_brokers
+from controlplane.clients.all_brokers import BrokerAddress, BrokerResponse, call_brokers
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
 from controlplane.domain.lag import LagStatus, worst
@@ -182,12 +182,14 @@ def share_group(group_id: str) -> ShareGroupDetail:
 # -- requests ---------------------------------------------------------------------------------------------------------------
 
 
-def _call_all(brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]) -> list[BrokerAnswer[T]]:
+def _call_all(
+    brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]
+) -> list[BrokerResponse[T]]:
     ids = {(b.host, b.port): b.broker_id for b in brokers.values()}
     return call_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
 
 
-def _silent(answers: Iterable[BrokerAnswer[T]]) -> list[SilentBroker]:
+def _silent(answers: Iterable[BrokerResponse[T]]) -> list[SilentBroker]:
     return [SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None]
 
 

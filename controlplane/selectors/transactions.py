@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from brokerd.cluster.model import TRANSACTION_STATE_TOPIC
 from controlplane.clients import transactions as client
-from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, call_brokers
+from controlplane.clients.all_brokers import BrokerAddress, BrokerResponse, call_brokers
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.transactions import (
     ALL_OPEN,
@@ -127,7 +127,7 @@ def transaction_list(
     if open_longer_minutes is not None:
         longer_ms, states = open_longer_minutes * MINUTE_MS, tuple(s for s in states or OPEN_STATES if s in OPEN_STATES)
     brokers, offline = living_brokers(), offline_partitions_of_state()
-    answers: list[BrokerAnswer[list[ListedTransaction]]] = []
+    answers: list[BrokerResponse[list[ListedTransaction]]] = []
     if states or not state:
         answers = call_all(
             brokers, lambda c, b: client.list_transactions(c, b, states=states, open_longer_ms=longer_ms)
@@ -190,12 +190,14 @@ def offline_partitions_of_state() -> int:
     return ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC, leader=None).count()
 
 
-def call_all(brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]) -> list[BrokerAnswer[T]]:
+def call_all(
+    brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]
+) -> list[BrokerResponse[T]]:
     ids = {(b.host, b.port): b.broker_id for b in brokers.values()}
     return call_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
 
 
-def silent_brokers(answers: Iterable[BrokerAnswer[T]]) -> list[SilentBroker]:
+def silent_brokers(answers: Iterable[BrokerResponse[T]]) -> list[SilentBroker]:
     return [SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None]
 
 
@@ -213,10 +215,12 @@ def _describe(
 
 def scan_leaders(
     brokers: Mapping[int, BrokerAddress], leaders: Mapping[int, Mapping[str, list[int]]]
-) -> list[BrokerAnswer[client.ScannedPartitions]]:
+) -> list[BrokerResponse[client.ScannedPartitions]]:
     addresses = {b: brokers[b] for b in leaders if b in brokers}
     answers = call_all(addresses, lambda c, b: client.scan_partitions(c, b, leaders[b]))
-    gone = [BrokerAnswer[client.ScannedPartitions](b, None, "the broker is down") for b in leaders if b not in brokers]
+    gone = [
+        BrokerResponse[client.ScannedPartitions](b, None, "the broker is down") for b in leaders if b not in brokers
+    ]
     return [*answers, *gone]
 
 

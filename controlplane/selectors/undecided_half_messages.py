@@ -16,7 +16,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from brokerd.cluster.configs import HALF_TOPIC, half_topic_name
-from brokerd.wire.messages.half_messages import HalfMessagesAnswer
+from brokerd.wire.messages.half_messages import HalfMessagesResponse
 from controlplane.clients import half_messages as client
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
@@ -96,7 +96,7 @@ def undecided_page(
     leaders = _leaders(fronts)
     selected = dict(list(leaders.items())[:PARTITIONS_MAX])
 
-    def call(connection: KafkaConnection, spot: FrontPartition) -> HalfMessagesAnswer:
+    def call(connection: KafkaConnection, spot: FrontPartition) -> HalfMessagesResponse:
         return client.undecided(connection, *spot, 0, MESSAGES_PER_PARTITION)
 
     thresholds, now = alert_thresholds.current(), timezone.now()

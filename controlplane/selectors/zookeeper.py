@@ -10,7 +10,7 @@ from django.conf import settings
 from brokerd.cluster.blocking import Unreachable
 from brokerd.cluster.zookeeper import servers_of
 from controlplane.clients.settings import zookeeper_protection, zookeeper_store
-from controlplane.clients.zookeeper_servers import ServerAnswer, server_states
+from controlplane.clients.zookeeper_servers import ServerResponse, server_states
 from controlplane.clients.zookeeper_sessions import SESSION_TIMEOUT_MS, OwnedZnode, owned_znodes
 from controlplane.domain.zookeeper_server import ServerMode
 
@@ -93,7 +93,7 @@ def _session_row(z: OwnedZnode) -> ZooKeeperSessionRow:
     return ZooKeeperSessionRow(z.owner, z.owner_id, z.path, z.session_id, z.epoch)
 
 
-def _server_row(a: ServerAnswer) -> ZooKeeperServerRow:
+def _server_row(a: ServerResponse) -> ZooKeeperServerRow:
     s, address = a.status, f"{a.host}:{a.port}"
     if s is None:
         unknown = (None,) * 9

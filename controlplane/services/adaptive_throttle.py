@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F
 
 from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain import progress, throttle
 from controlplane.domain.move_states import IN_FLIGHT
 from controlplane.domain.throttle import ProducerLatency
@@ -151,6 +151,6 @@ def _reported_latency(move: Move) -> tuple[dict[str, tuple[int, ...]], bool]:
     for b in Broker.objects.filter(broker_id__in=brokers, alive=True):
         try:
             out[str(b.broker_id)] = tuple(kafka.produce_times(b.host, b.port))
-        except (NoAnswer, Declined):
+        except (NoResponse, Declined):
             complete = False
     return out, complete

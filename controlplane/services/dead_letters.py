@@ -23,7 +23,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from controlplane.clients import record_range, transactional_producer
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.dead_letters import (
@@ -263,7 +263,7 @@ def _read_letters(letter_topic: DeadLetterTopic, chosen: Mapping[int, set[int]])
             )
         try:
             read = record_range.read_range(letter_topic.dead_topic, partition, first, last, REQUEST_BYTES_MAX)
-        except NoAnswer as error:
+        except NoResponse as error:
             raise Rejected(
                 sentence("{topic}-{partition} could not be read: {detail}. Nothing was sent.", detail=error, **where)
             ) from None
@@ -415,7 +415,7 @@ def _resolve(batch: DeadLetterBatch) -> str:
         return ""
     try:
         sent = transactional_producer.find_marker(_transactional_id(batch), _marker(batch))
-    except NoAnswer as error:
+    except NoResponse as error:
         return f"{error}."
     _finish(batch, sent=sent)
     return ""

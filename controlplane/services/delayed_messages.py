@@ -17,7 +17,7 @@ from django.core.exceptions import PermissionDenied
 from brokerd.delivery.delayed_records import delivery_time
 from brokerd.wire.records import Record
 from controlplane.clients import record_range
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.produce import RECORD_BYTES_MAX, NewRecord
 from controlplane.selectors import delayed_messages as selectors
@@ -142,7 +142,7 @@ def _find(user: User, topic: str, partition: int, offset: int) -> _Cancellable |
         )
     try:
         read = record_range.read_range(front, partition, offset, offset, RECORD_BYTES_MAX)
-    except NoAnswer as error:
+    except NoResponse as error:
         raise Rejected(
             sentence(
                 "{front}-{partition} could not be read: {detail}. Try again when it has a leader.",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from django.db import transaction
 
 from brokerd.cluster.metadata import GROUP
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.clients.group_configs import check_change
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.selectors.group_configs import desired_group_configs
@@ -43,7 +43,7 @@ def _check(group_id: str, configs: Mapping[str, str | None]) -> None:
         connection = KafkaConnection(address.host, address.port)
         try:
             check_change(connection, group_id, configs)
-        except NoAnswer as e:
+        except NoResponse as e:
             problem = str(e)
         except Declined as e:
             raise Rejected(sentence("{problem}.", problem=str(e).rstrip(".")), "configs") from e

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models.change import Outcome
@@ -33,7 +33,7 @@ def remove_member(group_id: str, member_id: str, *, actor: str, comment: str = "
                 try:
                     client.remove_member(member, status.consumer_protocol, f"removed by {actor}")
                     left = all(m.member_id != member.member_id for m in client.status().members)
-                except NoAnswer as e:
+                except NoResponse as e:
                     record(
                         actor,
                         VERB,
@@ -45,7 +45,7 @@ def remove_member(group_id: str, member_id: str, *, actor: str, comment: str = "
                         detail=str(e),
                     )
                     return Outcome.UNKNOWN
-        except NoAnswer as e:
+        except NoResponse as e:
             raise Rejected(sentence("The cluster did not respond: {detail}", detail=e)) from e
         except Declined as e:
             raise Rejected(sentence("The coordinator declined: {detail}", detail=e)) from e

@@ -13,7 +13,7 @@ def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
     """Delete an empty group with its committed offsets. Returns confirmed, or unknown when the cluster did not answer in time.
     Raises Rejected when the group has members, does not exist, or the coordinator rejects."""
     from controlplane.clients import kafka
-    from controlplane.clients.connection import Declined, NoAnswer
+    from controlplane.clients.connection import Declined, NoResponse
 
     row = ConsumerGroup.objects.filter(pk=group_id).first()
     before = None
@@ -33,7 +33,7 @@ def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
             )
         try:
             kafka.delete_group(group_id)
-        except NoAnswer as e:
+        except NoResponse as e:
             record(
                 actor,
                 AuditOperation.GROUP_DELETE,

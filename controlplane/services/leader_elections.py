@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients import leader_elections as client
 from controlplane.clients.all_brokers import BrokerAddress
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.leader_election import ElectionVerdict
 from controlplane.domain.text import count_text
@@ -137,7 +137,7 @@ def _elect(brokers: Sequence[BrokerAddress], rows: Sequence[ElectionRow]) -> lis
             _row(r, Outcome.REJECTED, r.leader, sentence("The controller rejected the election: {reason}", reason=e))
             for r in rows
         ]
-    except NoAnswer as e:
+    except NoResponse as e:
         return [_row(r, Outcome.UNKNOWN, None, sentence("No response: {reason}", reason=e)) for r in rows]
     results = {spot: _election_result(row, codes.get(spot)) for spot, row in spots.items()}
     expected = {s: spots[s].preferred for s, r in results.items() if r.outcome == Outcome.CONFIRMED}
@@ -145,7 +145,7 @@ def _elect(brokers: Sequence[BrokerAddress], rows: Sequence[ElectionRow]) -> lis
         return list(results.values())
     try:
         leaders = client.read_back(brokers, expected)
-    except NoAnswer as e:
+    except NoResponse as e:
         text = sentence(
             "The controller confirmed the election, and the leader could not be read back: {reason}", reason=e
         )

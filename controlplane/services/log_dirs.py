@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.clients.log_dirs import alter_replica_log_dir
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.log_dirs import MoveProblem, ReportedLogDir, directory_moves, location, move_problem
@@ -153,7 +153,7 @@ def _alter(broker_id: int, topic: str, index: int, directory: str) -> tuple[Outc
         raise Rejected(
             sentence("Broker {broker_id} rejected the request: {detail}.", broker_id=broker_id, detail=e)
         ) from None
-    except NoAnswer as e:
+    except NoResponse as e:
         return Outcome.UNKNOWN, f"No response: {e}"
     finally:
         connection.close()

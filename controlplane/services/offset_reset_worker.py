@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import DEADLINE_SECONDS
 from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
@@ -71,7 +71,7 @@ def _wait_on(row: OffsetReset) -> None:
             if client.status().active:
                 return
             rows = compute(client, row.spec)
-    except (NoAnswer, Declined) as e:
+    except (NoResponse, Declined) as e:
         if row.note != str(e):
             change_state(row, ResetState.WAITING, cause=ResetCause.NO_RESPONSE, note=str(e))
         return
@@ -112,7 +112,7 @@ def _finish_by_reading(row: OffsetReset) -> None:
     try:
         with offsets_client(row.group_id) as client:
             committed, _ = client.committed([r.key for r in rows if r.changes])
-    except (NoAnswer, Declined):
+    except (NoResponse, Declined):
         return
     finish(row, {}, core.not_applied(rows, committed), unsent=not core.differences(rows, committed))
 

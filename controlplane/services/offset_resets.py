@@ -17,7 +17,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from brokerd.wire.errors import ErrorCode
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
@@ -63,7 +63,7 @@ def preview(group_id: str, spec: ResetSpec, *, actor: str, undo_of: OffsetReset 
         with offsets_client(group_id) as client:
             rows = compute(client, spec)
             requests = sum(client.requests.values())
-    except NoAnswer as e:
+    except NoResponse as e:
         raise Rejected(sentence("The cluster did not respond: {detail}", detail=e)) from e
     except Declined as e:
         raise Rejected(sentence("The coordinator declined: {detail}", detail=e)) from e
@@ -173,7 +173,7 @@ def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
 
 
 def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]:
-    """Read the offsets and logs, and plan. Raises Rejected, NoAnswer, Declined."""
+    """Read the offsets and logs, and plan. Raises Rejected, NoResponse, Declined."""
     committed, unstable = client.committed()
     source: dict[Key, core.CommittedOffset] = {}
     saved: dict[Key, core.CommittedOffset | None] = {}
@@ -240,7 +240,7 @@ def write(row: OffsetReset, actor: str, comment: str) -> OffsetReset:
     except NotReady as stop:
         _release(row, before, stop)
         raise
-    except NoAnswer as e:
+    except NoResponse as e:
         lost = NotReady(
             ResetCause.NO_RESPONSE, sentence("Nothing was written. The cluster did not respond: {error}", error=e)
         )
@@ -306,7 +306,7 @@ def _send(
             finish_changes(change_id(row), None, Outcome.REJECTED, "Declined for all partitions.")
             raise _all_declined(row, errors)
         committed, _ = client.committed([r.key for r in changing])
-    except (NoAnswer, Declined) as e:
+    except (NoResponse, Declined) as e:
         # Some requests may have been processed, so the worker reads the offsets back.
         change_state(row, ResetState.APPLYING, cause=ResetCause.NO_RESPONSE, note=str(e))
         return row

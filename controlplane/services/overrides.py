@@ -261,7 +261,7 @@ def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
 
 def _elect(act: Act) -> tuple[Outcome, str]:
     from controlplane.clients import kafka
-    from controlplane.clients.connection import Declined, NoAnswer
+    from controlplane.clients.connection import Declined, NoResponse
 
     target = act.target
     name = split_partition_name(target)
@@ -274,7 +274,7 @@ def _elect(act: Act) -> tuple[Outcome, str]:
             if needed
             else (Outcome.UNCHANGED, sentence("{partition} already had a leader.", partition=target))
         )
-    except NoAnswer as e:
+    except NoResponse as e:
         outcome, said = (
             Outcome.UNKNOWN,
             sentence("No response: {error} Check the partition before you request the election again.", error=e),

@@ -16,7 +16,7 @@ from django.core.exceptions import PermissionDenied
 
 from brokerd.cluster.model import INTERNAL_TOPICS
 from controlplane.clients import producer, record_range
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.record_range import RecordRange
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.formats import render
@@ -171,7 +171,7 @@ def _read_source(
         )
     try:
         return record_range.read_range(source, partition, first, last, REQUEST_BYTES_MAX)
-    except NoAnswer as error:
+    except NoResponse as error:
         raise Rejected(
             sentence(
                 "{source}-{partition} could not be read: {detail}. Try again when it has a leader.",

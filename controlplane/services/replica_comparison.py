@@ -19,7 +19,7 @@ from django.db.models import F
 
 from brokerd.wire.records import batches
 from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain import move_phrases as texts
 from controlplane.domain.compare import ComparedReplica, Comparison, StoredComparison, compare_responses, equal_text
 from controlplane.domain.move_states import MoveMode
@@ -82,7 +82,7 @@ def _compare_step(row: ObservedPartition, so_far: StoredComparison | None, *, wh
         return Comparison(None, sentence(texts.UNKNOWN_ADDRESS, broker=away[0]))
     try:
         first, end = kafka.bounds(*addresses[leader], row.topic.name, row.index)
-    except (NoAnswer, Declined) as e:
+    except (NoResponse, Declined) as e:
         return Comparison(None, _failure(leader, e))
     if "compact" in row.topic.configs.get("cleanup.policy", ""):
         return _ends(row, addresses, end)
@@ -143,13 +143,13 @@ def _responses(row: ObservedPartition, addresses: Addresses, offset: int) -> dic
         size = len(responses[row.leader].data) if responses else 0
         try:
             responses[broker_id] = _read_replica(addresses[broker_id], row.topic.name, row.index, offset, size)
-        except (NoAnswer, Declined) as e:
+        except (NoResponse, Declined) as e:
             return _failure(broker_id, e)
     return responses
 
 
 def _failure(broker_id: int, error: Exception) -> str:
-    text = texts.NO_ANSWER if isinstance(error, NoAnswer) else texts.REJECTS
+    text = texts.NO_ANSWER if isinstance(error, NoResponse) else texts.REJECTS
     return sentence(text, broker=broker_id, error=error)
 
 

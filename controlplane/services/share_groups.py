@@ -4,7 +4,7 @@ offsets (`services.offset_resets`)."""
 from __future__ import annotations
 
 from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models.change import Outcome
 from controlplane.selectors import share_groups as selectors
@@ -38,7 +38,7 @@ def delete_share_group(group_id: str, *, actor: str, comment: str = "") -> Outco
         outcome, detail = Outcome.CONFIRMED, ""
         try:
             kafka.delete_group(group_id)
-        except NoAnswer as e:
+        except NoResponse as e:
             outcome, detail = Outcome.UNKNOWN, str(e)
         except Declined as e:
             raise Rejected(

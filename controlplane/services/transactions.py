@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controlplane.clients import transactions as client
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.text import duration_text
 from controlplane.domain.transactions import CoordinatorState, TransactionVerdict, parse_target
@@ -159,7 +159,7 @@ def _abort(topic: str, index: int, offset: int, facts: Mapping[str, object]) -> 
         return Outcome.REJECTED, sentence(
             "Broker {broker} rejected the abort marker: {error}.", broker=now.leader, error=e
         )
-    except NoAnswer as e:
+    except NoResponse as e:
         return Outcome.UNKNOWN, sentence(
             "No response: {error} Search for hanging transactions before you request the abort again.", error=e
         )
@@ -270,7 +270,7 @@ def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome,
         return Outcome.REJECTED, sentence(
             "Broker {broker} rejected the fencing of the producer: {error}.", broker=row.coordinator, error=e
         )
-    except NoAnswer as e:
+    except NoResponse as e:
         return Outcome.UNKNOWN, sentence(
             "No response: {error} Read the transactional id before you request the fencing again.", error=e
         )

@@ -103,7 +103,7 @@ def transactions(patch: pytest.MonkeyPatch, world: World) -> None:
 
 
 def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
-    from controlplane.clients.all_brokers import BrokerAnswer
+    from controlplane.clients.all_brokers import BrokerResponse
     from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
     from controlplane.selectors import broker_configs, group_configs
     from tests.unit.controlplane.config_broker import ConfigBroker
@@ -148,11 +148,11 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         broker_configs,
         "call_brokers",
-        lambda brokers, call: [BrokerAnswer(b.broker_id, values(b.broker_id)) for b in brokers],
+        lambda brokers, call: [BrokerResponse(b.broker_id, values(b.broker_id)) for b in brokers],
     )
     own = {"share.record.lock.duration.ms": "20000", "weir.share.key.order.enable": "true"}
     broker: Any = ConfigBroker({"mail": own})
-    patch.setattr(group_configs, "call_brokers", lambda brokers, call: [BrokerAnswer(1, call(broker))])
+    patch.setattr(group_configs, "call_brokers", lambda brokers, call: [BrokerResponse(1, call(broker))])
 
 
 def directories(patch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def directories(patch: pytest.MonkeyPatch) -> None:
 def zookeeper(patch: pytest.MonkeyPatch) -> None:
     from django.conf import settings
 
-    from controlplane.clients.zookeeper_servers import ServerAnswer
+    from controlplane.clients.zookeeper_servers import ServerResponse
     from controlplane.clients.zookeeper_status import parse_status
     from controlplane.domain.zookeeper_server import ServerProblem
     from tests.unit.controlplane.clients.test_zookeeper_status import LEADER
@@ -182,9 +182,9 @@ def zookeeper(patch: pytest.MonkeyPatch) -> None:
     answering(
         patch,
         settings,
-        ServerAnswer("zk-1", 2181, parse_status(LEADER)),
-        ServerAnswer("zk-2", 2181, parse_status(FOLLOWER)),
-        ServerAnswer("zk-3", 2181, None, ServerProblem.UNREACHABLE, "Connection refused"),
+        ServerResponse("zk-1", 2181, parse_status(LEADER)),
+        ServerResponse("zk-2", 2181, parse_status(FOLLOWER)),
+        ServerResponse("zk-3", 2181, None, ServerProblem.UNREACHABLE, "Connection refused"),
     )
     registry = running_registry()
     state = registry.__enter__()

@@ -212,10 +212,10 @@ def test_the_broker_stops_reading_from_a_client_that_reads_no_responses(cluster:
     with RawConnection(cluster) as not_reading, RawConnection(cluster) as other:
         not_reading.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         not_reading.sock.settimeout(2)
-        question = encode_request(3, 9, 1, "unread", MetadataRequest(topics=None)) * 1000
+        query = encode_request(3, 9, 1, "unread", MetadataRequest(topics=None)) * 1000
         try:
             for _ in range(2000):
-                not_reading.send(question)
+                not_reading.send(query)
         except TimeoutError:
             pass
         else:
@@ -375,9 +375,9 @@ def test_millions_of_tiny_elements_are_rejected_before_they_are_parsed(cluster: 
 
 
 def test_a_buffer_full_of_requests_does_not_delay_other_clients(cluster: LocalCluster) -> None:
-    question = encode_request(3, 1, 1, None, MetadataRequest(topics=None))
+    query = encode_request(3, 1, 1, None, MetadataRequest(topics=None))
     with RawConnection(cluster) as busy, RawConnection(cluster) as other:
-        busy.send(question * 5_000)
+        busy.send(query * 5_000)
         waits = []
         for _ in range(20):
             started = time.monotonic()

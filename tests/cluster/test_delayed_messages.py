@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, DelayedMessagesQuestion
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from brokerd.wire.messages.delayed_messages import DelayedMessagesRequest, DelayedMessagesResponse
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.clients.delayed_messages import pending
 from tests.cluster.local import LocalCluster, wait_for
 
@@ -250,19 +250,19 @@ def test_leaders_describe_and_look_up_pending_records(cluster: LocalCluster) -> 
     written.flush()
     written.cancel("k3", 1)
 
-    def ask(**asked: Any) -> DelayedMessagesAnswer | None:
+    def ask(**asked: Any) -> DelayedMessagesResponse | None:
         """Return None if the leader has not read the partition, or is not the one that the client knows."""
         for broker_id, port in cluster.ports.items():
             connection = KafkaConnection(cluster.address(broker_id), port)
             try:
-                return pending(connection, f"{name}.delay", 1, DelayedMessagesQuestion(**asked))
-            except (Declined, NoAnswer):
+                return pending(connection, f"{name}.delay", 1, DelayedMessagesRequest(**asked))
+            except (Declined, NoResponse):
                 continue
             finally:
                 connection.close()
         return None
 
-    def cancelled() -> DelayedMessagesAnswer | None:
+    def cancelled() -> DelayedMessagesResponse | None:
         found = ask(bounds_ms=[now_ms + 10 * hour_ms], records_max=100, duration_ms_max=5_000)
         return found if found is not None and any(r.cancelled for r in found.records) else None
 

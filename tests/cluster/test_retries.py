@@ -184,7 +184,7 @@ def set_group_config(cluster: LocalCluster, group: str, name: str, value: str) -
 
 
 def test_a_marker_says_whether_the_dead_letters_were_sent(cluster: LocalCluster) -> None:
-    """A client that is stuck before its commit is fenced by the question for its marker."""
+    """A client that is stuck before its commit is fenced by the query for its marker."""
     name = f"t{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for future in admin.create_topics([NewTopic(n, 1, 1) for n in (name, f"{name}.dead")]).values():

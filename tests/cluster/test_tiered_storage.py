@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from brokerd.cluster.model import PartitionState
 from brokerd.config.broker import RACK_AWARE
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from controlplane.clients import kafka, key_lookups
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.controller.events import DesiredAssignment
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.tiered_settings import tiered_settings
@@ -325,7 +325,7 @@ def test_a_tail_move_copies_no_old_record_while_leader_and_helpers_are_killed(cl
             return (
                 leader > 0 and kafka.bounds("127.0.0.1", cluster.ports[leader], "tail", 0)[0] >= state().tail_start > 0
             )
-        except (NoAnswer, Declined):
+        except (NoResponse, Declined):
             return False  # another broker became the leader after `leader_of`
 
     wait_for(copied_below_start, "the copies and the local log start")
@@ -364,22 +364,22 @@ def test_deleted_records_and_deleted_topics_leave_no_objects(cluster: LocalClust
     )
 
 
-def look_up(cluster: LocalCluster, topic: str, key: str, before: int = -1) -> KeyLookupAnswer:
+def look_up(cluster: LocalCluster, topic: str, key: str, before: int = -1) -> KeyLookupResponse:
     """The answer of the leader. While it is elected, or its helper starts, it has none."""
-    question = KeyLookupQuestion(
+    query = KeyLookupRequest(
         key=key.encode(), before_offset=before, matches_max=100, bytes_max=1 << 30, duration_ms_max=5_000
     )
 
-    def answered() -> KeyLookupAnswer | None:
+    def answered() -> KeyLookupResponse | None:
         connection = KafkaConnection("127.0.0.1", cluster.ports[leader_of(cluster, topic)])
         try:
-            return key_lookups.look_up(connection, topic, 0, question)
-        except (NoAnswer, Declined, KeyError):
+            return key_lookups.look_up(connection, topic, 0, query)
+        except (NoResponse, Declined, KeyError):
             return None
         finally:
             connection.close()
 
-    answer: KeyLookupAnswer = wait_for(answered, f"an answer about {key}")
+    answer: KeyLookupResponse = wait_for(answered, f"an answer about {key}")
     return answer
 
 

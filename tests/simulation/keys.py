@@ -1,7 +1,7 @@
 """Worlds of look-ups by key: keyed records in topics with `weir.index.keys`, small segments, the faults of `run`, records that are written to leaders of
 an earlier epoch and truncated later, retention, compaction, DeleteRecords, and operators who change the index. `python -m tests.simulation --keys`.
 
-Invariants, for each answer of a broker (`LookupWatch`): newest first, each match is a committed record of the log that matches the question, and no
+Invariants, for each answer of a broker (`LookupWatch`): newest first, each match is a committed record of the log that matches the query, and no
 such record is missing in the offset range that the answer covers. The end of the range does not go back from an answer to a later one, not after an
 election either. The reference is a scan of the bytes of the segment files, without sparse indexes.
 At the end (`indexes_agree`): each closed segment of each replica has an index, each active one is indexed but for its last PART_BYTES, and the search of
@@ -33,7 +33,7 @@ from brokerd.wire import records, versioned
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.compression import GZIP, NONE
 from brokerd.wire.messages import DeleteRecordsRequest, FetchRequest, FetchResponse, ProduceRequest
-from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import VERSION, KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Steps
 from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
@@ -63,7 +63,7 @@ ROUND_MS, RETRY_MS = 200, 1_000
 """Indexing in virtual time: a truncation must find indexes, and a world has 25 seconds."""
 UNBOUNDED = 1 << 40
 FINAL_MATCHES = 5
-"""Matches of one answer of a question at the end."""
+"""Matches of one answer of a query at the end."""
 FINAL = (("", b"k0"), ("", b"k7"), ("", b"none"), (HEADER, b"c2"))
 READ_COMMITTED = 1
 
@@ -96,13 +96,13 @@ class LogScan:
         return self._decoded[content]
 
 
-def answers(question: KeyLookupQuestion, record: Record) -> bool:
-    if question.header_name:
-        if (question.header_name, question.key) not in record.headers:
+def answers(query: KeyLookupRequest, record: Record) -> bool:
+    if query.header_name:
+        if (query.header_name, query.key) not in record.headers:
             return False
-    elif record.key != question.key:
+    elif record.key != query.key:
         return False
-    return record.timestamp >= question.from_ms and (question.to_ms < 0 or record.timestamp <= question.to_ms)
+    return record.timestamp >= query.from_ms and (query.to_ms < 0 or record.timestamp <= query.to_ms)
 
 
 @dataclass(slots=True)
@@ -199,25 +199,25 @@ class LookupWatch:
         first: dict[int, Record],
         end: int,
     ) -> None:
-        question = versioned.decode(KeyLookupQuestion, send_request.requested.key_lookup, VERSION)
-        answer = versioned.decode(KeyLookupAnswer, data.key_lookup, VERSION)
-        name = f"{replica.name}: the look-up of {question.key!r} {question.header_name}"
+        query = versioned.decode(KeyLookupRequest, send_request.requested.key_lookup, VERSION)
+        answer = versioned.decode(KeyLookupResponse, data.key_lookup, VERSION)
+        name = f"{replica.name}: the look-up of {query.key!r} {query.header_name}"
         offsets = [m.offset for m in answer.matches]
-        if offsets != sorted(set(offsets), reverse=True) or len(offsets) > question.matches_max:
+        if offsets != sorted(set(offsets), reverse=True) or len(offsets) > query.matches_max:
             raise Violation(f"{name} has the offsets {offsets}, not newest first")
         if answer.end_offset < end:
             raise Violation(f"{name} ends at {answer.end_offset}, an earlier answer ended at {end}")
         self.ends[replica.name] = max(self.ends.get(replica.name, 0), answer.end_offset)
         low = answer.start_offset if answer.stop == LookupStop.LOG_START else answer.next_before_offset
-        high = answer.end_offset if question.before_offset < 0 else min(question.before_offset, answer.end_offset)
+        high = answer.end_offset if query.before_offset < 0 else min(query.before_offset, answer.end_offset)
         for match in answer.matches:
             found = Record(
                 match.offset, match.timestamp, match.key, match.value, tuple((h.name, h.value) for h in match.headers)
             )
-            if first.get(match.offset) != found or not answers(question, found) or not low <= match.offset < high:
+            if first.get(match.offset) != found or not answers(query, found) or not low <= match.offset < high:
                 raise Violation(f"{name} found {found}, the log has {first.get(match.offset)}, range {low} to {high}")
         last = self._records(replica)
-        wanted = {o for o, r in last.items() if low <= o < high and answers(question, r)}
+        wanted = {o for o, r in last.items() if low <= o < high and answers(query, r)}
         if missing := sorted(wanted - set(offsets)):
             raise Violation(f"{name} from {low} to {high} misses {missing}, which a scan finds; it found {offsets}")
         reached = self.world.reached
@@ -329,33 +329,33 @@ class KeySearcher(Client):
         self.place, self.deletes, self.on_delete = place, deletes, on_delete
         self.found: list[int] = []
         """Offsets of the current look-up, over all its answers."""
-        self.complete: list[tuple[KeyLookupQuestion, list[int]]] = []
-        self.questions: list[KeyLookupQuestion] = []
+        self.complete: list[tuple[KeyLookupRequest, list[int]]] = []
+        self.queries: list[KeyLookupRequest] = []
         """To be asked next, before random ones."""
-        self.last: list[KeyLookupQuestion] = []
-        """The questions of the end: their answers are compared with one scan."""
+        self.last: list[KeyLookupRequest] = []
+        """The queries of the end: their answers are compared with one scan."""
         self.enter(self._next)
 
     def _next(self) -> None:
-        if self.stopped and not self.questions:
+        if self.stopped and not self.queries:
             return
         self.found = []
-        if self.questions:
-            self._send_request(self.questions.pop())
+        if self.queries:
+            self._send_request(self.queries.pop())
         elif self.world.chance(self.deletes):
             self._delete()
         else:
-            self._send_request(self._question())
+            self._send_request(self._query())
 
     @property
     def all_answered(self) -> bool:
         return all(any(q is last for q, _ in self.complete) for last in self.last)
 
-    def _question(self) -> KeyLookupQuestion:
+    def _query(self) -> KeyLookupRequest:
         rng, by_header = self.world.rng, self.world.chance(0.3)
         key = b"c%d" % rng.randrange(CUSTOMERS + 1) if by_header else b"k%d" % rng.randrange(KEYS + 1)
         now_ms = self.clock().wall_ms
-        return KeyLookupQuestion(
+        return KeyLookupRequest(
             key=key,
             header_name=HEADER if by_header else "",
             from_ms=now_ms - rng.randrange(15_000) if self.world.chance(0.2) else -1,
@@ -365,36 +365,36 @@ class KeySearcher(Client):
             duration_ms_max=rng.choice((100, 5_000)),
         )
 
-    def _send_request(self, question: KeyLookupQuestion) -> None:
+    def _send_request(self, query: KeyLookupRequest) -> None:
         leader = self.leaders.get(self.place)
         if leader is None:
-            self.refresh(lambda: self.later(lambda: self._send_request(question)))
+            self.refresh(lambda: self.later(lambda: self._send_request(query)))
             return
         wanted = FetchRequest.FetchPartition(
             partition=self.place[1],
             fetch_offset=0,
             partition_max_bytes=0,
-            key_lookup=versioned.encode(question, VERSION),
+            key_lookup=versioned.encode(query, VERSION),
         )
         topics = [FetchRequest.FetchTopic(topic=self.place[0], partitions=[wanted])]
         body = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=0, isolation_level=READ_COMMITTED, topics=topics)
-        self.send_request(leader, ApiKey.FETCH, 12, body, lambda answer: self._answered(question, answer))
+        self.send_request(leader, ApiKey.FETCH, 12, body, lambda answer: self._answered(query, answer))
 
-    def _answered(self, question: KeyLookupQuestion, body: Any) -> None:
+    def _answered(self, query: KeyLookupRequest, body: Any) -> None:
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
         if part is None or part.error_code:
             self.leaders.pop(self.place, None)
-            self.later(lambda: self._send_request(question))
+            self.later(lambda: self._send_request(query))
             return
-        answer = versioned.decode(KeyLookupAnswer, part.key_lookup, VERSION)
+        answer = versioned.decode(KeyLookupResponse, part.key_lookup, VERSION)
         self.found += [m.offset for m in answer.matches]
         if answer.stop == LookupStop.LOG_START:
-            self.complete.append((question, self.found))
-        elif any(question is last for last in self.last) if self.stopped else self.world.chance(0.7):
-            question.before_offset = answer.next_before_offset
-            self.later(lambda: self._send_request(question), 1)
+            self.complete.append((query, self.found))
+        elif any(query is last for last in self.last) if self.stopped else self.world.chance(0.7):
+            query.before_offset = answer.next_before_offset
+            self.later(lambda: self._send_request(query), 1)
             return
-        self.later(self._next, 1 if self.questions else self.world.between(20, 400))
+        self.later(self._next, 1 if self.queries else self.world.between(20, 400))
 
     def _delete(self) -> None:
         leader, topic = self.leaders.get(self.place), self.cluster.image.topic_named(self.place[0])
@@ -498,12 +498,12 @@ class KeyWorld:
 
     def ask_all(self, cluster: Cluster, searchers: list[KeySearcher]) -> None:
         """Some keys and header values are looked up in parts, to the end: all answers together have the records that a scan of the leader's log finds.
-        Compaction may remove a record after its answer: a scan before the questions has it."""
+        Compaction may remove a record after its answer: a scan before the queries has it."""
         before = {searcher.place: self.records(cluster, searcher.place) for searcher in searchers}
         for searcher in searchers:
             searcher.complete.clear()
-            searcher.questions = [
-                KeyLookupQuestion(
+            searcher.queries = [
+                KeyLookupRequest(
                     key=key,
                     header_name=header,
                     matches_max=self.final_matches,
@@ -512,16 +512,16 @@ class KeyWorld:
                 )
                 for header, key in FINAL
             ]
-            searcher.last = [*searcher.questions]
+            searcher.last = [*searcher.queries]
             searcher.stopped = True
         cluster.until(lambda: all(s.all_answered for s in searchers), 120, "complete look-ups of the last keys")
         for searcher in searchers:
             log = self.records(cluster, searcher.place)
-            for question, found in searcher.complete:
-                wanted = sorted((o for o, r in log.items() if answers(question, r)), reverse=True)
+            for query, found in searcher.complete:
+                wanted = sorted((o for o, r in log.items() if answers(query, r)), reverse=True)
                 removed = {o for o in before[searcher.place] if o not in log}
-                if any(question is last for last in searcher.last) and [o for o in found if o not in removed] != wanted:
-                    raise Violation(f"{searcher.place}: {question.key!r}: the answers have {found}, a scan {wanted}")
+                if any(query is last for last in searcher.last) and [o for o in found if o not in removed] != wanted:
+                    raise Violation(f"{searcher.place}: {query.key!r}: the answers have {found}, a scan {wanted}")
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:

@@ -14,7 +14,7 @@ from brokerd.cluster.model import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from brokerd.replication.replica import Replica
 from brokerd.wire import records, versioned
 from brokerd.wire.messages import FetchResponse
-from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, LookupStop
+from brokerd.wire.messages.key_lookups import VERSION, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 from tests.simulation.archive import Archive
 from tests.simulation.checkers import History, Violation, logs_agree
@@ -77,7 +77,7 @@ class RemoteLookupWatch(LookupWatch):
         super()._check(replica, send_request, data, first, end)
         if replica.topic != PLAIN:
             return
-        answer = versioned.decode(KeyLookupAnswer, data.key_lookup, VERSION)
+        answer = versioned.decode(KeyLookupResponse, data.key_lookup, VERSION)
         if answer.stop == LookupStop.LOG_START and answer.start_offset > self.deleted_below:
             raise Violation(
                 f"{replica.name}: a look-up is complete from {answer.start_offset} on, records from {self.deleted_below} on are stored"

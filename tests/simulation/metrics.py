@@ -18,8 +18,8 @@ from brokerd.apis.share_dead_letters import ShareDeadLetters
 from brokerd.delivery.delay_lookup import PendingPage
 from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.half_front import HalfFront
-from brokerd.wire.messages.delayed_messages import DelayedMessagesQuestion
-from brokerd.wire.messages.half_messages import HalfMessagesQuestion
+from brokerd.wire.messages.delayed_messages import DelayedMessagesRequest
+from brokerd.wire.messages.half_messages import HalfMessagesRequest
 from brokerd.wire.records import iterate
 from tests.simulation.checkers import Violation
 from tests.simulation.cluster import Cluster
@@ -65,7 +65,7 @@ class UndecidedChecker:
             return False
         front, _ = found
         assert isinstance(front, HalfFront)
-        answer = half_answer(front, HalfMessagesQuestion(messages_max=1_000))
+        answer = half_answer(front, HalfMessagesRequest(messages_max=1_000))
         there = undecided - log_values(cluster, self._expired, partition)
         named = {m.half_id for m in answer.messages}
         earlier = self._earlier.setdefault(partition, deque(maxlen=CHECKS_LATE))
@@ -89,7 +89,7 @@ def check_pending(cluster: Cluster, front_topic: str, partition: int, times: Cou
     assert isinstance(front, DelayedFront)
     if front._next_offset < front._log.last_stable_offset:
         return False  # the leader waits for a slow disk, and does not know the newest records yet
-    answer = delayed_answer(front, DelayedMessagesQuestion(bounds_ms=[]), PendingPage((), None))
+    answer = delayed_answer(front, DelayedMessagesRequest(bounds_ms=[]), PendingPage((), None))
     least = sum(n for at, n in times.items() if at > now_ms)
     most = sum(n for at, n in times.items() if at > now_ms - SLACK_MS)
     if not least <= answer.pending + answer.due <= most + front.waiting:

@@ -121,14 +121,14 @@ class RoutePermissions:
 def permissions_watched(world: World, cluster: Cluster, permissions: RoutePermissions) -> Iterator[None]:
     send, append = Routing.send, LocalAppender.append_routed
 
-    def sending(self: Routing, target: Any, batch: bytes, question: Any, done: Any) -> None:
+    def sending(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
         image = self.replica_manager.image
         topic = image.topics.get(target.topic_id)
         name = topic.name if topic is not None else ""
         for needed in (SOURCE, name):
             if name and not permitted(image, needed):
                 raise Violation(f"a broker whose metadata has no ACL of {needed} sends records to {name}")
-        send(self, target, batch, question, done)
+        send(self, target, batch, query, done)
 
     def appending(self: LocalAppender, replica: Any, data: Any, expected: int) -> Any:
         found = append(self, replica, data, expected)

@@ -85,7 +85,7 @@ def appends_watched(world: World) -> Iterator[None]:
     """Counts the requests of the routes and their answers."""
     send = Routing.send
 
-    def watched(self: Routing, target: Any, batch: bytes, question: Any, done: Any) -> None:
+    def watched(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
         world.reached["routed batch"] += 1
         world.reached["routed batch compressed"] += records.peek(batch).compression == GZIP
 
@@ -94,7 +94,7 @@ def appends_watched(world: World) -> Iterator[None]:
             world.reached["routed batch not accepted"] += error not in (0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
             done(error, found, at)
 
-        send(self, target, batch, question, answered)
+        send(self, target, batch, query, answered)
 
     Routing.send = watched  # type: ignore[method-assign]
     try:

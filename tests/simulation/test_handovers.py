@@ -112,7 +112,7 @@ def test_old_records_are_read_while_brokers_have_different_versions(
 ) -> None:
     """During a rolling upgrade some brokers know only the earlier form of a history read."""
     scene = HandedOver(1)
-    questions: list[HistoryReadRequestData | ErrorCode] = []
+    queries: list[HistoryReadRequestData | ErrorCode] = []
     before_client, before_server = history_reads.put_request, history_reads.request_of
 
     def put_request(part: FetchRequest.FetchPartition, q: HistoryReadRequest) -> None:
@@ -123,15 +123,15 @@ def test_old_records_are_read_while_brokers_have_different_versions(
     def request_of(part: FetchRequest.FetchPartition) -> HistoryReadRequestData | ErrorCode:
         if old_is_asked:
             part.history_read = b""
-        question = before_server(part)
-        questions.append(question)
-        return question
+        query = before_server(part)
+        queries.append(query)
+        return query
 
     monkeypatch.setattr(history_reads, "put_request", put_request)
     monkeypatch.setattr(history_reads, "request_of", request_of)
     scene.passes()
     assert scene.reader.pass_start == 0, "no record was deleted"
-    assert questions and not any(isinstance(q, ErrorCode) for q in questions)
+    assert queries and not any(isinstance(q, ErrorCode) for q in queries)
     scene.end()
 
 

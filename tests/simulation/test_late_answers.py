@@ -54,8 +54,8 @@ def delay_answers(verification: Any) -> list[tuple[Any, ErrorCode]]:
     delayed: list[tuple[Any, ErrorCode]] = []
     send_request = verification._send
 
-    def requested(*question: Any) -> None:
-        *what, done = question
+    def requested(*query: Any) -> None:
+        *what, done = query
         send_request(*what, lambda error: delayed.append((done, error)))
 
     verification._send = requested

@@ -92,11 +92,11 @@ def a_new_leader_ignores_the_committed_position(patch: pytest.MonkeyPatch) -> No
 def an_answer_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
     send = Routing.send
 
-    def sending(self: Routing, target: Any, batch: bytes, question: Any, done: Any) -> None:
+    def sending(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
         def answered(error: ErrorCode, found: int, at: Any) -> None:
             done(error if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else ErrorCode.NONE, found, at)
 
-        send(self, target, batch, question, answered)
+        send(self, target, batch, query, answered)
 
     patch.setattr(Routing, "send", sending)
 

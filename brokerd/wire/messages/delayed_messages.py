@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from brokerd.wire.schema import Struct, array, f
 
 VERSION = 0
-"""Version of the question and of its answer."""
+"""Version of the query and of its answer."""
 
 
 @dataclass(slots=True)
-class DelayedMessagesQuestion(Struct):
+class DelayedMessagesRequest(Struct):
     """`bounds_ms`: ascending bounds of the histogram. `records_max`: records to look up, 0 for none. They are looked up by `key` (null: each), with
     delivery times from `from_ms` to below `to_ms` (-1: unbounded), after the place of `after_ms` and `after_offset` (-1: from the first one on)."""
 
@@ -31,7 +31,7 @@ class DelayedMessagesQuestion(Struct):
 
 
 @dataclass(slots=True)
-class DelayedMessagesAnswer(Struct):
+class DelayedMessagesResponse(Struct):
     """`pending`: the number of records that are not due yet; cancelled ones count until their time. `earliest_ms`: -1 without one. `counts`: pending
     records before the first bound, between each two, from the last on. `delivered`, `cancelled`, `discarded`: since this broker leads. `blocked`: the
     error code of the last delivery that was not accepted, 0 if the last one was. `next_ms`, `next_offset`: the place that continues the look-up,
@@ -53,7 +53,7 @@ class DelayedMessagesAnswer(Struct):
     cancelled: int = f("int64")
     discarded: int = f("int64")
     blocked: int = f("int16", default=0)
-    records: list[DelayedMessagesAnswer.Pending] = f(array("Pending"))
+    records: list[DelayedMessagesResponse.Pending] = f(array("Pending"))
     next_ms: int = f("int64", default=-1)
     next_offset: int = f("int64", default=-1)
     due: int = f("int64", tag=0, tagged="0+")

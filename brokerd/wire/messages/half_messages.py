@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from brokerd.wire.schema import Struct, array, f
 
 VERSION = 0
-"""Version of the question and of its answer."""
+"""Version of the query and of its answer."""
 
 
 @dataclass(slots=True)
-class HalfMessagesQuestion(Struct):
+class HalfMessagesRequest(Struct):
     """The oldest undecided half messages from offset `from_offset` on, at most `messages_max`."""
 
     FLEXIBLE = 0
@@ -24,7 +24,7 @@ class HalfMessagesQuestion(Struct):
 
 
 @dataclass(slots=True)
-class HalfMessagesAnswer(Struct):
+class HalfMessagesResponse(Struct):
     """`undecided`: their number. `delivered`, `expired`, `checks_sent`: since this broker leads. `blocked`: the error code of the last delivery that
     was not accepted, 0 if the last one was. Times are in Unix milliseconds."""
 
@@ -38,7 +38,7 @@ class HalfMessagesAnswer(Struct):
         checks: int = f("int32")
         expiring: bool = f("bool")
 
-    messages: list[HalfMessagesAnswer.Message] = f(array("Message"))
+    messages: list[HalfMessagesResponse.Message] = f(array("Message"))
     undecided: int = f("int32")
     delivered: int = f("int64")
     expired: int = f("int64")

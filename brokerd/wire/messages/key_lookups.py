@@ -11,7 +11,7 @@ from enum import IntEnum
 from brokerd.wire.schema import Struct, array, f
 
 VERSION = 0
-"""Version of the question and of its answer."""
+"""Version of the query and of its answer."""
 ANSWER_ELEMENTS_MAX = 100_000
 """Maximum number of matches and their headers that a reader of an answer accepts."""
 
@@ -29,7 +29,7 @@ class LookupStop(IntEnum):
 
 
 @dataclass(slots=True)
-class KeyLookupQuestion(Struct):
+class KeyLookupRequest(Struct):
     """Records with this key, or with this value of the record header `header_name` if it is not empty. Newest first, below offset `before_offset`
     (-1: the end), timestamps from `from_ms` to `to_ms` (-1: unbounded). Bounded in matches, bytes of log that are read, and milliseconds."""
 
@@ -46,8 +46,8 @@ class KeyLookupQuestion(Struct):
 
 
 @dataclass(slots=True)
-class KeyLookupAnswer(Struct):
-    """`stop`: a `LookupStop`. `next_before_offset`: `before_offset` of the question that continues, -1 when the log start is reached. Sizes are in
+class KeyLookupResponse(Struct):
+    """`stop`: a `LookupStop`. `next_before_offset`: `before_offset` of the query that continues, -1 when the log start is reached. Sizes are in
     bytes. `key`, `value` and headers of a match are cut at a limit; `key_size` and `value_size` (-1: null) are those of the record.
     `indexed_end_offset`: below it every batch is in an index. `segments_indexed` includes segments whose index is being built."""
 
@@ -66,9 +66,9 @@ class KeyLookupAnswer(Struct):
         key_size: int = f("int32")
         value: bytes | None = f("bytes", nullable="0+")
         value_size: int = f("int32")
-        headers: list[KeyLookupAnswer.Header] = f(array("Header"))
+        headers: list[KeyLookupResponse.Header] = f(array("Header"))
 
-    matches: list[KeyLookupAnswer.Match] = f(array("Match"))
+    matches: list[KeyLookupResponse.Match] = f(array("Match"))
     stop: int = f("int8")
     next_before_offset: int = f("int64", default=-1)
     start_offset: int = f("int64", default=-1)

@@ -13,7 +13,7 @@ from brokerd.delivery.led_fronts import LedFronts
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
-from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesAnswer, DelayedMessagesQuestion
+from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesRequest, DelayedMessagesResponse
 from brokerd.wire.steps import run_now
 from tests.unit.delivery.front_bench import START_MS
 from tests.unit.delivery.test_delayed_front import DelayBench
@@ -22,26 +22,24 @@ TP = TopicPartition(UUID(int=1), 0)
 HOUR_MS = 3_600_000
 
 
-def asked(question: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
-    requested = FetchRequest.FetchPartition(
-        partition=0, fetch_offset=0, partition_max_bytes=0, delayed_messages=question
-    )
+def asked(query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
+    requested = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, delayed_messages=query)
     return SimpleNamespace(
         topic_name="t.delay", topic_id=TP.topic_id, requested=requested, error=error, replica=SimpleNamespace(tp=TP)
     )
 
 
-def answer(front: DelayedFront | None, question: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
+def answer(front: DelayedFront | None, query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
     fronts: LedFronts[DelayedFront] = LedFronts()
     if front is not None:
         fronts.add(TP, front, lambda: True)
     server = DelayedMessagesServer(fronts, lambda: 0)
-    return run_now(server.answer([asked(question, error)], ())).responses[0].partitions[0]
+    return run_now(server.answer([asked(query, error)], ())).responses[0].partitions[0]
 
 
-def described(front: DelayedFront, question: DelayedMessagesQuestion) -> DelayedMessagesAnswer:
+def described(front: DelayedFront, query: DelayedMessagesRequest) -> DelayedMessagesResponse:
     return versioned.decode(
-        DelayedMessagesAnswer, answer(front, versioned.encode(question, VERSION)).delayed_messages, VERSION, 1_000
+        DelayedMessagesResponse, answer(front, versioned.encode(query, VERSION)).delayed_messages, VERSION, 1_000
     )
 
 
@@ -59,37 +57,37 @@ def leading() -> tuple[DelayBench, DelayedFront]:
 def test_pending_records_are_counted_by_their_time() -> None:
     _, front = leading()
     bounds = [START_MS + 60_000, START_MS + 12 * HOUR_MS]
-    found = described(front, DelayedMessagesQuestion(bounds_ms=bounds))
+    found = described(front, DelayedMessagesRequest(bounds_ms=bounds))
     assert (found.pending, found.counts, found.earliest_ms) == (3, [1, 1, 1], START_MS + 2_000)
     assert (found.delivered, found.cancelled, found.discarded, found.blocked, found.records) == (1, 0, 0, 0, [])
 
 
 def test_pending_records_are_looked_up_by_key_and_time() -> None:
     _, front = leading()
-    for question, offsets, following in (
-        (DelayedMessagesQuestion(records_max=9), [3, 1, 2], -1),
-        (DelayedMessagesQuestion(records_max=2), [3, 1], 1),
-        (DelayedMessagesQuestion(records_max=9, after_ms=START_MS + HOUR_MS, after_offset=1), [2], -1),
-        (DelayedMessagesQuestion(records_max=9, key=b"c"), [2], -1),
-        (DelayedMessagesQuestion(records_max=9, key=b"a"), [], -1),
-        (DelayedMessagesQuestion(records_max=9, from_ms=START_MS + HOUR_MS, to_ms=START_MS + 2 * HOUR_MS), [1], -1),
+    for query, offsets, following in (
+        (DelayedMessagesRequest(records_max=9), [3, 1, 2], -1),
+        (DelayedMessagesRequest(records_max=2), [3, 1], 1),
+        (DelayedMessagesRequest(records_max=9, after_ms=START_MS + HOUR_MS, after_offset=1), [2], -1),
+        (DelayedMessagesRequest(records_max=9, key=b"c"), [2], -1),
+        (DelayedMessagesRequest(records_max=9, key=b"a"), [], -1),
+        (DelayedMessagesRequest(records_max=9, from_ms=START_MS + HOUR_MS, to_ms=START_MS + 2 * HOUR_MS), [1], -1),
     ):
-        question.bounds_ms, question.duration_ms_max = [], 1
-        found = described(front, question)
+        query.bounds_ms, query.duration_ms_max = [], 1
+        found = described(front, query)
         assert [r.offset for r in found.records] == offsets and found.next_offset == following
         assert {r.offset for r in found.records if r.cancelled} <= {3}
-    without_time = described(front, DelayedMessagesQuestion(bounds_ms=[], records_max=9))
+    without_time = described(front, DelayedMessagesRequest(bounds_ms=[], records_max=9))
     assert [r.cancelled for r in without_time.records] == [True, False], "the first later bucket is always searched"
     assert without_time.next_ms > START_MS + HOUR_MS
 
 
 def test_a_question_that_cannot_be_answered_gets_an_error_code() -> None:
-    question = versioned.encode(DelayedMessagesQuestion(bounds_ms=[]), VERSION)
+    query = versioned.encode(DelayedMessagesRequest(bounds_ms=[]), VERSION)
     bench, front = leading()
-    assert answer(None, question).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert answer(bench.lead(), question).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "not read yet"
+    assert answer(None, query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer(bench.lead(), query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "not read yet"
     assert answer(front, b"").error_code == ErrorCode.INVALID_REQUEST
-    too_many = versioned.encode(DelayedMessagesQuestion(bounds_ms=[1] * 101), VERSION)
+    too_many = versioned.encode(DelayedMessagesRequest(bounds_ms=[1] * 101), VERSION)
     assert answer(front, too_many).error_code == ErrorCode.INVALID_REQUEST
-    denied = answer(front, question, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    denied = answer(front, query, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert denied.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not denied.delayed_messages

@@ -13,25 +13,25 @@ from brokerd.delivery.led_fronts import LedFronts
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
-from brokerd.wire.messages.half_messages import VERSION, HalfMessagesAnswer, HalfMessagesQuestion
+from brokerd.wire.messages.half_messages import VERSION, HalfMessagesRequest, HalfMessagesResponse
 from tests.unit.delivery.front_bench import START_MS
 from tests.unit.delivery.test_half_front import HalfBench, leading
 
 TP = TopicPartition(UUID(int=1), 0)
 
 
-def asked(question: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
-    requested = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, half_messages=question)
+def asked(query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
+    requested = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, half_messages=query)
     return SimpleNamespace(
         topic_name="t.half", topic_id=TP.topic_id, requested=requested, error=error, replica=SimpleNamespace(tp=TP)
     )
 
 
-def answer(bench: HalfBench | None, question: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
+def answer(bench: HalfBench | None, query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
     fronts: LedFronts[HalfFront] = LedFronts()
     if bench is not None:
         fronts.add(TP, bench.front, lambda: True)
-    return HalfMessagesServer(fronts).answer([asked(question, error)], ()).responses[0].partitions[0]
+    return HalfMessagesServer(fronts).answer([asked(query, error)], ()).responses[0].partitions[0]
 
 
 def test_the_oldest_undecided_messages_are_described() -> None:
@@ -39,14 +39,14 @@ def test_the_oldest_undecided_messages_are_described() -> None:
     bench.write(("a", None), ("b", None), ("c", None))
     bench.write(("b", "commit"))
     bench.wait(7_000)
-    for question, ids in (
-        (HalfMessagesQuestion(), [b"a", b"c"]),
-        (HalfMessagesQuestion(messages_max=1), [b"a"]),
-        (HalfMessagesQuestion(from_offset=1), [b"c"]),
-        (HalfMessagesQuestion(messages_max=-1), []),
+    for query, ids in (
+        (HalfMessagesRequest(), [b"a", b"c"]),
+        (HalfMessagesRequest(messages_max=1), [b"a"]),
+        (HalfMessagesRequest(from_offset=1), [b"c"]),
+        (HalfMessagesRequest(messages_max=-1), []),
     ):
         found = versioned.decode(
-            HalfMessagesAnswer, answer(bench, versioned.encode(question, VERSION)).half_messages, VERSION, 100
+            HalfMessagesResponse, answer(bench, versioned.encode(query, VERSION)).half_messages, VERSION, 100
         )
         assert [m.half_id for m in found.messages] == ids
         assert (found.undecided, found.delivered, found.expired, found.checks_sent) == (2, 1, 0, 2)
@@ -54,8 +54,8 @@ def test_the_oldest_undecided_messages_are_described() -> None:
 
 
 def test_a_question_that_cannot_be_answered_gets_an_error_code() -> None:
-    question = versioned.encode(HalfMessagesQuestion(), VERSION)
-    assert answer(None, question).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    query = versioned.encode(HalfMessagesRequest(), VERSION)
+    assert answer(None, query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert answer(leading(), b"").error_code == ErrorCode.INVALID_REQUEST
-    denied = answer(leading(), question, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    denied = answer(leading(), query, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert denied.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not denied.half_messages

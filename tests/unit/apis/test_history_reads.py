@@ -39,12 +39,12 @@ class LeaderWithOldRecords(Leader):
         self, what: HistoryOperation, at: int, start: int = S, floor: int = 0, upto: int = S
     ) -> HistoryReadResult:
         """Encode and decode."""
-        question = HistoryReadRequest(TP, start, floor, what, at, upto, -1, MIB)
+        query = HistoryReadRequest(TP, start, floor, what, at, upto, -1, MIB)
         sent: list[Any] = []
         HistoryReadClient(
             self.replica_manager,
             type("Wire", (), {"send_request": lambda self, b, k, v, body, done: sent.append((body, done))})(),
-        ).read(1, question, lambda h: sent.append(h))  # type: ignore[arg-type]
+        ).read(1, query, lambda h: sent.append(h))  # type: ignore[arg-type]
         body, done = sent.pop()
         answer = run_now(self.server.answer(body))
         for topic in answer.responses:

@@ -1,22 +1,22 @@
-"""Messages of look-ups: invalid questions are error codes, and an answer has both tiers."""
+"""Messages of look-ups: invalid queries are error codes, and an answer has both tiers."""
 
 from __future__ import annotations
 
 import pytest
 
-from brokerd.apis.key_lookup_messages import KEY_BYTES_MAX, answer_bytes, question_of
+from brokerd.apis.key_lookup_messages import KEY_BYTES_MAX, answer_bytes, query_of
 from brokerd.apis.key_lookups import KeyLookupProgress
 from brokerd.storage.key_search import KeyCriteria
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.key_matches import match_of
 from brokerd.wire.messages import FetchRequest
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 
 
-def question(key: bytes = b"k", matches_max: int = 32, bytes_max: int = 1_000) -> KeyLookupQuestion:
-    return KeyLookupQuestion(key=key, header_name="", matches_max=matches_max, bytes_max=bytes_max, duration_ms_max=1)
+def query(key: bytes = b"k", matches_max: int = 32, bytes_max: int = 1_000) -> KeyLookupRequest:
+    return KeyLookupRequest(key=key, header_name="", matches_max=matches_max, bytes_max=bytes_max, duration_ms_max=1)
 
 
 def part(data: bytes) -> FetchRequest.FetchPartition:
@@ -24,8 +24,8 @@ def part(data: bytes) -> FetchRequest.FetchPartition:
 
 
 def test_a_question_survives_the_wire() -> None:
-    requested = question()
-    assert question_of(part(versioned.encode(requested, 0))) == requested
+    requested = query()
+    assert query_of(part(versioned.encode(requested, 0))) == requested
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,19 @@ def test_a_question_survives_the_wire() -> None:
     [
         (b"\x00\x09rest", ErrorCode.UNSUPPORTED_VERSION),
         (b"\x00\x00\xff\xff", ErrorCode.INVALID_REQUEST),
-        (versioned.encode(question(b"k" * (KEY_BYTES_MAX + 1)), 0), ErrorCode.INVALID_REQUEST),
-        (versioned.encode(question(matches_max=0), 0), ErrorCode.INVALID_REQUEST),
-        (versioned.encode(question(bytes_max=0), 0), ErrorCode.INVALID_REQUEST),
+        (versioned.encode(query(b"k" * (KEY_BYTES_MAX + 1)), 0), ErrorCode.INVALID_REQUEST),
+        (versioned.encode(query(matches_max=0), 0), ErrorCode.INVALID_REQUEST),
+        (versioned.encode(query(bytes_max=0), 0), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_an_invalid_question_results_in_an_error_code(data: bytes, error: ErrorCode) -> None:
-    assert question_of(part(data)) is error
+    assert query_of(part(data)) is error
 
 
-def answer(stop: LookupStop, remote: KeyLookupAnswer | None = None) -> KeyLookupAnswer:
-    lookup = KeyLookupProgress(question(), KeyCriteria(b"k"), 0, 10, 4, 0, matches=[Record(4, 7, b"k", b"v")])
+def answer(stop: LookupStop, remote: KeyLookupResponse | None = None) -> KeyLookupResponse:
+    lookup = KeyLookupProgress(query(), KeyCriteria(b"k"), 0, 10, 4, 0, matches=[Record(4, 7, b"k", b"v")])
     lookup.log_bytes, lookup.index_bytes, lookup.scanned, lookup.remote = 100, 10, {0}, remote
-    return versioned.decode(KeyLookupAnswer, answer_bytes(lookup, stop, 3), 0)
+    return versioned.decode(KeyLookupResponse, answer_bytes(lookup, stop, 3), 0)
 
 
 def test_an_answer_says_where_the_search_stopped() -> None:
@@ -55,7 +55,7 @@ def test_an_answer_says_where_the_search_stopped() -> None:
 
 
 def test_an_answer_includes_the_matches_and_counts_of_the_remote_store() -> None:
-    remote = KeyLookupAnswer(
+    remote = KeyLookupResponse(
         matches=[match_of(Record(2, 5, b"k", b"old"))],
         stop=LookupStop.LOG_START,
         log_bytes=1_000,

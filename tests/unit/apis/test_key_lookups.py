@@ -25,7 +25,7 @@ from brokerd.wire import records, versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.key_matches import match_of
 from brokerd.wire.messages import FetchRequest, FetchResponse
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Ended, next_step
 from tests.unit.remote.test_lineage import finished
@@ -38,13 +38,13 @@ class Remote:
     """The remote store of a leader. `answer`: the answer of the helper, None without one."""
 
     def __init__(self) -> None:
-        self.answer: KeyLookupAnswer | None = None
-        self.questions: list[KeyLookupQuestion] = []
+        self.answer: KeyLookupResponse | None = None
+        self.queries: list[KeyLookupRequest] = []
         self.before_answer: Any = lambda: None
 
-    def search(self, replica: Any, question: KeyLookupQuestion, *, committed: bool, done: Any) -> None:
+    def search(self, replica: Any, query: KeyLookupRequest, *, committed: bool, done: Any) -> None:
         assert committed
-        self.questions.append(question)
+        self.queries.append(query)
         self.before_answer()
         done(self.answer)
 
@@ -92,7 +92,7 @@ class World:
 
     def part(self, key: bytes = b"k3", before_job: Any = lambda: None, **requested: Any) -> FetchResponse.PartitionData:
         given = {"matches_max": 100, "bytes_max": 1 << 30, "duration_ms_max": 1_000, "header_name": "", **requested}
-        data = versioned.encode(KeyLookupQuestion(key=key, **given), 0)
+        data = versioned.encode(KeyLookupRequest(key=key, **given), 0)
         wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, key_lookup=data)
         send_request = PartitionRequest("t", UUID(int=1), wanted, self.replica, ErrorCode.NONE)
         body = FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=1, topics=[])
@@ -111,16 +111,16 @@ class World:
         self.server.finish(body, job.value, [], replies.append)
         return replies[0].responses[0].partitions[0]
 
-    def send_request(self, key: bytes = b"k3", **requested: Any) -> KeyLookupAnswer:
+    def send_request(self, key: bytes = b"k3", **requested: Any) -> KeyLookupResponse:
         data = self.part(key, **requested)
         assert data.error_code == ErrorCode.NONE
-        return versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
+        return versioned.decode(KeyLookupResponse, data.key_lookup, 0)
 
     def expected(self, key: bytes = b"k3") -> list[int]:
         return [r.offset for r in reversed(everything(self.log)) if r.key == key]
 
 
-def offsets(answer: KeyLookupAnswer) -> list[int]:
+def offsets(answer: KeyLookupResponse) -> list[int]:
     return [m.offset for m in answer.matches]
 
 
@@ -180,7 +180,7 @@ def test_the_time_limit_ends_a_look_up_which_can_be_continued() -> None:
         w.mono_ms += 400
 
     data = w.part(before_job=later, duration_ms_max=1_000)
-    answer = versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
+    answer = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
     assert answer.stop == LookupStop.TIME
     rest = w.send_request(before_offset=answer.next_before_offset)
     assert offsets(answer) + offsets(rest) == w.expected()
@@ -211,7 +211,7 @@ def test_segments_that_retention_deletes_meanwhile_are_not_an_error() -> None:
         w.log.raise_start(30)
 
     data = w.part(before_job=deleted)
-    answer = versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
+    answer = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
     assert answer.stop == LookupStop.LOG_START
     assert offsets(answer)[:2] == [38, 31] and w.failed == []
 
@@ -233,7 +233,7 @@ def test_a_damaged_log_is_a_storage_error_of_this_answer_only() -> None:
     assert w.part().error_code == ErrorCode.KAFKA_STORAGE_ERROR and w.failed == []
 
 
-def test_limits_of_the_broker_bound_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_the_broker_bound_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
     w = World()
     monkeypatch.setattr(key_lookups, "MATCHES_MAX", 2)
     assert (answer := w.send_request()).stop == LookupStop.MATCHES and len(answer.matches) == 2
@@ -259,7 +259,7 @@ def test_records_that_are_deleted_during_the_search_are_no_matches() -> None:
             w.log.start_offset = 20
 
     data = w.part(before_job=delete_before_the_last_job)
-    answer = versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
+    answer = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
     assert jobs == total > 1
     assert answer.start_offset == 20 and offsets(answer) == [38, 31, 24]
 
@@ -309,7 +309,7 @@ def test_an_index_that_is_finished_during_a_search_of_its_part_is_kept() -> None
             active.key_index, active.key_index_part = IndexFileState.CURRENT, None
 
     data = w.part(before_job=finished)
-    assert offsets(versioned.decode(KeyLookupAnswer, data.key_lookup, 0)) == w.expected()
+    assert offsets(versioned.decode(KeyLookupResponse, data.key_lookup, 0)) == w.expected()
     assert active.key_index is IndexFileState.CURRENT
 
 
@@ -326,7 +326,7 @@ def tiered(*, key_index_bytes: int = 0) -> World:
     view.chain = Chain(tuple(replace(s, key_index_bytes=key_index_bytes) for s in chain))
     w.log.start_offset = LOCAL_START
     w.replica.start_offset = 0
-    w.remote.answer = KeyLookupAnswer(
+    w.remote.answer = KeyLookupResponse(
         matches=[match_of(Record(o, 1_000 + o, b"k3", b"")) for o in (17, 10, 3)],
         stop=LookupStop.LOG_START,
         next_before_offset=0,
@@ -341,21 +341,21 @@ def test_the_search_continues_in_the_remote_store_below_the_local_log_start() ->
     answer = w.send_request(bytes_max=1 << 20, matches_max=50)
     assert (offsets(answer), answer.stop) == ([38, 31, 24, 17, 10, 3], LookupStop.LOG_START)
     assert (answer.start_offset, answer.next_before_offset, answer.segments_indexed) == (0, -1, 2)
-    (question,) = w.remote.questions
-    assert (question.before_offset, question.matches_max) == (LOCAL_START, 47)
-    assert question.bytes_max == (1 << 20) - (answer.log_bytes - 70)
+    (query,) = w.remote.queries
+    assert (query.before_offset, query.matches_max) == (LOCAL_START, 47)
+    assert query.bytes_max == (1 << 20) - (answer.log_bytes - 70)
 
 
 def test_a_page_that_begins_below_the_local_log_start_reads_no_local_record() -> None:
     w = tiered()
     assert w.send_request(before_offset=11).log_bytes == 70
-    assert w.remote.questions[0].before_offset == 11
+    assert w.remote.queries[0].before_offset == 11
 
 
 def test_a_full_page_does_not_search_the_remote_store() -> None:
     w = tiered()
     answer = w.send_request(matches_max=3)
-    assert (answer.stop, answer.next_before_offset, w.remote.questions) == (LookupStop.MATCHES, 24, [])
+    assert (answer.stop, answer.next_before_offset, w.remote.queries) == (LookupStop.MATCHES, 24, [])
 
 
 def test_records_that_the_remote_store_may_have_are_not_searched_without_its_answer() -> None:
@@ -365,9 +365,9 @@ def test_records_that_the_remote_store_may_have_are_not_searched_without_its_ans
     assert (answer.stop, answer.next_before_offset) == (LookupStop.REMOTE, LOCAL_START)
     assert offsets(answer) == [38, 31, 24]
     w.replica.remote.loaded = False
-    asked = len(w.remote.questions)
+    asked = len(w.remote.queries)
     answer = w.send_request()
-    assert (answer.stop, answer.next_before_offset, len(w.remote.questions)) == (LookupStop.REMOTE, LOCAL_START, asked)
+    assert (answer.stop, answer.next_before_offset, len(w.remote.queries)) == (LookupStop.REMOTE, LOCAL_START, asked)
     w.server = KeyLookupServer(w.server._replica_manager, lambda: 0)
     assert w.send_request().stop == LookupStop.REMOTE
 

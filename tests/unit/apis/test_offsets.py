@@ -57,9 +57,9 @@ def requested(
     request: Any = FakeRequest(body, version, answers.append)
     loop: Any = SimpleNamespace(now=harness.now)
 
-    def send_request(to: int, question: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]) -> None:
-        assert holder is not None, f"{question} is asked of {to}"
-        done(holder(question.target))
+    def send_request(to: int, query: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]) -> None:
+        assert holder is not None, f"{query} is asked of {to}"
+        done(holder(query.target))
 
     history_reads = HistoryReads(send_request, lambda: harness.now, lambda b: True, harness.outbox)
     OffsetsApi(loop, harness.replica_manager, history_reads, immediate_background_work(), ALLOW_ALL).list_offsets(

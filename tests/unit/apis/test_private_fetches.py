@@ -31,7 +31,7 @@ def answers(**field: Any) -> list[FetchResponse]:
 
 @pytest.mark.parametrize("kind", ["half_messages", "key_lookup", "delayed_messages"])
 def test_each_kind_of_private_request_is_answered_once(kind: str) -> None:
-    assert len(answers(**{kind: b"question"})) == 1
+    assert len(answers(**{kind: b"query"})) == 1
 
 
 def test_an_ordinary_fetch_is_not_answered() -> None:

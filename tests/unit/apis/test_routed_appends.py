@@ -48,8 +48,8 @@ class Scene:
         return self.appender.append_routed(self.harness.replica, self.batch(*offsets, **fields), expected)
 
     def ask(self, expected: int, *offsets: int, epoch: int = 3) -> tuple[ErrorCode, int]:
-        question = RoutedAppendRequestData(expected, SOURCE, 0, epoch)
-        body = routed_request(self.harness.replica.tp, bytes(self.batch(*offsets)), question, 1_000)
+        query = RoutedAppendRequestData(expected, SOURCE, 0, epoch)
+        body = routed_request(self.harness.replica.tp, bytes(self.batch(*offsets)), query, 1_000)
         answers: list[ProduceResponse] = []
         request: Any = FakeRequest(body, 13, answers.append)
         self.api.handle(request)

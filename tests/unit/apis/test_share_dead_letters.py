@@ -54,9 +54,9 @@ class Writer:
         self.shared.core = self.core
         self.led = True
 
-    def _send(self, target: TopicPartition, batch: bytes, question: Any, done: Answer) -> None:
-        assert (question.source_topic_id, question.source_partition, question.source_epoch) == (T, 0, 4)
-        self.sent.append((target, list(iterate(batch)), question.expected, done))
+    def _send(self, target: TopicPartition, batch: bytes, query: Any, done: Answer) -> None:
+        assert (query.source_topic_id, query.source_partition, query.source_epoch) == (T, 0, 4)
+        self.sent.append((target, list(iterate(batch)), query.expected, done))
 
     def go(self) -> None:
         self.writer.advance(self.shared, lambda shared: self.led, lambda shared: self.core.begin_write())

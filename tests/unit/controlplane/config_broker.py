@@ -16,7 +16,7 @@ from brokerd.cluster.requests import ItemResult
 from brokerd.config.broker import BrokerConfig
 from brokerd.wire.apis import ApiKey
 from controlplane.clients import all_brokers
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.services import group_configs as services
 
 SETTINGS = {
@@ -51,7 +51,7 @@ class ConfigBroker:
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
         if self.silent:
-            raise NoAnswer("it is down")
+            raise NoResponse("it is down")
         answers: list[Any] = []
         request: Any = SimpleNamespace(
             body=body, principal="User:weir", header=SimpleNamespace(api_key=api), reply=answers.append

@@ -14,7 +14,7 @@ from django.core.management import call_command
 
 from brokerd.wire.records import Record
 from controlplane.clients import record_range, records_at, transactional_producer
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.record_range import RecordRange
 from controlplane.clients.records_at import RecordsAt
 from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker, TransactionResult
@@ -115,7 +115,7 @@ class DeadAnswers:
 
     def find_marker(self, transactional_id: str, marker: TransactionMarker) -> bool:
         if self.unreachable:
-            raise NoAnswer("no coordinator")
+            raise NoResponse("no coordinator")
         return self.markers.get((marker.topic, marker.partition)) == marker.metadata
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, DelayedMessagesQuestion
+from brokerd.wire.messages.delayed_messages import DelayedMessagesRequest, DelayedMessagesResponse
 from controlplane.clients import delayed_messages as client
 from controlplane.clients import producer, record_range
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.connection import Declined
 from controlplane.clients.record_range import RecordRange
 from controlplane.domain.produce import NewRecord, ProducedRecord
@@ -46,15 +46,15 @@ class DelayAnswers:
     written: list[tuple[str, NewRecord]] = field(default_factory=list)
     result: ProducedRecord | None = None
 
-    def ask(self, brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
+    def ask(self, brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
         return [
-            BrokerAnswer(b.broker_id, None, "it is frozen")
+            BrokerResponse(b.broker_id, None, "it is frozen")
             if b.broker_id in self.silent
-            else BrokerAnswer(b.broker_id, call(SimpleNamespace(host=b.host, port=b.port)))
+            else BrokerResponse(b.broker_id, call(SimpleNamespace(host=b.host, port=b.port)))
             for b in brokers
         ]
 
-    def pending(self, broker: Any, front: str, partition: int, q: DelayedMessagesQuestion) -> DelayedMessagesAnswer:
+    def pending(self, broker: Any, front: str, partition: int, q: DelayedMessagesRequest) -> DelayedMessagesResponse:
         if partition in self.rejected:
             raise Declined("NOT_LEADER_OR_FOLLOWER")
         all_waiting = sorted(self.waiting.get(partition, []), key=lambda w: (w.deliver_at_ms, w.offset))
@@ -70,7 +70,7 @@ class DelayAnswers:
             and (w.deliver_at_ms, w.offset) > (q.after_ms, q.after_offset)
         ][: q.records_max]
         more = bool(found) and len(found) == q.records_max
-        return DelayedMessagesAnswer(
+        return DelayedMessagesResponse(
             pending=len(all_waiting),
             earliest_ms=all_waiting[0].deliver_at_ms if all_waiting else -1,
             counts=counts,
@@ -78,7 +78,7 @@ class DelayAnswers:
             cancelled=1,
             discarded=0,
             blocked=self.blocked,
-            records=[DelayedMessagesAnswer.Pending(w.offset, w.deliver_at_ms, w.cancelled) for w in found],
+            records=[DelayedMessagesResponse.Pending(w.offset, w.deliver_at_ms, w.cancelled) for w in found],
             next_ms=found[-1].deliver_at_ms if more else -1,
             next_offset=found[-1].offset if more else -1,
         )

@@ -8,7 +8,7 @@ from typing import Any, Self
 import pytest
 
 from brokerd.wire.errors import ErrorCode
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.group_offsets import GroupStatus, MemberStatus
 from controlplane.domain.offset_reset import CommittedOffset, Key, LogRange
 from controlplane.services import group_members, offset_reset_worker, offset_resets
@@ -54,7 +54,7 @@ class GroupWorldClient:
     def _called(self, name: str) -> None:
         self.world.calls.append(name)
         if name in self.world.silent:
-            raise NoAnswer(f"{name}: no response")
+            raise NoResponse(f"{name}: no response")
 
     def status(self) -> GroupStatus:
         self._called("status")
@@ -89,7 +89,7 @@ class GroupWorldClient:
         self.world.offsets.setdefault(self.group_id, {}).update({k: o for k, o in offsets.items() if k not in rejected})
         if self.world.drop_response:
             self.world.silent.add("committed")
-            raise NoAnswer("commit: no response")
+            raise NoResponse("commit: no response")
         return rejected
 
     def delete(self, keys: Iterable[Key]) -> dict[Key, ErrorCode]:

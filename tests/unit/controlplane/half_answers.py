@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from brokerd.wire.messages.half_messages import HalfMessagesAnswer
+from brokerd.wire.messages.half_messages import HalfMessagesResponse
 from controlplane.clients import half_messages as client
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.connection import Declined
 from controlplane.models import Topic
 from controlplane.selectors import front_leaders
 from tests.unit.controlplane.world import World
 
-Message = HalfMessagesAnswer.Message
+Message = HalfMessagesResponse.Message
 WRITTEN_MS = 1_790_000_000_000
 
 
@@ -33,19 +33,19 @@ class HalfAnswers:
     silent: set[int] = field(default_factory=set)
     blocked: int = 0
 
-    def ask(self, brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
+    def ask(self, brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
         return [
-            BrokerAnswer(b.broker_id, None, "it is frozen")
+            BrokerResponse(b.broker_id, None, "it is frozen")
             if b.broker_id in self.silent
-            else BrokerAnswer(b.broker_id, call(SimpleNamespace(host=b.host, port=b.port)))
+            else BrokerResponse(b.broker_id, call(SimpleNamespace(host=b.host, port=b.port)))
             for b in brokers
         ]
 
-    def undecided(self, broker: Any, front: str, partition: int, from_offset: int, most: int) -> HalfMessagesAnswer:
+    def undecided(self, broker: Any, front: str, partition: int, from_offset: int, most: int) -> HalfMessagesResponse:
         if partition in self.rejected:
             raise Declined("NOT_LEADER_OR_FOLLOWER")
         found = [m for m in self.messages.get(partition, []) if m.offset >= from_offset][:most]
-        return HalfMessagesAnswer(
+        return HalfMessagesResponse(
             messages=found, undecided=len(found), delivered=7, expired=1, checks_sent=20, blocked=self.blocked
         )
 

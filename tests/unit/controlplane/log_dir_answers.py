@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.clients.all_brokers import BrokerAnswer
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.all_brokers import BrokerResponse
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.log_dirs import LogDirState, ReportedLogDir, ReportedReplica
 from controlplane.selectors import log_dirs as selectors
 from controlplane.services import log_dirs as services
@@ -32,12 +32,12 @@ class Directories:
 
     dirs: list[ReportedLogDir] = field(default_factory=lambda: [A, B, FAILED])
     silent: bool = False
-    error: Declined | NoAnswer | None = None
+    error: Declined | NoResponse | None = None
     asked: list[tuple[str, int, str]] = field(default_factory=list)
 
-    def ask(self, brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
+    def ask(self, brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
         return [
-            BrokerAnswer(b.broker_id, None, "frozen") if self.silent else BrokerAnswer(b.broker_id, self.dirs)
+            BrokerResponse(b.broker_id, None, "frozen") if self.silent else BrokerResponse(b.broker_id, self.dirs)
             for b in brokers
         ]
 

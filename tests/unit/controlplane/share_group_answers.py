@@ -12,8 +12,8 @@ import pytest
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from controlplane.clients.all_brokers import BrokerAnswer
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.all_brokers import BrokerResponse
+from controlplane.clients.connection import NoResponse
 from controlplane.selectors import share_groups as selectors
 
 TOPIC_ID = UUID(int=7)
@@ -37,19 +37,19 @@ class ShareGroupWorld:
         def call(api: ApiKey, version: int, body: Any, seconds: float = 0) -> Any:
             self.requests.append(api)
             if api in self.slow:
-                raise NoAnswer(f"{api.name} has no answer")
+                raise NoResponse(f"{api.name} has no answer")
             return getattr(self, api.name.lower())(body)
 
         return SimpleNamespace(host=host, port=port, call=call, close=lambda: None)
 
-    def ask(self, brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
-        found: list[BrokerAnswer[Any]] = []
+    def ask(self, brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
+        found: list[BrokerResponse[Any]] = []
         for b in brokers:
             if b.broker_id in self.silent:
-                found.append(BrokerAnswer(b.broker_id, None, "it is frozen"))
+                found.append(BrokerResponse(b.broker_id, None, "it is frozen"))
                 continue
             mine = self if b.broker_id == 1 else ShareGroupWorld()
-            found.append(BrokerAnswer(b.broker_id, call(mine.connection(b.host, b.port))))
+            found.append(BrokerResponse(b.broker_id, call(mine.connection(b.host, b.port))))
         return found
 
     # -- requests ------------------------------------------------------------------------------------------------------

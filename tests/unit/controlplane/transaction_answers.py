@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from controlplane.clients import transactions as client
-from controlplane.clients.all_brokers import BrokerAnswer
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.all_brokers import BrokerResponse
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.transactions import DescribedTransaction, ListedTransaction, PartitionTransaction
 from controlplane.selectors import transactions as selectors
 from tests.unit.controlplane.world import World
@@ -33,13 +33,13 @@ class Answers:
     on_marker: Callable[[], None] | None = None
     on_fence: Callable[[], None] | None = None
 
-    def ask(self, brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
-        found: list[BrokerAnswer[Any]] = []
+    def ask(self, brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
+        found: list[BrokerResponse[Any]] = []
         for b in brokers.values():
             if b.broker_id in self.silent:
-                found.append(BrokerAnswer(b.broker_id, None, "it is frozen"))
+                found.append(BrokerResponse(b.broker_id, None, "it is frozen"))
             else:
-                found.append(BrokerAnswer(b.broker_id, call(b.broker_id, b.broker_id)))
+                found.append(BrokerResponse(b.broker_id, call(b.broker_id, b.broker_id)))
         return found
 
     def list(
@@ -109,4 +109,4 @@ def rejects() -> None:
 
 
 def stays_silent() -> None:
-    raise NoAnswer("it is frozen")
+    raise NoResponse("it is frozen")

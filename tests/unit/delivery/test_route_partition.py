@@ -227,7 +227,7 @@ def test_the_next_leader_sends_nothing_twice_and_leaves_nothing_out() -> None:
     for value in "abc":
         bench.write(value)
     first.tick(bench.now)
-    bench.answer()  # the question what is there: the position was never known
+    bench.answer()  # the query what is there: the position was never known
     first.tick(bench.now)
     bench.append(bench.sent[0])  # appended, but the leader dies before the answer and before a commit
     bench.sent.clear()

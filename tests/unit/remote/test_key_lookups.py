@@ -14,7 +14,7 @@ from brokerd.remote.key_lookups import WINDOW_BYTES, RangedObject
 from brokerd.remote.stored_segment import KEY_INDEX
 from brokerd.storage.key_index import header_seed
 from brokerd.wire import records, versioned
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from brokerd.wire.records import Record
 from tests.unit.remote.test_operations import NOW, Scene
 
@@ -36,7 +36,7 @@ class KeyScene(Scene):
             data = bytearray(records.build([one]))
             self.log.append(data, list(records.batches(data)), 4, NOW)
 
-    def look_up(self, key: bytes = b"k3", start: int = 0, aborted: Any = (), **requested: Any) -> KeyLookupAnswer:
+    def look_up(self, key: bytes = b"k3", start: int = 0, aborted: Any = (), **requested: Any) -> KeyLookupResponse:
         given = {
             "header_name": "",
             "before_offset": self.copied[-1].end_offset,
@@ -45,21 +45,21 @@ class KeyScene(Scene):
             "duration_ms_max": 1_000,
             **requested,
         }
-        question = versioned.encode(KeyLookupQuestion(key=key, **given), 0)
+        query = versioned.encode(KeyLookupRequest(key=key, **given), 0)
         fields = {
             "segments": [[*self.named(s), s.key_index_bytes, s.key_index_seed] for s in self.copied],
             "start": start,
             "aborted": aborted if aborted is None else [list(a) for a in aborted],
-            "question": base64.b64encode(question).decode(),
+            "query": base64.b64encode(query).decode(),
         }
-        return versioned.decode(KeyLookupAnswer, base64.b64decode(self.operations.run("keys", fields)), 0)
+        return versioned.decode(KeyLookupResponse, base64.b64decode(self.operations.run("keys", fields)), 0)
 
     def expected(self, key: int = 3, below: int | None = None, start: int = 0) -> list[int]:
         end = self.copied[-1].end_offset if below is None else below
         return [o for o in reversed(range(start, end)) if o % KEYS == key]
 
 
-def offsets(answer: KeyLookupAnswer) -> list[int]:
+def offsets(answer: KeyLookupResponse) -> list[int]:
     return [m.offset for m in answer.matches]
 
 

@@ -31,7 +31,7 @@ class HistoryRequest(Leader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.questions: list[tuple[int, HistoryReadRequest, Callable[[HistoryReadResult | None], None]]] = []
+        self.queries: list[tuple[int, HistoryReadRequest, Callable[[HistoryReadResult | None], None]]] = []
         self.dead: set[int] = set()
         self.history_reads = self.hooks.history_reads = HistoryReads(
             self._send_request, lambda: self.now, lambda b: b not in self.dead, self.outbox
@@ -48,12 +48,12 @@ class HistoryRequest(Leader):
         self.says(state)
 
     def _send_request(
-        self, holder: int, question: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
+        self, holder: int, query: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
     ) -> None:
-        self.questions.append((holder, question, done))
+        self.queries.append((holder, query, done))
 
     def answer(self, result: HistoryReadResult | None) -> int:
-        holder, _, done = self.questions.pop(0)
+        holder, _, done = self.queries.pop(0)
         done(result)
         return holder
 
@@ -69,18 +69,18 @@ def test_a_history_read_is_sent_once_and_cached() -> None:
     harness = HistoryRequest()
     assert harness.replica.local_log_start_offset == S
     assert harness.read() is None and harness.read() is None
-    ((holder, question, _),) = harness.questions
-    assert (holder, question.operation, question.handover_offset, question.end_offset) == (
+    ((holder, query, _),) = harness.queries
+    assert (holder, query.operation, query.handover_offset, query.end_offset) == (
         7,
         HistoryOperation.READ,
         S,
         S,
     )
     harness.answer(result())
-    assert harness.read() == result() and not harness.questions
+    assert harness.read() == result() and not harness.queries
     harness.now = Now(harness.now.mono_ms + 60_000, harness.now.wall_ms)
     harness.history_reads.tick(harness.now)
-    assert harness.read() is None and len(harness.questions) == 1
+    assert harness.read() is None and len(harness.queries) == 1
 
 
 def test_a_failed_history_replica_is_skipped_and_then_tried_last() -> None:
@@ -90,7 +90,7 @@ def test_a_failed_history_replica_is_skipped_and_then_tried_last() -> None:
     assert harness.answer(None) == 7
     assert harness.answer(HistoryReadResult(E.NONE, 0, b"y")) == 9
     harness.read(1)
-    assert harness.questions[0][0] == 9, "7 was silent a moment ago"
+    assert harness.queries[0][0] == 9, "7 was silent a moment ago"
     harness.answer(HistoryReadResult(E.OFFSET_NOT_AVAILABLE))
     assert harness.answer(result()) == 7
 
@@ -102,7 +102,7 @@ def test_without_a_history_replica_the_error_is_retriable_and_the_read_is_soon_r
         harness.answer(None)
     assert harness.read() == UNAVAILABLE and UNAVAILABLE.error != E.OFFSET_OUT_OF_RANGE
     harness.now = Now(harness.now.mono_ms + 1_000, harness.now.wall_ms)
-    assert harness.read() is None and len(harness.questions) == 1
+    assert harness.read() is None and len(harness.queries) == 1
 
 
 def test_only_a_history_replica_or_the_metadata_log_confirms_a_deleted_offset() -> None:
@@ -113,7 +113,7 @@ def test_only_a_history_replica_or_the_metadata_log_confirms_a_deleted_offset() 
     assert reported is not None and reported.error == E.OFFSET_OUT_OF_RANGE and harness.replica.start_offset == 3
     harness.says(replace(harness.state, log_start_floor=4))
     reported = harness.read(3)
-    assert reported is not None and reported.error == E.OFFSET_OUT_OF_RANGE and not harness.questions, (
+    assert reported is not None and reported.error == E.OFFSET_OUT_OF_RANGE and not harness.queries, (
         "nobody need be asked"
     )
 
@@ -122,8 +122,8 @@ def test_history_reads_in_flight_and_in_the_cache_are_bounded() -> None:
     harness = HistoryRequest()
     for i in range(2 * IN_FLIGHT_BYTES_MAX // MIB):
         assert harness.history_reads.read(harness.replica, 0, S, i, MIB, lambda: None) is None
-    assert len(harness.questions) == IN_FLIGHT_BYTES_MAX // MIB
-    while harness.questions:
+    assert len(harness.queries) == IN_FLIGHT_BYTES_MAX // MIB
+    while harness.queries:
         harness.answer(result(bytes(2 * MIB)))
     kept = sum(len(k.result.records) for k in harness.history_reads._cache.values())
     assert MIB < kept <= CACHE_BYTES_MAX
@@ -132,8 +132,8 @@ def test_history_reads_in_flight_and_in_the_cache_are_bounded() -> None:
 def test_the_history_start_is_requested_until_the_metadata_log_has_it() -> None:
     harness = HistoryRequest()
     harness.history_reads.retain(harness.replica)
-    ((_, question, _),) = harness.questions
-    assert question.operation is HistoryOperation.RETAINED and question.target == harness.replica.log.size_bytes
+    ((_, query, _),) = harness.queries
+    assert query.operation is HistoryOperation.RETAINED and query.target == harness.replica.log.size_bytes
     harness.answer(HistoryReadResult(E.NONE, 0, found=HistoryPosition(2)))
     assert OutboxEntry.HISTORY_STARTS in harness.outbox.changed
     assert harness.history_reads.proposals() == [StartProposal(TP.topic_id, 0, 3, 2)]
@@ -148,7 +148,7 @@ def test_a_log_start_above_the_handover_offset_ends_history_reads() -> None:
     harness.replica.log.raise_start(8)
     assert harness.replica.local_log_start_offset == 0, "it begins at 8 for everybody"
     harness.history_reads.retain(harness.replica)
-    assert not harness.questions and harness.history_reads.proposals() == [StartProposal(TP.topic_id, 0, 3, 8)]
+    assert not harness.queries and harness.history_reads.proposals() == [StartProposal(TP.topic_id, 0, 3, 8)]
 
 
 def test_a_log_with_later_appends_below_the_handover_offset_is_no_history_replica() -> None:

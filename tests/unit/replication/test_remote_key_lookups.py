@@ -15,7 +15,7 @@ from brokerd.remote.view import RemoteView
 from brokerd.replication import remote_key_lookups
 from brokerd.replication.remote_key_lookups import MARGIN_MS, RemoteKeyLookups
 from brokerd.wire import versioned
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from tests.unit.remote.test_lineage import finished
 from tests.unit.replication.test_bootstrap import Leader
 
@@ -39,12 +39,12 @@ class Scene(Leader):
             lambda operation, fields, timeout_ms, done: self.requests.append((fields, timeout_ms, done)),
             lambda s: [s.name, s.start_offset],
         )
-        self.answers: list[KeyLookupAnswer | None] = []
+        self.answers: list[KeyLookupResponse | None] = []
 
     def search(self, before: int = LOCAL_START, *, committed: bool = True) -> list[int]:
         """The start offsets of the segments that the request names."""
-        question = KeyLookupQuestion(key=b"k", before_offset=before, bytes_max=100, duration_ms_max=500)
-        self.lookups.search(self.replica, question, committed=committed, done=self.answers.append)
+        query = KeyLookupRequest(key=b"k", before_offset=before, bytes_max=100, duration_ms_max=500)
+        self.lookups.search(self.replica, query, committed=committed, done=self.answers.append)
         return [s[1] for s in self.requests[-1][0]["segments"]] if self.requests else []
 
 
@@ -77,7 +77,7 @@ def test_a_request_names_a_limited_number_of_segments(monkeypatch: pytest.Monkey
 def test_the_answer_of_the_helper_is_decoded() -> None:
     scene = Scene()
     scene.search()
-    answer = KeyLookupAnswer(matches=[], stop=LookupStop.LOG_START, next_before_offset=0)
+    answer = KeyLookupResponse(matches=[], stop=LookupStop.LOG_START, next_before_offset=0)
     scene.requests[0][2](HelperError.NONE, base64.b64encode(versioned.encode(answer, 0)).decode())
     assert scene.answers == [answer]
 

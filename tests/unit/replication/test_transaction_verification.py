@@ -69,7 +69,7 @@ def test_batches_during_a_verification_wait_and_complete_in_order() -> None:
     scene.send_request("first", add=True)
     assert scene.needed()
     scene.send_request("second", add=True)
-    assert [(e, add) for e, add, _ in scene.requested] == [(0, True)], "one question for both"
+    assert [(e, add) for e, add, _ in scene.requested] == [(0, True)], "one query for both"
     scene.requested[0][2](ErrorCode.NONE)
     assert scene.reported == [("first", ErrorCode.NONE), ("second", ErrorCode.NONE)]
     assert scene.needed(), "nothing was written yet"
@@ -106,7 +106,7 @@ def test_a_verification_is_valid_for_one_leader_epoch() -> None:
     scene.send_request("before")
     scene.replica.core.leader_epoch = 5
     scene.send_request("after")
-    assert len(scene.requested) == 2, "the earlier question is of another leader epoch"
+    assert len(scene.requested) == 2, "the earlier query is of another leader epoch"
     scene.requested[0][2](ErrorCode.NONE)
     scene.requested[1][2](ErrorCode.NONE)
     assert scene.reported == [("before", ErrorCode.NOT_LEADER_OR_FOLLOWER), ("after", ErrorCode.NONE)]

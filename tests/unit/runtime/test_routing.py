@@ -146,7 +146,7 @@ def test_an_error_of_a_target_is_logged_when_it_changes(
     scene.declare(1)
     port, target = scene.routing.running["r", "s", 0][1], UUID(int=5)
     answers = [ErrorCode.NOT_ENOUGH_REPLICAS] * 2 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NONE]
-    monkeypatch.setattr(scene.routing, "send", lambda to, batch, question, done: done(answers.pop(0), -1, Now(0, 0)))
+    monkeypatch.setattr(scene.routing, "send", lambda to, batch, query, done: done(answers.pop(0), -1, Now(0, 0)))
     for _ in range(4):
         port.send(target, 1, b"", -1, lambda *answer: None)
     lines = [r.getMessage() for r in caplog.records if "routed records" in r.getMessage()]

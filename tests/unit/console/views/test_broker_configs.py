@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
 from controlplane.models import AccessEntry
 from controlplane.selectors import broker_configs as selectors
@@ -31,7 +31,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     monkeypatch.setattr(
         selectors,
         "call_brokers",
-        lambda brokers, call: [BrokerAnswer(b.broker_id, values(b.broker_id)) for b in brokers],
+        lambda brokers, call: [BrokerResponse(b.broker_id, values(b.broker_id)) for b in brokers],
     )
 
 
@@ -54,7 +54,7 @@ def test_the_list_has_sources_units_and_the_difference_and_no_secret(operator: C
 def test_a_silent_broker_is_not_shown_as_one_without_settings(
     operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [BrokerAnswer(1, None, "it is down")])
+    monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [BrokerResponse(1, None, "it is down")])
     assert "Broker 1 does not answer" in operator.get("/brokers/1/configs/").content.decode()
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.clients import kafka
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.models import AccessEntry, Alert
 from tests.unit.console.seed import group
 from tests.unit.controlplane.forecast_runs import DISK, finished_run
@@ -57,7 +57,7 @@ def test_a_rejection_and_an_unknown_outcome_are_shown(operator: Client, monkeypa
     assert rejected.status_code == 400 and "has 2 members" in rejected.content.decode()
 
     def silent(group_id: str) -> None:
-        raise NoAnswer("late")
+        raise NoResponse("late")
 
     monkeypatch.setattr(kafka, "delete_group", silent)
     form = {"confirm_name": "nightly", "comment": "unused"}

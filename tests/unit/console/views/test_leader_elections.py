@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.models import Change
 from tests.unit.controlplane.election_answers import Elections, electing
 from tests.unit.controlplane.world import World
@@ -55,6 +55,6 @@ def test_the_result_is_the_row_of_the_audit_log(operator: Client, viewer: Client
 
 
 def test_an_unknown_outcome_is_not_success(operator: Client, answers: Elections) -> None:
-    answers.error = NoAnswer("it is frozen")
+    answers.error = NoResponse("it is frozen")
     page = operator.post(ALL, {"comment": ""}, follow=True).content.decode()
     assert "2 with an unknown outcome" in page and "it is frozen" in page

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.log_dirs import LogDirState
 from controlplane.models import Broker, Change
 from tests.unit.controlplane.log_dir_answers import MOVING, Directories, reporting
@@ -70,7 +70,7 @@ def test_rejections_stay_on_the_form(operator: Client, viewer: Client, directori
     directories.error = Declined("KAFKA_STORAGE_ERROR")
     answer = operator.post(MOVE, apply)
     assert answer.status_code == 400 and "Broker 1 rejected the request: KAFKA_STORAGE_ERROR" in answer.content.decode()
-    directories.error = NoAnswer("frozen")
+    directories.error = NoResponse("frozen")
     assert "it is unknown whether" in operator.post(MOVE, apply, follow=True).content.decode()
     assert viewer.post(MOVE, apply).status_code == 403
     assert operator.get("/brokers/1/log-directories/orders/9/move/").status_code == 409
@@ -82,7 +82,7 @@ def test_a_move_is_cancelled(operator: Client, viewer: Client, directories: Dire
     directories.dirs = MOVING
     assert operator.get(CANCEL).status_code == 302 and viewer.post(CANCEL).status_code == 403
     assert "the replica stays" in operator.post(CANCEL, follow=True).content.decode()
-    directories.error = NoAnswer("frozen")
+    directories.error = NoResponse("frozen")
     assert "it is unknown whether" in operator.post(CANCEL, follow=True).content.decode()
     assert operator.post("/brokers/1/log-directories/orders/7/cancel/").status_code == 409
 
@@ -107,7 +107,7 @@ def test_rest(operator: Client, directories: Directories) -> None:
     assert post("move", directory="/x", comment="full")[0] == 400
     assert post("move", directory="/a", comment="full")[0] == 409
     assert post("move", directory="/b", comment="full")[0] == 200
-    directories.error = NoAnswer("frozen")
+    directories.error = NoResponse("frozen")
     assert post("move", directory="/b", comment="full")[0] == 202
     directories.dirs = MOVING
     assert post("cancel", partition=1)[0] == 202

@@ -305,12 +305,12 @@ def test_a_download_has_one_line_per_record_and_a_note_if_it_is_incomplete(
 
 @pytest.fixture
 def lookups(world: World, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """A topic with a key index, whose every look-up finds two records and is not complete. Returns the questions."""
+    """A topic with a key index, whose every look-up finds two records and is not complete. Returns the queries."""
     world.topic("indexed", (1, 2), configs={"weir.index.keys": "true"})
     seen: list[dict[str, Any]] = []
 
-    def look_up(topic: str, key: bytes, **question: Any) -> KeyLookup:
-        seen.append({"topic": topic, "key": key, **question})
+    def look_up(topic: str, key: bytes, **query: Any) -> KeyLookup:
+        seen.append({"topic": topic, "key": key, **query})
         rows = [MessageRow(0, o, 1_795_315_445_123, "UA", "found", 2, 5, [], []) for o in (8, 7)]
         more = PartitionLookup(0, "more", "limit", "", 7, 0, 90, 60, 4_096, 1_024, 3, 1)
         failed = PartitionLookup(1, "failed", problem="indexed-1 has no leader with a known address")
@@ -330,8 +330,8 @@ def test_a_search_by_key_uses_the_index_and_shows_its_reach(
     root: Client, asked: list[Any], lookups: list[dict[str, Any]]
 ) -> None:
     text = shown_text(root, "/messages/?topic=indexed&key=UA&limit=20")
-    (question,) = lookups
-    assert not asked and (question["topic"], question["key"], question["limit"]) == ("indexed", b"UA", 20)
+    (query,) = lookups
+    assert not asked and (query["topic"], query["key"], query["limit"]) == ("indexed", b"UA", 20)
     for shown in (
         "Older records may have this key.",
         "2 found by the key index, newest first",
@@ -379,8 +379,8 @@ def test_a_look_up_of_an_archived_topic_offers_a_search_of_the_lake(
     link = next(part for part in text.split('href="') if "lake=1" in part).partition('"')[0].replace("&amp;", "&")
     found = KeyLookup("indexed", lake=LakeSearch(LakeState.SEARCHED, 1, 1_234))
 
-    def look_up(topic: str, key: bytes, **question: Any) -> KeyLookup:
-        assert question["lake"]
+    def look_up(topic: str, key: bytes, **query: Any) -> KeyLookup:
+        assert query["lake"]
         return found
 
     monkeypatch.setattr(key_lookups, "look_up_key", look_up)

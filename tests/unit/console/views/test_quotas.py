@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.quota_use import MeasuredRate
 from controlplane.models import AccessEntry, Change
 from controlplane.selectors import quotas as selectors
@@ -19,7 +19,7 @@ FORM = {"applies_to": "user", "user": "ann", "producer_byte_rate": "2", "comment
 @pytest.fixture(autouse=True)
 def two_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = [MeasuredRate('{"user":"ann"}', "producer_byte_rate", 2_400_000.0)]
-    answers: Any = [BrokerAnswer(1, rates), BrokerAnswer(2, None, "it is down")]
+    answers: Any = [BrokerResponse(1, rates), BrokerResponse(2, None, "it is down")]
     monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: answers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
 from controlplane.models import AccessEntry
 from controlplane.selectors import broker_configs as selectors
@@ -21,7 +21,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     secret = ReportedConfig("ssl.key.password", None, BrokerConfigSource.FILE, None, True, True, "Password.")
     values = {c.name: c for c in (config, secret)}
     monkeypatch.setattr(
-        selectors, "call_brokers", lambda brokers, call: [BrokerAnswer(b.broker_id, values) for b in brokers]
+        selectors, "call_brokers", lambda brokers, call: [BrokerResponse(b.broker_id, values) for b in brokers]
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from controlplane.clients import kafka
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from tests.unit.console.seed import group
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,7 @@ def test_groups_are_listed_by_topic_and_read_by_a_name_with_slashes(operator: AP
     assert operator.get(f"{API}/groups/none").status_code == 404
 
 
-@pytest.mark.parametrize(("error", "status"), [(None, 204), (NoAnswer("late"), 202)])
+@pytest.mark.parametrize(("error", "status"), [(None, 204), (NoResponse("late"), 202)])
 def test_a_deleted_group_without_a_response_is_accepted_only(
     operator: APIClient, monkeypatch: pytest.MonkeyPatch, error: Exception | None, status: int
 ) -> None:

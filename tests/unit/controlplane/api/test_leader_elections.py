@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from tests.unit.controlplane.election_answers import Elections, electing
 from tests.unit.controlplane.world import World
 
@@ -40,6 +40,6 @@ def test_invalid_scopes_and_silence(operator: APIClient, answers: Elections) -> 
         assert operator.get(f"{PATH}?{wrong}").status_code == status, wrong
     assert operator.post(PATH, {"partition": 0}, format="json").status_code == 400
     assert operator.post(PATH, {"topic": "none"}, format="json").status_code == 404
-    answers.error = NoAnswer("it is frozen")
+    answers.error = NoResponse("it is frozen")
     answer = operator.post(PATH, {}, format="json")
     assert answer.status_code == 202 and answer.json()["unknown"] == 2

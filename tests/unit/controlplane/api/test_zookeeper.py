@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from controlplane.clients.zookeeper_servers import ServerAnswer
+from controlplane.clients.zookeeper_servers import ServerResponse
 from controlplane.clients.zookeeper_status import parse_status
 from controlplane.domain.zookeeper_server import ServerProblem
 from tests.unit.controlplane.clients.test_zookeeper_status import LEADER
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.django_db
 
 
 def test_viewers_read_the_ensemble(viewer_client: APIClient, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    gone = ServerAnswer("b", 2181, None, ServerProblem.UNREACHABLE, "Connection refused")
-    answering(monkeypatch, settings, ServerAnswer("a", 2181, parse_status(LEADER)), gone)
+    gone = ServerResponse("b", 2181, None, ServerProblem.UNREACHABLE, "Connection refused")
+    answering(monkeypatch, settings, ServerResponse("a", 2181, parse_status(LEADER)), gone)
     body = viewer_client.get("/api/v1/zookeeper").json()
     assert (body["serving"], body["quorum"], body["has_leader"]) == (1, 2, True)
     assert [(s["address"], s["mode"], s["znodes"], s["problem"]) for s in body["servers"]] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from controlplane.clients.all_brokers import BrokerAddress, call_brokers
-from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 
 
 def test_brokers_are_asked_at_the_same_time_and_answer_in_order() -> None:
@@ -14,7 +14,7 @@ def test_brokers_are_asked_at_the_same_time_and_answer_in_order() -> None:
     def call(connection: KafkaConnection) -> int:
         together.wait()
         if connection.port == 2:
-            raise NoAnswer("it is down")
+            raise NoResponse("it is down")
         if connection.port == 3:
             raise Declined("NOT_CONTROLLER")
         return connection.port * 10

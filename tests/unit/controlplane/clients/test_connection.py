@@ -12,7 +12,7 @@ import pytest
 
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
-from controlplane.clients.connection import KafkaConnection, NoAnswer
+from controlplane.clients.connection import KafkaConnection, NoResponse
 
 Reply = Callable[[bytes], bytes | None]
 
@@ -90,7 +90,7 @@ def test_an_invalid_response_is_an_error_and_the_next_call_opens_a_new_connectio
 ) -> None:
     connection = KafkaConnection("127.0.0.1", server.port)
     server.reply = reply
-    with pytest.raises(NoAnswer, match=reason):
+    with pytest.raises(NoResponse, match=reason):
         call(connection)
     server.reply = response
     assert call(connection).groups == [] and server.connections == 2
@@ -107,7 +107,7 @@ def test_a_late_response_is_an_error_at_the_deadline(server: Server) -> None:
 
     server.reply = late
     connection = KafkaConnection("127.0.0.1", server.port)
-    with pytest.raises(NoAnswer, match="does not respond"):
+    with pytest.raises(NoResponse, match="does not respond"):
         call(connection, timeout_s=0.2)
     assert asked.is_set()
     release.set()
@@ -117,5 +117,5 @@ def test_a_port_without_a_listener_is_an_error() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         connection = KafkaConnection("127.0.0.1", bound.getsockname()[1])
-        with pytest.raises(NoAnswer, match="does not respond"):
+        with pytest.raises(NoResponse, match="does not respond"):
             call(connection)

@@ -1,4 +1,4 @@
-"""The question about pending delayed messages, and answers that are no answers."""
+"""The query about pending delayed messages, and answers that are no answers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 from brokerd.wire import messages as m
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesAnswer, DelayedMessagesQuestion
-from controlplane.clients.connection import Declined, NoAnswer
+from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesRequest, DelayedMessagesResponse
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.delayed_messages import pending
 
-ANSWER = DelayedMessagesAnswer(
+ANSWER = DelayedMessagesResponse(
     pending=3,
     counts=[1, 2],
     delivered=0,
     cancelled=0,
     discarded=0,
-    records=[DelayedMessagesAnswer.Pending(1, 2, False)],
+    records=[DelayedMessagesResponse.Pending(1, 2, False)],
 )
 
 
@@ -40,8 +40,8 @@ class Leader:
         return m.FetchResponse(responses=[m.FetchResponse.FetchableTopicResponse(topic="t.delay", partitions=[part])])
 
 
-def ask(leader: Any) -> DelayedMessagesAnswer:
-    return pending(leader, "t.delay", 4, DelayedMessagesQuestion(bounds_ms=[5], duration_ms_max=2_000))
+def ask(leader: Any) -> DelayedMessagesResponse:
+    return pending(leader, "t.delay", 4, DelayedMessagesRequest(bounds_ms=[5], duration_ms_max=2_000))
 
 
 def test_the_question_names_the_partition_and_the_answer_is_decoded() -> None:
@@ -50,7 +50,7 @@ def test_the_question_names_the_partition_and_the_answer_is_decoded() -> None:
     (body, seconds) = leader.asked[0]
     wanted = body.topics[0].partitions[0]
     assert (body.topics[0].topic, wanted.partition) == ("t.delay", 4) and seconds > 2
-    assert versioned.decode(DelayedMessagesQuestion, wanted.delayed_messages, VERSION).bounds_ms == [5]
+    assert versioned.decode(DelayedMessagesRequest, wanted.delayed_messages, VERSION).bounds_ms == [5]
 
 
 def test_rejections_and_bytes_without_a_meaning_are_errors() -> None:
@@ -58,5 +58,5 @@ def test_rejections_and_bytes_without_a_meaning_are_errors() -> None:
         ask(Leader(b"", ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with pytest.raises(Declined, match="earlier version"):
         ask(Leader(b""))
-    with pytest.raises(NoAnswer, match="malformed"):
+    with pytest.raises(NoResponse, match="malformed"):
         ask(Leader(b"\0\0x"))

@@ -10,7 +10,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients import group_offsets
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import GroupOffsetsClient, MemberStatus
 from controlplane.domain.offset_reset import CommittedOffset, LogRange
 
@@ -42,7 +42,7 @@ class BrokerConnection:
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
         if self.port in self.brokers.down:
-            raise NoAnswer(f"port {self.port}")
+            raise NoResponse(f"port {self.port}")
         self.brokers.sent.append((self.port, api, body))
         return getattr(self, api.name.lower())(body)
 
@@ -190,7 +190,7 @@ def test_an_error_of_the_coordinator_is_declined_and_retries_end_at_the_deadline
     with GroupOffsetsClient("g") as client, pytest.raises(Declined, match="group authorization failed"):
         client.committed()
     brokers.coordinator_errors = [ErrorCode.NOT_COORDINATOR] * 10_000
-    with GroupOffsetsClient("g", deadline_s=0.05) as client, pytest.raises(NoAnswer):
+    with GroupOffsetsClient("g", deadline_s=0.05) as client, pytest.raises(NoResponse):
         client.committed()
     brokers.coordinator_errors = [ErrorCode.UNKNOWN_MEMBER_ID]
     with GroupOffsetsClient("g") as client:

@@ -1,4 +1,4 @@
-"""The question for undecided half messages, and the answers that are rejected."""
+"""The query for undecided half messages, and the answers that are rejected."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from brokerd.wire import messages as m
 from brokerd.wire import versioned
-from brokerd.wire.messages.half_messages import VERSION, HalfMessagesAnswer, HalfMessagesQuestion
-from controlplane.clients.connection import Declined, NoAnswer
+from brokerd.wire.messages.half_messages import VERSION, HalfMessagesRequest, HalfMessagesResponse
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.half_messages import undecided
 
 
@@ -25,19 +25,19 @@ class Broker:
         return m.FetchResponse(responses=[m.FetchResponse.FetchableTopicResponse(topic="t.half", partitions=parts)])
 
 
-def ask(broker: Any) -> HalfMessagesAnswer:
+def ask(broker: Any) -> HalfMessagesResponse:
     return undecided(broker, "t.half", 0, 7, 500)
 
 
 def test_the_answer_is_read_back_and_no_records_are_requested() -> None:
-    answer = HalfMessagesAnswer(undecided=3, delivered=7)
+    answer = HalfMessagesResponse(undecided=3, delivered=7)
     broker = Broker(half_messages=versioned.encode(answer, VERSION))
     assert ask(broker) == answer
     (body,) = broker.asked
     (part,) = body.topics[0].partitions
     assert (body.max_bytes, part.partition_max_bytes) == (0, 0)
-    question = versioned.decode(HalfMessagesQuestion, part.half_messages, VERSION, 10)
-    assert (question.from_offset, question.messages_max) == (7, 500)
+    query = versioned.decode(HalfMessagesRequest, part.half_messages, VERSION, 10)
+    assert (query.from_offset, query.messages_max) == (7, 500)
 
 
 def test_errors_and_older_brokers_decline_and_malformed_bytes_are_no_answer() -> None:
@@ -45,5 +45,5 @@ def test_errors_and_older_brokers_decline_and_malformed_bytes_are_no_answer() ->
         ask(Broker(error_code=6))
     with pytest.raises(Declined, match="earlier version"):
         ask(Broker(half_messages=b""))
-    with pytest.raises(NoAnswer, match="malformed"):
+    with pytest.raises(NoResponse, match="malformed"):
         ask(Broker(half_messages=b"\xff\xff"))

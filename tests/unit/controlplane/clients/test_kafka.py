@@ -10,7 +10,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 
 Elect = m.ElectLeadersResponse
 Fetch = m.FetchResponse
@@ -61,7 +61,7 @@ FOUND = m.FindCoordinatorResponse(host="h", port=9)
 
 def test_a_group_is_deleted_at_its_coordinator_after_retriable_errors(brokers: Brokers) -> None:
     brokers.answers = {
-        ApiKey.FIND_COORDINATOR: [NoAnswer("down"), m.FindCoordinatorResponse(error_code=15), FOUND],
+        ApiKey.FIND_COORDINATOR: [NoResponse("down"), m.FindCoordinatorResponse(error_code=15), FOUND],
         ApiKey.DELETE_GROUPS: [deleted(ErrorCode.NOT_COORDINATOR), deleted(ErrorCode.NONE)],
     }
     kafka.delete_group("g")
@@ -72,8 +72,8 @@ def test_a_group_with_members_is_declined_and_silence_is_no_answer(brokers: Brok
     brokers.answers = {ApiKey.FIND_COORDINATOR: [FOUND], ApiKey.DELETE_GROUPS: [deleted(ErrorCode.NON_EMPTY_GROUP)]}
     with pytest.raises(Declined):
         kafka.delete_group("g")
-    brokers.answers = {ApiKey.FIND_COORDINATOR: [NoAnswer("h:1 is down")]}
-    with pytest.raises(NoAnswer, match=r"Group 'g': h:1 is down\."):
+    brokers.answers = {ApiKey.FIND_COORDINATOR: [NoResponse("h:1 is down")]}
+    with pytest.raises(NoResponse, match=r"Group 'g': h:1 is down\."):
         kafka.delete_group("g", timeout_s=0.01)
     assert brokers.open == 0
 
@@ -88,7 +88,7 @@ def elected(code: ErrorCode, message: str = "") -> Elect:
     [
         ([elected(ErrorCode.NONE)], True),
         ([elected(ErrorCode.ELECTION_NOT_NEEDED)], False),
-        ([NoAnswer("down"), elected(ErrorCode.NONE)], True),
+        ([NoResponse("down"), elected(ErrorCode.NONE)], True),
     ],
 )
 def test_an_unclean_election_is_requested_from_the_first_broker_that_answers(
@@ -105,8 +105,8 @@ def test_a_rejected_election_has_the_brokers_message(brokers: Brokers) -> None:
     brokers.answers = {ApiKey.ELECT_LEADERS: [Elect(error_code=31)]}
     with pytest.raises(Declined):
         kafka.elect_uncleanly("t", 0)
-    brokers.answers = {ApiKey.ELECT_LEADERS: [NoAnswer("down")]}
-    with pytest.raises(NoAnswer, match="t-0: down"):
+    brokers.answers = {ApiKey.ELECT_LEADERS: [NoResponse("down")]}
+    with pytest.raises(NoResponse, match="t-0: down"):
         kafka.elect_uncleanly("t", 0)
 
 

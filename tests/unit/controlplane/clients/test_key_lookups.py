@@ -9,11 +9,11 @@ import pytest
 from brokerd.wire import messages as m
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
-from controlplane.clients.connection import Declined, NoAnswer
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.key_lookups import look_up
 
-QUESTION = KeyLookupQuestion(key=b"k", header_name="", bytes_max=10, duration_ms_max=500)
+QUESTION = KeyLookupRequest(key=b"k", header_name="", bytes_max=10, duration_ms_max=500)
 
 
 class Broker:
@@ -32,18 +32,18 @@ class Broker:
         return m.FetchResponse(responses=[topic])
 
 
-def ask(broker: Broker) -> KeyLookupAnswer:
+def ask(broker: Broker) -> KeyLookupResponse:
     return look_up(broker, "t", 3, QUESTION)  # type: ignore[arg-type]
 
 
 def test_the_question_is_in_the_request_and_the_deadline_is_above_that_of_the_broker() -> None:
-    answer = KeyLookupAnswer(matches=[], stop=LookupStop.TIME, next_before_offset=7)
+    answer = KeyLookupResponse(matches=[], stop=LookupStop.TIME, next_before_offset=7)
     broker = Broker(versioned.encode(answer, 0))
     assert ask(broker) == answer
     ((body, timeout_s),) = broker.asked
     (part,) = body.topics[0].partitions
     assert (body.topics[0].topic, part.partition, body.isolation_level) == ("t", 3, 1) and timeout_s > 0.5
-    assert versioned.decode(KeyLookupQuestion, part.key_lookup, 0) == QUESTION
+    assert versioned.decode(KeyLookupRequest, part.key_lookup, 0) == QUESTION
 
 
 def test_an_error_an_earlier_version_and_a_malformed_answer_are_distinct() -> None:
@@ -51,5 +51,5 @@ def test_an_error_an_earlier_version_and_a_malformed_answer_are_distinct() -> No
         ask(Broker(code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with pytest.raises(Declined, match="earlier version"):
         ask(Broker())
-    with pytest.raises(NoAnswer, match="malformed"):
+    with pytest.raises(NoResponse, match="malformed"):
         ask(Broker(b"\0\0\xff\xff"))

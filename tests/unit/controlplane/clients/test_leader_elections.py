@@ -11,7 +11,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients import leader_elections as client
 from controlplane.clients.all_brokers import BrokerAddress
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 
 BROKERS = [BrokerAddress(1, "a", 1), BrokerAddress(2, "b", 2)]
 ORDERS = [("orders", 0), ("orders", 1)]
@@ -69,16 +69,16 @@ def test_one_request_asks_for_a_preferred_election(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_next_broker_is_asked_and_an_error_of_the_request_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(monkeypatch, a=[NoAnswer("frozen")], b=[elected(ErrorCode.NONE, ErrorCode.NONE)])
+    cluster = Cluster(monkeypatch, a=[NoResponse("frozen")], b=[elected(ErrorCode.NONE, ErrorCode.NONE)])
     assert len(client.elect_preferred(BROKERS, ORDERS)) == 2 and [c[0] for c in cluster.asked] == ["a", "b"]
     cluster = Cluster(monkeypatch, a=[elected(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])
     with pytest.raises(Declined, match="cluster authorization failed"):
         client.elect_preferred(BROKERS, ORDERS)
     assert len(cluster.asked) == 1
-    Cluster(monkeypatch, a=[NoAnswer("frozen")], b=[NoAnswer("gone")])
-    with pytest.raises(NoAnswer, match="gone"):
+    Cluster(monkeypatch, a=[NoResponse("frozen")], b=[NoResponse("gone")])
+    with pytest.raises(NoResponse, match="gone"):
         client.elect_preferred(BROKERS, ORDERS)
-    with pytest.raises(NoAnswer, match="no broker is up"):
+    with pytest.raises(NoResponse, match="no broker is up"):
         client.elect_preferred([], ORDERS)
 
 
@@ -93,8 +93,8 @@ def test_leaders_are_read_until_they_are_as_expected(monkeypatch: pytest.MonkeyP
 
 
 def test_the_read_back_needs_one_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    Cluster(monkeypatch, a=[NoAnswer("frozen")], b=[led(1)])
+    Cluster(monkeypatch, a=[NoResponse("frozen")], b=[led(1)])
     assert client.read_back(BROKERS, {("orders", 0): 1}) == {("orders", 0): 1}
-    Cluster(monkeypatch, a=[NoAnswer("frozen")], b=[NoAnswer("gone")])
-    with pytest.raises(NoAnswer, match="gone"):
+    Cluster(monkeypatch, a=[NoResponse("frozen")], b=[NoResponse("gone")])
+    with pytest.raises(NoResponse, match="gone"):
         client.read_back(BROKERS, {("orders", 0): 1})

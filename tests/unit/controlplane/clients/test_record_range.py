@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException
 
 from controlplane.clients import record_range
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 
 
 def message(offset: int, *, error: KafkaError | None = None, timestamp: int | None = 5) -> Any:
@@ -92,7 +92,7 @@ def test_retriable_errors_are_skipped_and_others_are_no_answer(
     monkeypatch.setattr(record_range, "Consumer", lambda settings: consumer)
     assert read(3, 3) == ([3], True)
     consumer.extra = [message(0, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))]
-    with pytest.raises(NoAnswer):
+    with pytest.raises(NoResponse):
         read(3, 3)
     assert consumer.closed
 
@@ -100,7 +100,7 @@ def test_retriable_errors_are_skipped_and_others_are_no_answer(
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     monkeypatch.setattr(consumer, "get_watermark_offsets", unreachable)
-    with pytest.raises(NoAnswer):
+    with pytest.raises(NoResponse):
         read(3, 3)
 
 

@@ -12,7 +12,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import CorruptBatch, Record, build
 from controlplane.clients import record_reader
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.record_reader import ABORT_MARKER, RecordReaderClient, committed_records
 from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
 
@@ -61,7 +61,7 @@ class BrokerConnection:
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
         if self.port in self.brokers.down:
-            raise NoAnswer(f"port {self.port}")
+            raise NoResponse(f"port {self.port}")
         self.brokers.sent.append((self.port, api, body))
         return getattr(self, api.name.lower())(body)
 
@@ -156,7 +156,7 @@ def test_a_broker_that_does_not_answer_costs_its_partitions_only(brokers: Broker
 
 def test_without_any_broker_the_leaders_are_unknown(brokers: Brokers) -> None:
     brokers.down |= {1, 2}
-    with pytest.raises(NoAnswer):
+    with pytest.raises(NoResponse):
         reader()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from brokerd.wire.records import Record
 from controlplane.clients import records_at
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.records_at import read_records_at
 from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
 
@@ -33,7 +33,7 @@ class FakeReader:
 
     def load_leaders(self) -> None:
         if self.silent:
-            raise NoAnswer("no broker")
+            raise NoResponse("no broker")
 
     def fetch(self, ranges: Mapping[int, FetchRange]) -> dict[int, Chunk]:
         ((partition, wanted),) = ranges.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.clients import transactional_producer as client
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker
 from controlplane.domain.produce import NewRecord
 
@@ -21,5 +21,5 @@ def test_without_brokers_nothing_is_committed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_brokers_a_marker_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "STEP_SECONDS", 0.2)
-    with pytest.raises(NoAnswer):
+    with pytest.raises(NoResponse):
         client.find_marker("id", MARKER, **NOBODY)

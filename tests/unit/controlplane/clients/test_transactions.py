@@ -10,7 +10,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients import transactions as client
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.transactions import PartitionTransaction
 
 HANGING = PartitionTransaction("orders", 3, 1, 4711, 2, -1, 1234, 1_000)
@@ -114,10 +114,10 @@ def test_a_scan_is_read_in_parts_and_counts_the_described_transactions(monkeypat
         (("orders", 2), 7, 2),
     ]
     assert scan.described == 2 and len(broker.asked) == 2
-    late = client.scan_partitions(Broker(producers((0, 0, 5)), NoAnswer("slow")), 1, wanted, 60)  # type: ignore[arg-type]
+    late = client.scan_partitions(Broker(producers((0, 0, 5)), NoResponse("slow")), 1, wanted, 60)  # type: ignore[arg-type]
     assert late.described == 1
-    with pytest.raises(NoAnswer):
-        client.scan_partitions(Broker(NoAnswer("down")), 1, wanted, 60)  # type: ignore[arg-type]
+    with pytest.raises(NoResponse):
+        client.scan_partitions(Broker(NoResponse("down")), 1, wanted, 60)  # type: ignore[arg-type]
     bounded = Broker(producers((0, 0, 5)))
     assert client.scan_partitions(bounded, 1, wanted, 0.0).described == 1  # type: ignore[arg-type]
 
@@ -161,5 +161,5 @@ def test_fencing_waits_for_the_abort(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Declined, match="NOT_COORDINATOR"):
         client.fence_producer("h", 1, "a", 60_000)
     monkeypatch.setattr(client, "FENCE_SECONDS", 0.0)
-    with pytest.raises(NoAnswer, match="not aborted"):
+    with pytest.raises(NoResponse, match="not aborted"):
         client.fence_producer("h", 1, "a", 60_000)

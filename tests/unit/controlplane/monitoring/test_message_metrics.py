@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer
+from brokerd.wire.messages.delayed_messages import DelayedMessagesResponse
 from controlplane.models import ObservedPartition, ObservedTopic, ShareGroupLetters, TopicMessages
 from controlplane.monitoring import message_metrics as module
 from controlplane.monitoring.message_metrics import MessageMetricCollector
@@ -74,8 +74,8 @@ def test_delayed_messages_that_are_due_count_until_they_are_delivered(
     assert found.delayed_next_at is not None and found.delayed_next_at > timezone.now()
     late = delayed_answers.NOW_MS - 90_000
 
-    def blocked(*_: object) -> DelayedMessagesAnswer:
-        return DelayedMessagesAnswer(due=2, last_due_ms=late, last_sent_ms=late + 1_500)
+    def blocked(*_: object) -> DelayedMessagesResponse:
+        return DelayedMessagesResponse(due=2, last_due_ms=late, last_sent_ms=late + 1_500)
 
     monkeypatch.setattr(module.delayed_messages, "pending", blocked)
     collector.collect()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
 from controlplane.selectors import authorizers
 from controlplane.selectors.authorizers import AuthorizerReport, AuthorizerState, authorizer_report
@@ -27,7 +27,7 @@ def settings(**values: str | None) -> dict[str, ReportedConfig]:
 
 def reported(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, ReportedConfig] | None) -> AuthorizerReport:
     World(brokers=len(answers))
-    found = [BrokerAnswer(i, value) for i, value in enumerate(answers, 1)]
+    found = [BrokerResponse(i, value) for i, value in enumerate(answers, 1)]
     monkeypatch.setattr(authorizers, "call_brokers", lambda brokers, call: found)
     return authorizer_report()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
 from controlplane.selectors import broker_configs as selectors
 from tests.unit.controlplane.world import World
@@ -30,12 +30,12 @@ def reported(**values: str) -> dict[str, ReportedConfig]:
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, BrokerAnswer[Any]]:
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, BrokerResponse[Any]]:
     World(brokers=3)
-    found: dict[int, BrokerAnswer[Any]] = {
-        1: BrokerAnswer(1, reported(log_dirs="/a", num_threads="1", same="1")),
-        2: BrokerAnswer(2, reported(log_dirs="/b", num_threads="1", same="1")),
-        3: BrokerAnswer(3, None, "it is down"),
+    found: dict[int, BrokerResponse[Any]] = {
+        1: BrokerResponse(1, reported(log_dirs="/a", num_threads="1", same="1")),
+        2: BrokerResponse(2, reported(log_dirs="/b", num_threads="1", same="1")),
+        3: BrokerResponse(3, None, "it is down"),
     }
     monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [found[b.broker_id] for b in brokers])
     return found

@@ -9,7 +9,7 @@ import pytest
 
 from brokerd.cluster.sasl_failures import SaslFailure
 from brokerd.wire.messages import DescribeLogDirsResponse
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.connected_clients import ConnectedClients
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.selectors import clients as selectors
@@ -37,11 +37,11 @@ def answering(
     rejections: Mapping[int, list[DescribeLogDirsResponse.Rejection]] | None = None,
     logins: Mapping[int, list[DescribeLogDirsResponse.FailedLogin]] | None = None,
 ) -> None:
-    def ask(brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
+    def ask(brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
         return [
-            BrokerAnswer(b.broker_id, None, "it is frozen")
+            BrokerResponse(b.broker_id, None, "it is frozen")
             if b.broker_id in silent
-            else BrokerAnswer(
+            else BrokerResponse(
                 b.broker_id,
                 ConnectedClients(
                     clients.get(b.broker_id, []),

@@ -1,4 +1,4 @@
-"""One question to the leaders of a front topic, and the partitions without an answer."""
+"""One query to the leaders of a front topic, and the partitions without an answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from django.utils import translation
 
 from console import vocabulary
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.connection import Declined
 from controlplane.selectors import front_leaders
 from controlplane.selectors.front_leaders import Unanswered, front_of, leader_answers, leaders_of
@@ -49,8 +49,8 @@ def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pyte
 
 
 def test_a_broker_that_is_down_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
-        return [BrokerAnswer(b.broker_id, None, "down") for b in brokers]
+    def silent(brokers: Any, call: Any) -> list[BrokerResponse[Any]]:
+        return [BrokerResponse(b.broker_id, None, "down") for b in brokers]
 
     world.topic("t", (1, 2))
     monkeypatch.setattr(front_leaders, "call_brokers", silent)

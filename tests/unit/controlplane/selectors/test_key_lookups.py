@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from controlplane.clients import key_lookups as client
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.domain.errors import Rejected
 from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer
 from controlplane.models import Broker
@@ -25,20 +25,20 @@ class Leaders:
     def __init__(self, records: dict[int, list[int]], per_answer: int = 1_000) -> None:
         self.records, self.per_answer = records, per_answer
         self.dead: set[int] = set()
-        self.questions: list[tuple[int, KeyLookupQuestion]] = []
+        self.queries: list[tuple[int, KeyLookupRequest]] = []
 
-    def __call__(self, broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
-        self.questions.append((partition, q))
+    def __call__(self, broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
+        self.queries.append((partition, q))
         if partition in self.dead:
-            raise NoAnswer("broker 1 does not respond")
+            raise NoResponse("broker 1 does not respond")
         stamps = self.records[partition]
         below = len(stamps) if q.before_offset < 0 else q.before_offset
         most = min(self.per_answer, q.matches_max)
         chosen = range(below - 1, max(-1, below - 1 - most), -1)
         next_ = chosen[-1] if chosen else 0
-        return KeyLookupAnswer(
+        return KeyLookupResponse(
             matches=[
-                KeyLookupAnswer.Match(
+                KeyLookupResponse.Match(
                     offset=o, timestamp=stamps[o], key=b"k", key_size=1, value=b"\xff", value_size=1, headers=[]
                 )
                 for o in chosen
@@ -128,7 +128,7 @@ def test_bytes_and_time_are_shared_between_the_partitions(monkeypatch: pytest.Mo
     asked(monkeypatch, world, leaders)
     seen: list[tuple[int, int]] = []
 
-    def spied(broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
+    def spied(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
         seen.append((q.bytes_max, q.duration_ms_max))
         return leaders(broker, topic, partition, q)
 
@@ -203,7 +203,7 @@ def test_a_value_that_the_broker_cut_is_marked(monkeypatch: pytest.MonkeyPatch, 
     leaders = Leaders({0: [1]})
     asked(monkeypatch, world, leaders)
 
-    def cut(broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
+    def cut(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
         answer = leaders(broker, topic, partition, q)
         answer.matches[0].value_size = 70_000
         return answer

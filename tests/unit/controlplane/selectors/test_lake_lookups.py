@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from controlplane.clients import key_lookups as client
 from controlplane.clients import lake
 from controlplane.models import ObservedPartition, ObservedTopic, SparkJob
@@ -28,7 +28,7 @@ STARTS = {0: 3, 1: 3, 2: 0}
 class DeletingLeaders(Leaders):
     """Leaders that have deleted the records below the log start offset."""
 
-    def __call__(self, broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
+    def __call__(self, broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
         start = STARTS[partition]
         self.records = {p: stamps[start:] if p == partition else stamps for p, stamps in STAMPS.items()}
         asked = replace(q, before_offset=q.before_offset if q.before_offset < 0 else max(0, q.before_offset - start))
@@ -180,7 +180,7 @@ def test_a_download_ends_when_the_remote_tier_does_not_answer(tables: Lake, monk
     leaders = DeletingLeaders(STAMPS)
     asked: list[int] = []
 
-    def without_remote_tier(broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
+    def without_remote_tier(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
         asked.append(partition)
         answer = leaders(broker, topic, partition, q)
         if answer.stop == LookupStop.LOG_START and STARTS[partition]:
@@ -198,7 +198,7 @@ def test_the_lake_is_searched_instead_of_a_remote_tier_that_does_not_answer(
 ) -> None:
     leaders = DeletingLeaders(STAMPS)
 
-    def without_remote_tier(broker: Any, topic: str, partition: int, q: KeyLookupQuestion) -> KeyLookupAnswer:
+    def without_remote_tier(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
         answer = leaders(broker, topic, partition, q)
         if answer.stop == LookupStop.LOG_START and STARTS[partition]:
             answer.stop, answer.next_before_offset, answer.start_offset = LookupStop.REMOTE, STARTS[partition], 0

@@ -8,7 +8,7 @@ from typing import Any, Self
 import pytest
 
 from brokerd.wire.records import Record
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.domain.errors import Rejected
 from controlplane.domain.key_partition import Partitioner, key_partitions
 from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer
@@ -47,7 +47,7 @@ class LogReader:
 
     def load_leaders(self) -> None:
         if self.no_answer:
-            raise NoAnswer("nobody")
+            raise NoResponse("nobody")
 
     def log_ranges(self, partitions: Iterable[int]) -> tuple[dict[int, tuple[int, int]], dict[int, PartitionProblem]]:
         wanted = set(partitions)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.quota_use import MeasuredRate
 from controlplane.models import AccessEntry
 from controlplane.selectors import quotas as selectors
@@ -22,10 +22,10 @@ def put(limit: float, **entity: str | None) -> AccessEntry:
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, by_broker: dict[int, dict[str, float] | None]) -> None:
-    def ask(brokers: Any, call: Any) -> list[BrokerAnswer[list[MeasuredRate]]]:
+    def ask(brokers: Any, call: Any) -> list[BrokerResponse[list[MeasuredRate]]]:
         assert [b.broker_id for b in brokers] == list(by_broker)
         return [
-            BrokerAnswer(
+            BrokerResponse(
                 b, None if rates is None else [MeasuredRate(k, "producer_byte_rate", v) for k, v in rates.items()]
             )
             for b, rates in by_broker.items()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from brokerd.wire.records import Record
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.domain.errors import Rejected
 from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer
 from controlplane.domain.record_filter import RecordFilters
@@ -40,7 +40,7 @@ class Leaders:
     def load_leaders(self) -> None:
         self.metadata += 1
         if self.down:
-            raise NoAnswer("no broker answers")
+            raise NoResponse("no broker answers")
 
     def log_ranges(self, partitions: Sequence[int]) -> Any:
         return {p: (0, self.logs[p]) for p in partitions}, {}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.group_offsets import CommittedOffset
 from controlplane.models import ConsumerGroup, GroupPartition, Topic
 from controlplane.selectors import routes as selectors
@@ -33,7 +33,7 @@ class Offsets:
 
     def committed(self) -> tuple[dict[tuple[str, int], CommittedOffset], set[Any]]:
         if self.found is None:
-            raise NoAnswer("no coordinator")
+            raise NoResponse("no coordinator")
         return self.found, set()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from brokerd.cluster.blocking import Unreachable
 from brokerd.cluster.zookeeper import servers_of
-from controlplane.clients.zookeeper_servers import ServerAnswer
+from controlplane.clients.zookeeper_servers import ServerResponse
 from controlplane.clients.zookeeper_sessions import OwnedZnode, SessionOwner
 from controlplane.clients.zookeeper_status import parse_status
 from controlplane.domain.zookeeper_server import ServerProblem
@@ -19,7 +19,7 @@ from tests.unit.controlplane.clients.test_zookeeper_status import LEADER
 FOLLOWER = LEADER.replace("Mode: leader", "Mode: follower")
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, settings: Any, *answers: ServerAnswer, lost: bool = False) -> None:
+def answering(monkeypatch: pytest.MonkeyPatch, settings: Any, *answers: ServerResponse, lost: bool = False) -> None:
     hosts = ",".join(f"{a.host}:{a.port}" for a in answers) + "/weir" if answers else ""
     settings.WEIR = replace(settings.WEIR, zookeeper=hosts)
 
@@ -37,9 +37,9 @@ def test_an_ensemble_with_a_dead_server(monkeypatch: pytest.MonkeyPatch, setting
     answering(
         monkeypatch,
         settings,
-        ServerAnswer("a", 2181, parse_status(LEADER)),
-        ServerAnswer("b", 2181, parse_status(FOLLOWER)),
-        ServerAnswer("c", 2181, None, ServerProblem.UNREACHABLE, "Connection refused"),
+        ServerResponse("a", 2181, parse_status(LEADER)),
+        ServerResponse("b", 2181, parse_status(FOLLOWER)),
+        ServerResponse("c", 2181, None, ServerProblem.UNREACHABLE, "Connection refused"),
     )
     found = selectors.ensemble()
     assert (found.serving, found.quorum, found.has_leader, found.chroot) == (2, 2, True, "/weir")
@@ -53,7 +53,7 @@ def test_an_ensemble_with_a_dead_server(monkeypatch: pytest.MonkeyPatch, setting
 
 
 def test_without_an_answer_the_sessions_are_unknown(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    down = ServerAnswer("a", 2181, None, ServerProblem.NOT_SERVING)
+    down = ServerResponse("a", 2181, None, ServerProblem.NOT_SERVING)
     answering(monkeypatch, settings, down, lost=True)
     found = selectors.ensemble()
     assert (found.serving, found.has_leader, found.sessions) == (0, False, None)

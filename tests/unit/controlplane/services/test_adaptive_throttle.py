@@ -8,7 +8,7 @@ import pytest
 
 from brokerd.cluster.latency_buckets import BOUNDS_MS
 from controlplane.clients import kafka
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.domain import throttle
 from controlplane.models import Change, Move
 from controlplane.selectors import move_loads
@@ -35,7 +35,7 @@ class Brokers:
     def tell(self, host: str, port: int) -> list[int]:
         broker = port - 9000
         if broker in self.away:
-            raise NoAnswer("gone")
+            raise NoResponse("gone")
         return list(self.counts[broker])
 
     def second(self, move: Move) -> int:

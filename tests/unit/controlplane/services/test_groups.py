@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.models import Change, ConsumerGroup
 from controlplane.services import Rejected
 from controlplane.services.groups import delete_group
@@ -53,7 +53,7 @@ def test_a_group_with_members_is_not_deleted(calls: list[Any]) -> None:
 
 def test_without_a_response_the_outcome_is_unknown_and_the_row_stays(calls: list[Any]) -> None:
     group("nightly", {}, "stopped", members=0)
-    calls.append(NoAnswer("timed out"))
+    calls.append(NoResponse("timed out"))
     assert delete_group("nightly", actor="alice") == "unknown"
     assert ConsumerGroup.objects.exists() and (last().outcome, last().detail) == ("unknown", "timed out")
 

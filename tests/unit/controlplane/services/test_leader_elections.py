@@ -6,7 +6,7 @@ import pytest
 
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients import leader_elections as client
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.models import Change
 from controlplane.services import Rejected
 from controlplane.services import leader_elections as services
@@ -78,7 +78,7 @@ def test_the_controller_may_reject_a_part(answers: Elections) -> None:
 
 
 def test_silence_is_an_unknown_outcome(answers: Elections) -> None:
-    answers.error = NoAnswer("it is frozen")
+    answers.error = NoResponse("it is frozen")
     found = services.elect_preferred_leaders("orders", **ALICE)
     assert (found.outcome, found.unknown, found.refused) == ("unknown", 2, 1)
     assert outcomes(found)["orders-0"] == ("unknown", None)
@@ -93,7 +93,7 @@ def test_a_leader_that_is_not_read_back_is_unknown(answers: Elections) -> None:
     found = services.elect_preferred_leaders("orders", **ALICE)
     assert outcomes(found)["orders-0"] == ("unknown", 2) and outcomes(found)["orders-1"] == ("confirmed", 3)
     assert "broker 2 was read back as the leader" in found.rows[0].reason
-    answers.frozen, answers.read_error = set(), NoAnswer("it is frozen")
+    answers.frozen, answers.read_error = set(), NoResponse("it is frozen")
     found = services.elect_preferred_leaders("orders", 0, **ALICE)
     assert outcomes(found) == {"orders-0": ("unknown", None)} and "could not be read back" in found.rows[0].reason
 

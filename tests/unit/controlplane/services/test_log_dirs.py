@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.models import Change
 from controlplane.services import Rejected
 from controlplane.services import log_dirs as services
@@ -70,7 +70,7 @@ def test_the_broker_rejects_or_does_not_answer(directories: Directories) -> None
     directories.error = Declined("KAFKA_STORAGE_ERROR")
     with pytest.raises(Rejected, match="Broker 1 rejected the request: KAFKA_STORAGE_ERROR"):
         services.move_to_log_dir(1, "orders", 0, "/b", **ALICE)
-    directories.error = NoAnswer("it is frozen")
+    directories.error = NoResponse("it is frozen")
     _, outcome = services.move_to_log_dir(1, "orders", 0, "/b", **ALICE)
     assert outcome == "unknown" and [o for _, _, o in changes()] == ["refused", "unknown"]
 

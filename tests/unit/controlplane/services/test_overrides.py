@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.models import Broker, Change
 from controlplane.services import Rejected, overrides, proposals
 from tests.unit.controlplane.world import World
@@ -29,7 +29,7 @@ def headless(world: World) -> World:
     [
         (True, "confirmed", "done"),
         (False, "unchanged", "done"),
-        (NoAnswer("gone"), "unknown", "failed"),
+        (NoResponse("gone"), "unknown", "failed"),
         (Declined("no"), "refused", "failed"),
     ],
 )

@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.management import call_command
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.clients.record_range import RecordRange
 from controlplane.domain.produce import CopyTimestamp, NewRecord, ProducedRecord
 from controlplane.models import Change, MaskingRule, ObservedPartition
@@ -185,7 +185,7 @@ def test_a_copy_that_cannot_be_read_is_rejected(user: Any, sent: FakeProducer, m
             produce.copy_records(user, "orders", 0, 3, 8, topic="copies")
 
     def silent(*_: Any) -> RecordRange:
-        raise NoAnswer("no leader")
+        raise NoResponse("no leader")
 
     monkeypatch.setattr(produce.record_range, "read_range", silent)
     with pytest.raises(Rejected, match="could not be read: no leader"):

@@ -25,7 +25,7 @@ PATH = "/api/v1/topics/orders/records"
 
 
 @pytest.fixture
-def questions(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes, dict[str, Any]]]:
+def queries(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes, dict[str, Any]]]:
     world.topic("orders", (1, 2))
     seen: list[tuple[str, bytes, dict[str, Any]]] = []
 
@@ -42,14 +42,14 @@ def allow(client: APIClient, name: str) -> None:
 
 
 def test_a_look_up_needs_the_permission_and_is_audited(
-    questions: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient
+    queries: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient
 ) -> None:
     rejected = operator.get(PATH, {"key": "k"})
-    assert rejected.status_code == 403 and questions == []
+    assert rejected.status_code == 403 and queries == []
     allow(operator, "alice")
     answer = operator.get(PATH, {"key": " k ", "header": "id", "partition": "0", "from_ms": "5"})
     assert answer.status_code == 200 and answer.json()["rows"][0]["value"] == "secret"
-    ((topic, key, asked),) = questions
+    ((topic, key, asked),) = queries
     assert (topic, key, asked["header"], asked["partitions"], asked["from_ms"]) == ("orders", b" k ", "id", (0,), 5)
     done, before = Change.objects.order_by("-id")[:2]
     assert (done.actor, done.verb, done.object_name, done.outcome) == (
@@ -64,7 +64,7 @@ def test_a_look_up_needs_the_permission_and_is_audited(
 
 
 def test_a_user_cannot_search_a_key_or_header_that_is_masked_for_them(
-    questions: list[tuple[str, bytes, dict[str, Any]]], viewer_client: APIClient, operator: APIClient
+    queries: list[tuple[str, bytes, dict[str, Any]]], viewer_client: APIClient, operator: APIClient
 ) -> None:
     allow(viewer_client, "bob")
     allow(operator, "alice")
@@ -74,15 +74,15 @@ def test_a_user_cannot_search_a_key_or_header_that_is_masked_for_them(
     MaskingRule.objects.create(topics="orders", target="key", field="", created_by="root")
     assert viewer_client.get(PATH, {"key": "4711"}).status_code == 403
     assert operator.get(PATH, {"key": "4711"}).status_code == 200
-    assert questions[0][2]["renderer"].masks and not questions[1][2]["renderer"].masks
-    assert len(questions) == 2 and not any("4711" in str(c.after) for c in Change.objects.all())
+    assert queries[0][2]["renderer"].masks and not queries[1][2]["renderer"].masks
+    assert len(queries) == 2 and not any("4711" in str(c.after) for c in Change.objects.all())
 
 
-def test_a_key_is_text_or_hexadecimal(questions: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient) -> None:
+def test_a_key_is_text_or_hexadecimal(queries: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient) -> None:
     allow(operator, "alice")
     assert operator.get(PATH, {"key_hex": "00fF"}).status_code == 200
     assert operator.get(PATH, {"key": ""}).status_code == 200
-    assert [q[1] for q in questions] == [b"\x00\xff", b""]
+    assert [q[1] for q in queries] == [b"\x00\xff", b""]
     for wrong in ({}, {"key": "k", "key_hex": "00"}, {"key_hex": "0"}, {"key": "k", "partition": "-1"}):
         assert operator.get(PATH, wrong).status_code == 400
     assert operator.get("/api/v1/topics/nope/records", {"key": "k"}).status_code == 404
@@ -116,7 +116,7 @@ def test_a_search_uses_the_index_where_the_topic_has_one_and_the_user_sees_the_k
 
 
 def test_a_search_asks_for_the_time_range_and_the_partitions_of_the_query(
-    questions: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient
+    queries: list[tuple[str, bytes, dict[str, Any]]], operator: APIClient
 ) -> None:
     allow(operator, "alice")
     query = search(
@@ -127,14 +127,14 @@ def test_a_search_asks_for_the_time_range_and_the_partitions_of_the_query(
         limit=key_lookups.MATCHES_MAX + 1,
     )
     records.search_by_key(person("alice"), query, "TOKEN")
-    ((_, key, asked),) = questions
+    ((_, key, asked),) = queries
     assert (key, asked["from_ms"], asked["to_ms"]) == (b"k", 1_000, 2_000)
     assert (asked["partitions"], asked["limit"], asked["token"]) == ((0,), key_lookups.MATCHES_MAX, "TOKEN")
     before_ms = time.time_ns() // 1_000_000
     records.search_by_key(person("alice"), search(start=StartPosition.MINUTES, minutes=5))
-    assert before_ms - 300_000 <= questions[1][2]["from_ms"] <= time.time_ns() // 1_000_000 - 300_000
+    assert before_ms - 300_000 <= queries[1][2]["from_ms"] <= time.time_ns() // 1_000_000 - 300_000
     records.search_by_key(person("alice"), search())
-    assert questions[2][2]["from_ms"] is None and questions[2][2]["partitions"] == ()
+    assert queries[2][2]["from_ms"] is None and queries[2][2]["partitions"] == ()
 
 
 def test_a_download_by_key_is_permitted_and_audited_as_one(

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from brokerd.wire.records import Record, build
 from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.compare import ComparedReplica, compare_responses
 from controlplane.models import Move
 from controlplane.selectors.alerts import AlertRow
@@ -92,7 +92,7 @@ class Brokers:
     def read(self, host: str, port: int, topic: str, index: int, offset: int, bytes_max: int) -> ComparedReplica:
         broker = port - 9000
         if broker in self.away:
-            raise NoAnswer("gone")
+            raise NoResponse("gone")
         end = len(self.held[broker])
         values = self.held[broker][offset : min(end, (offset // self.segment + 1) * self.segment)]
         if offset < self.starts[broker]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.connection import Declined, NoResponse
 from controlplane.models import Change
 from controlplane.services import Rejected
 from controlplane.services import share_groups as services
@@ -44,7 +44,7 @@ def test_a_group_with_members_or_without_a_coordinator_is_rejected(groups: Share
     assert set(Change.objects.values_list("outcome", flat=True)) == {"refused"} and "g" in groups.groups
 
 
-@pytest.mark.parametrize("error", [NoAnswer("late"), Declined("non empty group")])
+@pytest.mark.parametrize("error", [NoResponse("late"), Declined("non empty group")])
 def test_the_coordinator_does_not_confirm(
     groups: ShareGroupWorld, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -52,10 +52,10 @@ def test_the_coordinator_does_not_confirm(
         raise error
 
     monkeypatch.setattr(kafka, "delete_group", fails)
-    if isinstance(error, NoAnswer):
+    if isinstance(error, NoResponse):
         assert delete() == "unknown"
     else:
         with pytest.raises(Rejected, match="non empty group"):
             delete()
     (change,) = Change.objects.all()
-    assert change.outcome == ("unknown" if isinstance(error, NoAnswer) else "refused")
+    assert change.outcome == ("unknown" if isinstance(error, NoResponse) else "refused")

@@ -7,9 +7,9 @@ from brokerd.wire.messages.history import HistoryReadRequestData, HistoryReadRes
 
 
 def test_the_bytes_of_a_history_read_request_are_stable() -> None:
-    question = HistoryReadRequestData(9, 3, -2, 7, 2)
+    query = HistoryReadRequestData(9, 3, -2, 7, 2)
     numbers = (9).to_bytes(8, "big") + b"\x03" + (-2).to_bytes(8, "big", signed=True) + (7).to_bytes(8, "big")
-    assert versioned.encode(question, 0) == b"\0\0" + numbers + (2).to_bytes(8, "big") + b"\0"
+    assert versioned.encode(query, 0) == b"\0\0" + numbers + (2).to_bytes(8, "big") + b"\0"
 
 
 def test_the_bytes_of_a_history_read_response_are_stable() -> None:

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from controlplane.clients.connection import NoAnswer
+from controlplane.clients.connection import NoResponse
 from controlplane.models import Change
 from tests.unit.controlplane.election_answers import Elections, electing
 from tests.unit.controlplane.world import World
@@ -44,7 +44,7 @@ def test_execute_elects_and_is_audited(answers: Elections) -> None:
 
 
 def test_an_unknown_outcome_has_an_exit_code(answers: Elections) -> None:
-    answers.error = NoAnswer("it is frozen")
+    answers.error = NoResponse("it is frozen")
     with pytest.raises(CommandError) as failed:
         run("--all-topic-partitions", "--execute")
     assert failed.value.returncode == 2

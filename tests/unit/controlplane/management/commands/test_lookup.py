@@ -22,7 +22,7 @@ ROW = MessageRow(3, 7, 1_000, "k", "paid", 1, 4, [], [])
 
 
 @pytest.fixture
-def questions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, dict[str, Any]]]:
+def queries(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, dict[str, Any]]]:
     seen: list[tuple[bytes, dict[str, Any]]] = []
 
     def look_up(topic: str, key: bytes, **asked: Any) -> KeyLookup:
@@ -38,37 +38,37 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, dict[str, An
     return seen
 
 
-def test_records_are_printed_and_the_look_up_is_audited(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+def test_records_are_printed_and_the_look_up_is_audited(queries: list[tuple[bytes, dict[str, Any]]]) -> None:
     out = run("lookup", "orders", "k", "--from", "1970-01-01T00:00:05", "--header", "id")
     assert "orders-3  7  1970-01-01T00:00:01+00:00  k  paid" in out
-    assert questions[0][0] == b"k" and questions[0][1]["from_ms"] == 5_000 and questions[0][1]["header"] == "id"
+    assert queries[0][0] == b"k" and queries[0][1]["from_ms"] == 5_000 and queries[0][1]["header"] == "id"
     change = Change.objects.get()
     assert change.verb == "records.look_up" and change.actor.endswith("(weir lookup)")
 
 
 def test_the_lake_is_searched_on_request(
-    questions: list[tuple[bytes, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+    queries: list[tuple[bytes, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = run("lookup", "orders", "k")
-    assert not questions[0][1]["lake"] and "lake" not in out
+    assert not queries[0][1]["lake"] and "lake" not in out
     found = KeyLookup("orders", [ROW], lake=LakeSearch(LakeState.SEARCHED, records=1, files=2))
     monkeypatch.setattr(key_lookups, "look_up_key", lambda topic, key, **asked: found)
     assert "lake: 1 records found, 2 files read" in run("lookup", "orders", "k", "--lake")
     assert {str(state) for state in lookup.LAKE_TEXTS} == {str(state) for state in LakeState}
 
 
-def test_json_has_the_fields_of_the_rest_answer(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+def test_json_has_the_fields_of_the_rest_answer(queries: list[tuple[bytes, dict[str, Any]]]) -> None:
     answer = json.loads(run("lookup", "orders", "00ff", "--hex", "--json"))
-    assert answer["rows"][0]["offset"] == 7 and answer["complete"] is True and questions[0][0] == b"\x00\xff"
+    assert answer["rows"][0]["offset"] == 7 and answer["complete"] is True and queries[0][0] == b"\x00\xff"
 
 
-def test_an_incomplete_look_up_has_an_exit_code_of_its_own(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+def test_an_incomplete_look_up_has_an_exit_code_of_its_own(queries: list[tuple[bytes, dict[str, Any]]]) -> None:
     with pytest.raises(CommandError) as incomplete:
         run("lookup", "orders", "k", "--limit", "1")
     assert incomplete.value.returncode == lookup.INCOMPLETE_CODE
 
 
-def test_invalid_input_is_rejected(questions: list[tuple[bytes, dict[str, Any]]]) -> None:
+def test_invalid_input_is_rejected(queries: list[tuple[bytes, dict[str, Any]]]) -> None:
     for wrong in (["zz", "--hex"], ["k", "--from", "yesterday"], ["k", "--limit", "0"]):
         with pytest.raises(CommandError):
             run("lookup", "orders", *wrong)
