@@ -1,6 +1,6 @@
 """Fetches of this broker's follower replicas: up to two connections per leader broker, each with a `FetchClient` core and a `Peer`.
 
-Replicas that catch up use a connection of their own (decision 104). Their responses are long, and may wait for the leader's disk. Producers with acks=all wait
+Replicas that catch up use a connection of their own (decision 103). Their responses are long, and may wait for the leader's disk. Producers with acks=all wait
 for the other replicas.
 Invariant: a partition changes its connection while a response is handled, when no fetch of the old connection is in flight. Otherwise the leader could receive the
 older fetch last.
@@ -132,8 +132,8 @@ class FetcherManager:
         state = self.replica_manager.image.partition(tp)
         return state is not None and self.replica_manager.broker_id not in state.isr_ids
 
-    def _appended(self, fetcher: LeaderFetcher, tp: TopicPartition, high_watermark: int) -> None:
-        """A response of `fetcher` was appended: change the connection of a replica that has caught up, or that stays behind."""
+    def _choose_again(self, fetcher: LeaderFetcher, tp: TopicPartition, high_watermark: int) -> None:
+        """A response of `fetcher` was appended. Change the connection of a replica that has caught up, or that stays behind."""
         replica = self.replica_manager.hosted.get(tp)
         if replica is None or self._fetcher_of.get(tp) is not fetcher:
             return
@@ -190,7 +190,7 @@ class FetcherManager:
                         bucket.spend(len(effect.records), now.mono_ms)
                         if (ready := bucket.ready_ms(now.mono_ms)) > now.mono_ms:
                             fetcher.client.throttle(effect.tp, ready)
-                    self._appended(fetcher, effect.tp, effect.high_watermark)
+                    self._choose_again(fetcher, effect.tp, effect.high_watermark)
                 case Begin():
                     if not self._followers.begin(effect.tp, effect.snapshot, effect.high_watermark, now):
                         fetcher.client.append_rejected(effect.tp, now)

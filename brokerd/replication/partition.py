@@ -157,9 +157,8 @@ class Partition:
                     return []
                 self._apply_session_liveness()  # before the log end changes, because fetch sessions refer to the current end
                 self.log_end = event.log_end
-                self.acknowledgeable_end = (
-                    event.log_end if event.acknowledgeable_end is None else event.acknowledgeable_end
-                )
+                acknowledgeable_end = event.acknowledgeable_end
+                self.acknowledgeable_end = event.log_end if acknowledgeable_end is None else acknowledgeable_end
                 return self._raise_high_watermark()
             case FollowerFetched():
                 return self._follower_fetched(event, now)

@@ -84,6 +84,7 @@ class BrokerServer:
         environment = environment or Environment()
         self.loop, self.jobs = environment.loop, environment.jobs
         self.disk, self.read_ahead = environment.disk, environment.read_ahead
+        draw_producer_id = environment.draw_producer_id
         # Log files get half of the file descriptors, and connections get the other half.
         self.disk.limit_open_files(OpenFiles(min(config["log.open.files.max"], environment.descriptors_max // 2)))
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
@@ -196,12 +197,7 @@ class BrokerServer:
             share_observer=share_observer,
         )
         self.front_delivery = FrontDelivery(
-            replica_manager,
-            self.produce,
-            self.loop,
-            self.read_ahead,
-            self.delivery_client,
-            environment.draw_producer_id,
+            replica_manager, self.produce, self.loop, self.read_ahead, self.delivery_client, draw_producer_id
         )
         principals = RoutePrincipals(self.authorizer, self.dispatch.quotas)
         self.routing: Routing = Routing(
@@ -226,9 +222,8 @@ class BrokerServer:
             lambda: self.loop.now,
             bytes_per_s_max=lambda: int(config["replica.alter.log.dirs.io.max.bytes.per.second"]),
         )
-        self.fetch_sessions = Sessions(
-            self.purgatory, environment.draw_producer_id, slots=config["max.incremental.fetch.session.cache.slots"]
-        )
+        slots = config["max.incremental.fetch.session.cache.slots"]
+        self.fetch_sessions = Sessions(self.purgatory, draw_producer_id, slots=slots)
         self.metadata_publisher = MetadataPublisher(
             config,
             replica_manager=self.replica_manager,
@@ -274,7 +269,7 @@ class BrokerServer:
             authorizer=self.authorizer,
             auth=auth,
             send_to_controller=self.membership.request,
-            draw_producer_id=environment.draw_producer_id,
+            draw_producer_id=draw_producer_id,
         )
         self.dispatch.serve(build_handler_registry(parts))
         self.identity.write_in_background()
