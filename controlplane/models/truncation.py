@@ -29,4 +29,4 @@ class ReplicaTruncation(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.topic_name}-{self.partition} on broker {self.broker_id}: {self.first_offset} to {self.end_offset - 1}"
+        return f"{self.topic_name}-{self.partition} on broker {self.broker_id}: from {self.first_offset} to below {self.end_offset}"
