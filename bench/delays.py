@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.client import percentile
 from bench.peer.systems import Weir, wait_for
-from brokerd.wire.messages.delayed_messages import DelayedMessagesResponse, DelayedMessagesRequest
+from brokerd.wire.messages.delayed_messages import DelayedMessagesRequest, DelayedMessagesResponse
 from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.clients.delayed_messages import pending
 

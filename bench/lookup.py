@@ -27,7 +27,7 @@ from bench.kernel import cpu_clock, take_memory
 from bench.peer.systems import Weir, wait_for
 from brokerd.maintenance.key_indexing import PART_BYTES
 from brokerd.maintenance.segment_indexing import INDEX_INTERVAL_MS, ROUND_MS_MIN
-from brokerd.wire.messages.key_lookups import KeyLookupResponse, KeyLookupRequest, LookupStop
+from brokerd.wire.messages.key_lookups import KeyLookupRequest, KeyLookupResponse, LookupStop
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.key_lookups import look_up
 
