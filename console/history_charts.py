@@ -88,6 +88,18 @@ class PageCharts:
     lake_detail: str = ""
 
     @property
+    def lake_was_read(self) -> bool:
+        return self.lake is LakePart.READ
+
+    @property
+    def lake_has_no_table(self) -> bool:
+        return self.lake is LakePart.NO_TABLE
+
+    @property
+    def lake_failed(self) -> bool:
+        return self.lake is LakePart.FAILED
+
+    @property
     def since_s(self) -> int:
         return int(self.since.timestamp())
 

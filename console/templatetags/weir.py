@@ -276,6 +276,7 @@ def th(context: RequestContext, label: str, column: str = "", kind: str = "", hi
         "column": column,
         "href": url_with(context, sort=f"{'-' if is_reversed else ''}{column}", page="") if column else "",
         "order": ("descending" if descending else "ascending") if sorted_by else "",
+        "descending": descending,
     }
 
 

@@ -65,6 +65,7 @@ def alert_list(request: HttpRequest) -> HttpResponse:
         "page": found,
         "csv": True,
         "tab": "ended" if ended else "open",
+        "ended": ended,
         "silent": None if ended else alerts.silence(),
     }
     return render_page(request, "console/alerts.html", context, nav="alerts")

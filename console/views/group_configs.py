@@ -27,7 +27,7 @@ def config_list(request: HttpRequest, group_id: str) -> HttpResponse:
         "c": found,
         "rows": selectors.chosen(found.configs, choice, query),
         "q": query,
-        "only": choice.value,
+        "only": choice,
     }
     return render_page(request, "console/group_configs.html", context, nav="groups")
 

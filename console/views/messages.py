@@ -17,6 +17,7 @@ from console.record_links import edit_url, record_url
 from console.texts import counted
 from console.views.shell import render_page, viewer_required
 from console.vocabulary import rejection_text
+from controlplane.domain.formats import NULL
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX
@@ -61,6 +62,10 @@ class DecodedValue:
     preview: str
     whole: str
 
+    @property
+    def is_null(self) -> bool:
+        return self.kind == NULL
+
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
@@ -84,7 +89,7 @@ def read_topic(request: HttpRequest) -> HttpResponse:
     form = MessagesForm.of_address(request.GET)
     if form.is_valid():
         query = form.query()
-        context["topic_row"] = topics.topic_row(query.topic)
+        context |= {"topic_row": topics.topic_row(query.topic), "newest_first": query.backward}
         if request.GET.get("tail"):
             context["tail"] = None if context["may_not"] else tail_context(request.GET, query)
             return _page(request, form, context, status=403 if context["may_not"] else 200)
@@ -254,7 +259,7 @@ def _address(values: Mapping[str, str]) -> str:
 def decode(text: str | None, is_hex: bool) -> DecodedValue:
     """JSON is indented, other text is unchanged, bytes that are not UTF-8 are hex."""
     if text is None:
-        return DecodedValue("null", "null", "")
+        return DecodedValue(NULL, "null", "")
     if is_hex:
         pairs = [text[i : i + 2] for i in range(0, len(text), 2)]
         lines = [" ".join(pairs[i : i + 16]) for i in range(0, len(pairs), 16)]

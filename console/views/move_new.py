@@ -47,6 +47,20 @@ KINDS: dict[str, str] = {
     ScopeKind.REBALANCE: gettext_lazy("Rebalance by goals"),
     IMPORT: gettext_lazy("Import reassignment JSON"),
 }
+FORMS: dict[str, str] = {
+    ScopeKind.PARTITIONS: "console/parts/move_partitions.html",
+    ScopeKind.TOPIC: "console/parts/move_topic.html",
+    ScopeKind.DRAIN: "console/parts/move_broker.html",
+    ScopeKind.FILL: "console/parts/move_broker.html",
+    ScopeKind.REPLICATION_FACTOR: "console/parts/move_factor.html",
+    ScopeKind.REBALANCE: "console/parts/move_form.html",
+    IMPORT: "console/parts/move_import.html",
+}
+"""Templates of the first step. A rebalance has a page of its own, which this form opens."""
+HINTS: dict[str, str] = {
+    ScopeKind.DRAIN: gettext_lazy("Moves all replicas off."),
+    ScopeKind.FILL: gettext_lazy("Moves replicas from the fullest brokers."),
+}
 PARTITIONS_SHOWN_MAX = 500
 """Maximum number of partitions that can be selected on one page. A whole topic, a broker and the REST API have no limit."""
 
@@ -72,6 +86,8 @@ def new(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {
         "kind": kind,
         "kinds": KINDS,
+        "form_template": FORMS[kind],
+        "hint": HINTS.get(kind, ""),
         "brokers": every_broker,
         "topic": topic,
         "topic_names": lazy(topics.topic_names),
@@ -140,6 +156,7 @@ def _import_plan(request: HttpRequest, context: dict[str, object]) -> HttpRespon
         reason = rejection_text(error)
     context |= {
         "kind": IMPORT,
+        "form_template": FORMS[IMPORT],
         "plan": request.POST.get("plan", ""),
         "plan_name": request.POST.get("name", ""),
         "comment": comment,

@@ -77,10 +77,13 @@ def move_list(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {"q": query, "tab": tab, "state": state, "damaged": recoveries.damage_reports_open()}
     if tab == "moves":
         context["page"] = moves.move_list(query=query, state=state, **list_options(request, "-id"))
+        context["finished"] = state == moves.FINISHED
     elif tab == "damage":
+        all_reports = state == ALL_REPORTS
         context["page"] = recoveries.damage_report_list(
-            state="" if state == ALL_REPORTS else recoveries.OPEN, **list_options(request, "-id")
+            state="" if all_reports else recoveries.OPEN, **list_options(request, "-id")
         )
+        context["all_reports"] = all_reports
         context["auto_recovery"] = settings.WEIR.auto_recovery
     else:
         options = list_options(request, "-id")

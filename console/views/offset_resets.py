@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -23,19 +21,10 @@ from console.views.shell import (
 from controlplane.domain.offset_reset import ResetState
 from controlplane.selectors import groups
 from controlplane.selectors import offset_resets as selectors
+from controlplane.selectors.offset_resets import ResetVerb
 from controlplane.services import Rejected, group_members
 from controlplane.services import offset_resets as services
 from controlplane.services.common import Outcome
-
-
-class ResetVerb(StrEnum):
-    """Operations on an offset reset."""
-
-    APPLY = "apply"
-    CANCEL = "cancel"
-    PREVIEW = "preview"
-    UNDO = "undo"
-
 
 COMPUTED = {ResetVerb.PREVIEW: services.preview_again, ResetVerb.UNDO: services.undo}
 """Operations that end in a new preview."""

@@ -12,6 +12,7 @@ from console.history_charts import page_charts
 from console.next_steps import StepButton, buttons
 from console.panels import lazy
 from console.views.shell import render_page, viewer_required
+from controlplane.domain.alert_types import Severity
 from controlplane.selectors import brokers, changes, groups, incidents, moves, partitions
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.next_steps import next_steps
@@ -37,6 +38,10 @@ class IncidentNote:
     severity: str
     effects: list[AlertRow]
     steps: list[StepButton]
+
+    @property
+    def is_at_risk(self) -> bool:
+        return self.severity == Severity.AT_RISK
 
 
 def _incident_notes(rows: list[incidents.IncidentRow], user: User) -> list[IncidentNote]:

@@ -28,10 +28,11 @@ GOAL_METRICS = {
     "traffic": gettext_lazy("inbound records per second of a broker's leaders"),
 }
 
+BYTES = "bytes"
 COLUMNS = {
     "replicas": gettext_lazy("Replicas"),
     "leaders": gettext_lazy("Leaders"),
-    "bytes": gettext_lazy("Disk, MB"),
+    BYTES: gettext_lazy("Disk, MB"),
     "records_per_s": gettext_lazy("Records in /s"),
 }
 
@@ -44,6 +45,7 @@ class Metric:
     after: float
     skew_before: float | None
     skew_after: float | None
+    in_bytes: bool
 
 
 @viewer_required
@@ -95,8 +97,8 @@ def _number(text: str) -> float | None:
         raise Rejected(_("“{text}” is not a fraction. Enter 0.1 for 10 %.").format(text=text), "tolerance") from None
 
 
-def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[str, Metric]]]]:
-    """(broker id, [(column, value)]) in the order of COLUMNS."""
+def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[Metric]]]:
+    """(broker id, [values]) in the order of COLUMNS."""
     means = {
         (c, i): sum(getattr(x, c) for x in loads) / len(loads) if loads else 0.0
         for c in COLUMNS
@@ -110,11 +112,12 @@ def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[s
         (
             b.broker_id,
             [
-                (
-                    c,
-                    Metric(
-                        getattr(b, c), getattr(a, c), skew(getattr(b, c), means[c, 0]), skew(getattr(a, c), means[c, 1])
-                    ),
+                Metric(
+                    getattr(b, c),
+                    getattr(a, c),
+                    skew(getattr(b, c), means[c, 0]),
+                    skew(getattr(a, c), means[c, 1]),
+                    in_bytes=c == BYTES,
                 )
                 for c in COLUMNS
             ],

@@ -22,6 +22,7 @@ from console.views.shell import (
     viewer_required,
 )
 from controlplane.selectors import spark_jobs as selectors
+from controlplane.selectors.spark_jobs import SparkJobVerb
 from controlplane.services import Rejected
 from controlplane.services import spark_jobs as services
 from weir_common.spark_jobs import KINDS
@@ -29,10 +30,10 @@ from weir_common.spark_jobs import KINDS
 NAV = "spark-jobs"
 
 IMMEDIATE: dict[str, ImmediateAction] = {
-    "run": ImmediateAction(
+    SparkJobVerb.RUN: ImmediateAction(
         services.run_spark_job, gettext_lazy("A run of job {0} is requested. Spark takes up to two minutes to start.")
     ),
-    "stop": ImmediateAction(services.stop_spark_job, gettext_lazy("Job {0} stops after its current step.")),
+    SparkJobVerb.STOP: ImmediateAction(services.stop_spark_job, gettext_lazy("Job {0} stops after its current step.")),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 
 from django.http import HttpRequest, HttpResponse
@@ -38,11 +39,27 @@ COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|
 TOPIC_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 DRIFT_SHOWN_MAX = 50
 """Maximum number of topics out of sync with their declared state that a page shows; it counts the rest. After a restore it may be all topics."""
+
+
+class TopicTab(StrEnum):
+    PARTITIONS = "partitions"
+    CONFIGS = "configs"
+    GROUPS = "groups"
+    CHANGES = "changes"
+
+
+class ConfigChoice(StrEnum):
+    """Filter of the list of configs. `CHANGED`: overrides. `DIFFERENT`: from the other topic."""
+
+    CHANGED = "changed"
+    DIFFERENT = "different"
+
+
 TABS = {
-    "partitions": gettext_lazy("Partitions"),
-    "configs": gettext_lazy("Configs"),
-    "groups": gettext_lazy("Groups"),
-    "changes": gettext_lazy("Changes"),
+    TopicTab.PARTITIONS: gettext_lazy("Partitions"),
+    TopicTab.CONFIGS: gettext_lazy("Configs"),
+    TopicTab.GROUPS: gettext_lazy("Groups"),
+    TopicTab.CHANGES: gettext_lazy("Changes"),
 }
 
 
@@ -84,11 +101,11 @@ class ComparedConfigs:
 
 
 def compared_configs(name: str, other: str, only: str) -> ComparedConfigs:
-    """`other`: the topic to compare with, or "". `only`: changed (overrides), different (from the other topic), or all."""
+    """`other`: the topic to compare with, or "". `only`: a ConfigChoice; another value selects all."""
     rows = topics.topic_configs(name)
     values = {c.name: c.value for c in topics.topic_configs(other)} if other else {}
-    shown = [c for c in rows if only != "changed" or c.source != ConfigSource.DEFAULT]
-    if values and only == "different":
+    shown = [c for c in rows if only != ConfigChoice.CHANGED or c.source != ConfigSource.DEFAULT]
+    if values and only == ConfigChoice.DIFFERENT:
         shown = [c for c in rows if values.get(c.name) != c.value]
     return ComparedConfigs(
         [(c, values.get(c.name)) for c in shown],
@@ -103,11 +120,11 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
     detail = topics.topic_detail(name)
     if detail is None:
         return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
-    tab = request.GET.get("tab", "") if request.GET.get("tab", "") in TABS else "partitions"
+    tab = request.GET.get("tab", "") if request.GET.get("tab", "") in TABS else TopicTab.PARTITIONS
     context = {
         "t": detail,
         "tab": tab,
-        "tabs": TABS,
+        "tabs": [(key, text, len(detail.groups) if key == TopicTab.GROUPS else 0) for key, text in TABS.items()],
         "has_dead_letters": lazy(dead_letters.dead_letter_topic, name),
         "delayed_messages_of": lazy(delayed_messages.topic_of, name),
         "half_messages_of": lazy(half_messages.topic_of, name),
@@ -117,17 +134,17 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         if detail.row.state == TopicRowState.DRIFT
         else None,
     }
-    if tab == "partitions":
+    if tab == TopicTab.PARTITIONS:
         options = list_options(request, "index")
         context["page"] = lazy(
             partitions.partition_list, name, sort=options["sort"], page=options["page"], per_page=100
         )
         context["recoveries"] = lazy(recoveries.recovery_list, state=recoveries.UNFINISHED, topic=name)
-    elif tab == "configs":
-        other = request.GET.get("other", "").strip()
-        context |= {"other": other, "configs": lazy(compared_configs, name, other, request.GET.get("only", ""))}
-        context["only"] = request.GET.get("only", "")
-    elif tab == "groups":
+    elif tab == TopicTab.CONFIGS:
+        other, only = request.GET.get("other", "").strip(), request.GET.get("only", "")
+        context |= {"other": other, "configs": lazy(compared_configs, name, other, only)}
+        context |= {"only": only, "changed_only": only == ConfigChoice.CHANGED}
+    elif tab == TopicTab.GROUPS:
         context["page"] = lazy(groups.group_list, topic=name, **list_options(request, "group_id"))
     else:
         context["page"] = lazy(

@@ -62,7 +62,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.reject(error)
         else:
-            return _password_response(request, values["name"], generated, "created")
+            return _password_response(request, values["name"], generated, created=True)
     body = {"name": "NAME", "mechanisms": list(MECHANISMS)}
     return render_page(
         request,
@@ -87,7 +87,7 @@ def change_password(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.reject(error)
         else:
-            return _password_response(request, name, generated, "changed")
+            return _password_response(request, name, generated, created=False)
     return render_page(
         request,
         "console/user_password.html",
@@ -116,15 +116,15 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @sensitive_variables("generated")
-def _password_response(request: HttpRequest, name: str, generated: str | None, act: str) -> HttpResponse:
+def _password_response(request: HttpRequest, name: str, generated: str | None, *, created: bool) -> HttpResponse:
     """Return the response after a password was set: the page with the generated password, or else a redirect to the page of the user."""
     if generated is None:
         flash(
             request,
             _("User {name} created.").format(name=name)
-            if act == "created"
+            if created
             else _("Password of user {name} changed.").format(name=name),
         )
         return redirect_to("user", name)
-    context = {"name": name, "password": generated, "act": act}
+    context = {"name": name, "password": generated, "created": created}
     return render_page(request, "console/user_created.html", context, nav="users")

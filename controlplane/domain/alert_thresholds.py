@@ -56,6 +56,10 @@ class ThresholdScope(StrEnum):
     GROUP = "group"
     TOPIC = "topic"
 
+    @property
+    def is_cluster(self) -> bool:
+        return self is ThresholdScope.CLUSTER
+
 
 @dataclass(frozen=True, slots=True)
 class ThresholdRule:

@@ -17,6 +17,11 @@ class Goal(StrEnum):
     LEADERS = "leaders"
     TRAFFIC = "traffic"
 
+    @property
+    def counts_violations(self) -> bool:
+        """Its metric is a number of violations. That of the other goals is a deviation from the mean."""
+        return self is Goal.RACK
+
 
 GOALS = tuple(Goal)
 COUNTED = (Goal.DISK, Goal.REPLICAS, Goal.LEADERS, Goal.TRAFFIC)

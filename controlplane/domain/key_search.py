@@ -21,6 +21,22 @@ class ScanCause(StrEnum):
     OTHER_FILTERS = "other_filters"
     MASKED = "masked"
 
+    @property
+    def is_no_index(self) -> bool:
+        return self is ScanCause.NO_INDEX
+
+    @property
+    def is_forward(self) -> bool:
+        return self is ScanCause.FORWARD
+
+    @property
+    def is_other_filters(self) -> bool:
+        return self is ScanCause.OTHER_FILTERS
+
+    @property
+    def is_masked(self) -> bool:
+        return self is ScanCause.MASKED
+
 
 def searches_key_only(filters: RecordFilters) -> bool:
     return bool(filters.key) and not replace(filters, key="")

@@ -36,6 +36,15 @@ class TopicSubset(StrEnum):
     DRIFT = "drift"
 
 
+class DriftKind(StrEnum):
+    """Drift of a topic. `NO_ROW`: it is only in the cluster. `BEHIND`: its row is older than the metadata log. `MISSING`: its row was applied, but the
+    cluster does not have the topic. The cluster's state of the first two can be adopted."""
+
+    NO_ROW = "no_row"
+    BEHIND = "behind"
+    MISSING = "missing"
+
+
 class ConfigSource(StrEnum):
     """Origin of the value of a topic config. `MOVE`: a move has set it for the time of its throttle."""
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
+from controlplane.domain.access import AclPermission
 from controlplane.models import Acl
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, paginate
@@ -26,6 +27,10 @@ class AclRow:
     permission: str
     created_at: datetime
     created_by: str
+
+    @property
+    def is_deny(self) -> bool:
+        return self.permission == AclPermission.DENY
 
 
 ACL_COLUMNS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.domain.anomaly import CONFIRMED_S, WATCHED, WATCHED_OF
+from controlplane.domain.anomaly import CONFIRMED_S, WATCHED, WATCHED_OF, AnomalyState
 from controlplane.domain.history import METRICS, object_of
 from controlplane.models import Anomaly, AnomalySwitch
 
@@ -28,6 +28,10 @@ class AnomalyRow:
     since: datetime
     checked_at: datetime
     alerts: bool
+
+    @property
+    def is_low(self) -> bool:
+        return self.state == AnomalyState.LOW
 
 
 @dataclass(frozen=True, slots=True)

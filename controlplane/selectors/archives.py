@@ -44,6 +44,10 @@ class ArchiveRow:
     def active(self) -> bool:
         return self.state in ACTIVE_STATES
 
+    @property
+    def is_failed(self) -> bool:
+        return self.state == ArchiveState.FAILED
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenRow:

@@ -41,12 +41,25 @@ class AuthorizerReport:
     without: tuple[int, ...] = ()
     unanswered: tuple[int, ...] = ()
 
+    @property
+    def is_missing(self) -> bool:
+        """No broker that answered has an authorizer."""
+        return self.state is AuthorizerState.NONE
+
+    @property
+    def is_different(self) -> bool:
+        return self.state is AuthorizerState.DIFFERENT
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.state is AuthorizerState.UNKNOWN
+
     def options(self, requested: AuthorizerOptions) -> AuthorizerOptions:
         """The options of a query, completed by the settings of the brokers."""
         return AuthorizerOptions(
             super_users=tuple(dict.fromkeys((*requested.super_users, *self.super_users))),
             allow_if_no_acl=requested.allow_if_no_acl or self.allow_if_no_acl,
-            enabled=self.state is not AuthorizerState.NONE,
+            enabled=not self.is_missing,
         )
 
 

@@ -77,6 +77,14 @@ class DocumentStepRow:
     result: str
     detail: str
 
+    @property
+    def is_creation(self) -> bool:
+        return self.action == StepAction.CREATE
+
+    @property
+    def is_deletion(self) -> bool:
+        return self.action == StepAction.DELETE
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlanRow:

@@ -86,6 +86,10 @@ class ConnectorRow:
     group: str | None
 
     @property
+    def can_stop(self) -> bool:
+        return self.state != ConnectorState.STOPPED
+
+    @property
     def can_resume(self) -> bool:
         return self.state in (ConnectorState.PAUSED, ConnectorState.STOPPED)
 

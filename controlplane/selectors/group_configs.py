@@ -22,6 +22,14 @@ class GroupConfigChoice(StrEnum):
     SHARE = GroupConfigKind.SHARE
     OWN = "own"
 
+    @property
+    def is_consumer(self) -> bool:
+        return self is GroupConfigChoice.CONSUMER
+
+    @property
+    def is_share(self) -> bool:
+        return self is GroupConfigChoice.SHARE
+
 
 @dataclass(frozen=True, slots=True)
 class GroupConfigList:

@@ -45,6 +45,10 @@ class HangingRow:
     verdict: str
     target: str
 
+    @property
+    def is_undetermined(self) -> bool:
+        return self.verdict == TransactionVerdict.UNDETERMINED
+
 
 @dataclass(frozen=True, slots=True)
 class HangingScan(selectors.BrokerCoverage):

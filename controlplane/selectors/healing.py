@@ -23,6 +23,10 @@ class HealingActionRow:
     changed_at: datetime | None
     changed_by: str
 
+    @property
+    def is_on(self) -> bool:
+        return self.mode == HealingMode.ON
+
 
 @dataclass(frozen=True, slots=True)
 class HealingRunRow:

@@ -45,6 +45,10 @@ class HealthCheckRow:
     since: datetime | None
     checked_at: datetime | None
 
+    @property
+    def is_failed(self) -> bool:
+        return self.state == CheckState.FAILED
+
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:

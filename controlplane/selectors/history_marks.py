@@ -64,6 +64,10 @@ class MarkRow:
     text: str
     target: str
 
+    @property
+    def is_change(self) -> bool:
+        return self.kind == MarkKind.CHANGE
+
 
 @dataclass(frozen=True, slots=True)
 class Marks:

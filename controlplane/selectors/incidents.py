@@ -85,6 +85,10 @@ class ContextRow:
     change_id: int | None
     verb: str = ""
 
+    @property
+    def is_change(self) -> bool:
+        return self.source == ContextSource.CHANGE
+
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
@@ -112,6 +116,10 @@ class IncidentDetail:
     """Those that decide about this alert, with the values that apply to its object."""
     threshold_changes: list[ThresholdChange]
     """Changes of these thresholds while the alert was open."""
+
+    @property
+    def is_at_risk(self) -> bool:
+        return self.severity == Severity.AT_RISK
 
 
 def incident_list() -> list[IncidentRow]:

@@ -76,6 +76,14 @@ class PartitionLookup:
     segments_indexed: int = 0
     segments_scanned: int = 0
 
+    @property
+    def is_complete(self) -> bool:
+        return self.state == PartitionLookupState.COMPLETE
+
+    @property
+    def is_failed(self) -> bool:
+        return self.state == PartitionLookupState.FAILED
+
 
 @dataclass(frozen=True, slots=True)
 class KeyLookup:
@@ -101,7 +109,7 @@ class KeyLookup:
 
     @property
     def failed(self) -> list[PartitionLookup]:
-        return [p for p in self.partitions if p.state == PartitionLookupState.FAILED]
+        return [p for p in self.partitions if p.is_failed]
 
     @property
     def stopped(self) -> str:

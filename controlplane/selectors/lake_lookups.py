@@ -37,6 +37,18 @@ class LakeSearch:
     files: int = 0
     problem: str = ""
 
+    @property
+    def is_searched(self) -> bool:
+        return self.state == LakeState.SEARCHED
+
+    @property
+    def is_not_reached(self) -> bool:
+        return self.state == LakeState.NOT_REACHED
+
+    @property
+    def has_no_table(self) -> bool:
+        return self.state == LakeState.NO_TABLE
+
 
 @dataclass(frozen=True, slots=True)
 class LakeMatches:

@@ -18,7 +18,7 @@ from controlplane.clients.record_expressions import ExpressionProcess
 from controlplane.clients.record_reader import CALL_SECONDS, RecordReaderClient
 from controlplane.domain.errors import Rejected
 from controlplane.domain.formats import Format, Rendered
-from controlplane.domain.key_partition import key_partitions
+from controlplane.domain.key_partition import Partitioner, key_partitions
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.page_phrases import NOT_READ_TO_END
 from controlplane.domain.record_expression import EvaluationError, ExpressionFilter, variables_of
@@ -92,6 +92,10 @@ class KeyPartition:
 
     partitioner: str
     partition: int
+
+    @property
+    def is_murmur2(self) -> bool:
+        return self.partitioner == Partitioner.MURMUR2
 
 
 @dataclass(frozen=True, slots=True)

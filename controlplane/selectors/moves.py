@@ -14,7 +14,7 @@ from controlplane.domain import page_phrases as texts
 from controlplane.domain import wait_reason
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
-from controlplane.domain.move_states import UNDER_WAY, MoveMode, MoveVerb
+from controlplane.domain.move_states import UNDER_WAY, MoveMode, MoveOrigin, MoveVerb
 from controlplane.domain.move_types import PlacementBefore
 from controlplane.domain.progress import MoveTotals
 from controlplane.domain.scope import (
@@ -91,6 +91,27 @@ class MoveRow:
     finished_at: datetime | None
     took_s: float | None
     can: list[str]
+
+    @property
+    def awaits_start(self) -> bool:
+        return self.state in (MoveState.PLANNED, MoveState.APPROVED)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.state == MoveState.PAUSED
+
+    @property
+    def is_running_or_paused(self) -> bool:
+        """It moves replicas to the desired brokers, or does so after a resume."""
+        return self.state in (MoveState.RUNNING, MoveState.PAUSED)
+
+    @property
+    def is_done(self) -> bool:
+        return self.state == MoveState.DONE
+
+    @property
+    def is_from_client(self) -> bool:
+        return self.origin == MoveOrigin.CLIENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.clients.notifications import PAGERDUTY_URL
+from controlplane.domain.alert_types import Severity
 from controlplane.domain.notification import ChannelKind, DeliveryEvent, DeliveryState
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.selectors.common import NumberFilter, RowFilter, TimeFilter
@@ -40,6 +41,10 @@ class NotificationChannelRow:
     is_failing: bool
     version: int
 
+    @property
+    def is_at_risk_only(self) -> bool:
+        return self.severity_min == Severity.AT_RISK
+
 
 @dataclass(frozen=True, slots=True)
 class NotificationDeliveryRow:
@@ -64,6 +69,10 @@ class NotificationDeliveryRow:
     error: str
     status: int
     answer: str
+
+    @property
+    def is_retrying(self) -> bool:
+        return self.state == DeliveryState.RETRYING
 
 
 CHANNEL_COLUMNS = {"name": "name", "kind": "kind", "delivered_at": "delivered_at", "failed_at": "failed_at"}

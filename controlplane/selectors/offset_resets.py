@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -18,6 +19,7 @@ from controlplane.domain.offset_reset import (
     PartitionReset,
     ReportedDifference,
     ResetState,
+    ResetTarget,
     StoredReset,
 )
 from controlplane.models import OffsetReset
@@ -25,6 +27,15 @@ from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, numbered, paginate
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 from weir_common.phrases import with_phrase
+
+
+class ResetVerb(StrEnum):
+    """Operations on an offset reset."""
+
+    APPLY = "apply"
+    CANCEL = "cancel"
+    PREVIEW = "preview"
+    UNDO = "undo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,38 @@ class OffsetResetRow:
     differences: list[ReportedDifference]
     can: list[str]
 
+    @property
+    def can_apply(self) -> bool:
+        return ResetVerb.APPLY in self.can
+
+    @property
+    def can_cancel(self) -> bool:
+        return ResetVerb.CANCEL in self.can
+
+    @property
+    def can_preview(self) -> bool:
+        return ResetVerb.PREVIEW in self.can
+
+    @property
+    def can_undo(self) -> bool:
+        return ResetVerb.UNDO in self.can
+
+    @property
+    def is_previewed(self) -> bool:
+        return self.state == ResetState.PREVIEWED
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state == ResetState.WAITING
+
+    @property
+    def is_failed(self) -> bool:
+        return self.state == ResetState.FAILED
+
+    @property
+    def is_deletion(self) -> bool:
+        return self.target == ResetTarget.DELETE
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetResetDetail:
@@ -139,16 +182,16 @@ def _row(r: OffsetReset) -> OffsetResetRow:
     sent = r.finished_at is not None and r.applying_at is not None
     undo_until = r.finished_at + timedelta(days=UNDO_DAYS) if sent and r.finished_at else None
     now = timezone.now()
-    can = []
+    can: list[str] = []
     short = limited()  # the definition and the note may name other topics than those of the user
     if applies_until is not None and now < applies_until and r.totals.changes:
-        can.append("apply")
+        can.append(ResetVerb.APPLY)
     if r.state in (ResetState.PREVIEWED, ResetState.WAITING):
-        can.append("cancel")
+        can.append(ResetVerb.CANCEL)
     if r.state in (ResetState.PREVIEWED, ResetState.CANCELLED, ResetState.EXPIRED):
-        can.append("preview")
+        can.append(ResetVerb.PREVIEW)
     if undo_until is not None and now < undo_until:
-        can.append("undo")
+        can.append(ResetVerb.UNDO)
     return OffsetResetRow(
         id=r.pk,
         group_id=r.group_id,

@@ -43,6 +43,10 @@ class Health:
     alert_metric: AlertMetric | None = None
     alert_client: ClientRejection | None = None
 
+    @property
+    def is_unknown(self) -> bool:
+        return self.word is HealthStatus.UNKNOWN
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.models import ReplicaDamageReport, ReplicaRecovery
-from controlplane.models.job import RecoveryState
+from controlplane.models.job import DamageKind, RecoveryState
 from controlplane.selectors.common import NumberFilter, StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import visible
@@ -47,6 +47,11 @@ class DamageReportRow:
     ended_at: datetime | None
     recovery: int | None
     recovery_state: str | None
+
+    @property
+    def needs_recovery(self) -> bool:
+        """The broker does not repair it."""
+        return self.kind in (DamageKind.CORRUPT, DamageKind.DISK)
 
 
 UNFINISHED, FINISHED = "unfinished", "finished"

@@ -17,6 +17,8 @@ from django_filters import rest_framework as filters
 
 from brokerd.cluster.routes import ROUTE_GROUP_PREFIX, TEXT_LENGTH_MAX, InvalidRoute, RouteStart, route_group, route_of
 from brokerd.delivery.route_matcher import RouteMatcher
+from brokerd.delivery.route_port import RouteState
+from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
 from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import GroupOffsetsClient
@@ -73,6 +75,10 @@ class RouteProblemRow:
     problem: str
     error: str
 
+    @property
+    def has_error(self) -> bool:
+        return self.error != ErrorCode.NONE.name
+
 
 @dataclass(frozen=True, slots=True)
 class RoutePartitionRow:
@@ -90,6 +96,14 @@ class RoutePartitionRow:
     generation: int | None
     lost_records: int
     problems: list[RouteProblemRow]
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.state == RouteState.BLOCKED
+
+    @property
+    def is_throttled(self) -> bool:
+        return self.state == RouteState.THROTTLED
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from django.db.models import Max, QuerySet
 
@@ -15,6 +16,14 @@ from controlplane.selectors.common import NumberFilter, RowFilter, age_s
 from controlplane.selectors.paging import Page, PageStart, paginate
 from weir_common.phrases import with_phrase
 from weir_common.spark_jobs import ARCHIVE, KINDS, JobKind
+
+
+class SparkJobVerb(StrEnum):
+    """Operations on a Spark job."""
+
+    RUN = "run"
+    STOP = "stop"
+    DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,10 @@ class SparkRunRow:
     def active(self) -> bool:
         return self.state in ACTIVE_STATES
 
+    @property
+    def is_failed(self) -> bool:
+        return self.state == SparkRunState.FAILED
+
 
 @dataclass(frozen=True, slots=True)
 class SparkJobRow:
@@ -86,6 +99,22 @@ class SparkJobRow:
     @property
     def active(self) -> bool:
         return self.state in ACTIVE_STATES
+
+    @property
+    def can_run(self) -> bool:
+        return SparkJobVerb.RUN in self.can
+
+    @property
+    def can_stop(self) -> bool:
+        return SparkJobVerb.STOP in self.can
+
+    @property
+    def can_delete(self) -> bool:
+        return SparkJobVerb.DELETE in self.can
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.state == SparkRunState.STOPPING
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +221,7 @@ def _job_row(j: SparkJob, run: SparkRun | None) -> SparkJobRow:
         actor=j.actor,
         comment=j.comment,
         created_at=j.created_at,
-        can=[] if stopping else ["stop"] if active else ["run", "delete"],
+        can=[] if stopping else [SparkJobVerb.STOP] if active else [SparkJobVerb.RUN, SparkJobVerb.DELETE],
         version=j.version,
     )
 

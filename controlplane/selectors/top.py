@@ -44,6 +44,23 @@ class TopOf(StrEnum):
     CLIENTS = "clients"
     PRINCIPALS = "principals"
 
+    @property
+    def is_topics(self) -> bool:
+        return self is TopOf.TOPICS
+
+    @property
+    def is_partitions(self) -> bool:
+        return self is TopOf.PARTITIONS
+
+    @property
+    def is_brokers(self) -> bool:
+        return self is TopOf.BROKERS
+
+    @property
+    def is_connections(self) -> bool:
+        """Its values are those of connections to brokers."""
+        return self in (TopOf.CLIENTS, TopOf.PRINCIPALS)
+
 
 class TopUnit(StrEnum):
     RECORDS = "records"

@@ -13,7 +13,7 @@ from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import BOOLEAN, LIST, TOPIC_CONFIGS, Definition
 from controlplane.domain.config_overlay import apply_overlay
-from controlplane.domain.topic_states import UNAPPLIED, ConfigSource, TopicHealth, TopicRowState, TopicSubset
+from controlplane.domain.topic_states import UNAPPLIED, ConfigSource, DriftKind, TopicHealth, TopicRowState, TopicSubset
 from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
@@ -56,6 +56,10 @@ class TopicRow:
     applied_generation: int
 
     @property
+    def is_active(self) -> bool:
+        return self.state == TopicRowState.ACTIVE
+
+    @property
     def is_unapplied(self) -> bool:
         """The controller has not applied the desired state yet."""
         return self.state in UNAPPLIED
@@ -75,6 +79,14 @@ class ConfigRow:
     acts: bool
     choices: list[str]
 
+    @property
+    def is_override(self) -> bool:
+        return self.source == ConfigSource.TOPIC
+
+    @property
+    def is_of_move(self) -> bool:
+        return self.source == ConfigSource.MOVE
+
 
 @dataclass(frozen=True, slots=True)
 class TopicDetail:
@@ -89,7 +101,8 @@ class TopicDetail:
 
 @dataclass(frozen=True, slots=True)
 class DriftRow:
-    """`kind`: no_row (in the cluster only: adopt it), behind (the row is older than the log: adopt it). A row that was never applied is not drift."""
+    """`kind`: no_row (in the cluster only: adopt it), behind (the row is older than the log: adopt it), missing (it was applied, but the cluster does not have
+    it). A row that was never applied is not drift."""
 
     topic_id: uuid.UUID
     name: str
@@ -97,6 +110,10 @@ class DriftRow:
     row_generation: int | None
     log_generation: int
     explanation: str
+
+    @property
+    def can_be_adopted(self) -> bool:
+        return self.kind != DriftKind.MISSING
 
 
 TOPIC_COLUMNS = {
@@ -269,7 +286,7 @@ def drift_list() -> list[DriftRow]:
         DriftRow(
             t.id,
             t.name,
-            "no_row",
+            DriftKind.NO_ROW,
             None,
             t.generation,
             sentence(
@@ -285,12 +302,12 @@ def drift_list() -> list[DriftRow]:
             row_generation=row_generation,
             generation=generation,
         )
-        out.append(DriftRow(topic_id, name, "behind", row_generation, generation, text))
+        out.append(DriftRow(topic_id, name, DriftKind.BEHIND, row_generation, generation, text))
     out += [
         DriftRow(
             t.id,
             t.name,
-            "missing",
+            DriftKind.MISSING,
             t.generation,
             0,
             sentence(

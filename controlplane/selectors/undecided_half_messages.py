@@ -56,6 +56,10 @@ class UndecidedRow(HalfMessageRow):
     written_ms: int
     state: HalfState
 
+    @property
+    def is_expiring(self) -> bool:
+        return self.state is HalfState.EXPIRING
+
 
 @dataclass(frozen=True, slots=True)
 class SilentFront:

@@ -11,7 +11,7 @@ from brokerd.cluster.blocking import Unreachable
 from brokerd.cluster.zookeeper import servers_of
 from controlplane.clients.settings import zookeeper_protection, zookeeper_store
 from controlplane.clients.zookeeper_servers import ServerResponse, server_states
-from controlplane.clients.zookeeper_sessions import SESSION_TIMEOUT_MS, OwnedZnode, owned_znodes
+from controlplane.clients.zookeeper_sessions import SESSION_TIMEOUT_MS, OwnedZnode, SessionOwner, owned_znodes
 from controlplane.domain.zookeeper_server import ServerMode
 
 
@@ -43,6 +43,10 @@ class ZooKeeperSessionRow:
     path: str
     session_id: str
     epoch: int
+
+    @property
+    def is_of_broker(self) -> bool:
+        return self.owner == SessionOwner.BROKER
 
 
 @dataclass(frozen=True, slots=True)

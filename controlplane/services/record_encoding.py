@@ -27,6 +27,10 @@ class RecordPart(StrEnum):
     KEY = "key"
     VALUE = "value"
 
+    @property
+    def is_key(self) -> bool:
+        return self is RecordPart.KEY
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaChoice:

@@ -52,6 +52,14 @@ class TailMovePreview:
     waits_for: list[TailWait]
     remote_bytes_to_copy: int | None
 
+    @property
+    def waits_for_retention(self) -> bool:
+        return TailWait.RETENTION in self.waits_for
+
+    @property
+    def waits_for_remote_copies(self) -> bool:
+        return TailWait.REMOTE_COPIES in self.waits_for
+
 
 @dataclass(frozen=True, slots=True)
 class GroupLoss:

@@ -64,7 +64,7 @@ def _hanging(target: str) -> hanging_transactions.HangingRow:
             )
         )
     row = scan.rows[0]
-    if row.verdict == TransactionVerdict.UNDETERMINED:
+    if row.is_undetermined:
         silent = ", ".join(str(s.broker_id) for s in scan.brokers_silent) or "none"
         raise Rejected(
             sentence(

@@ -55,6 +55,7 @@ def test_metrics_are_compared_with_the_mean_before_and_after() -> None:
         return Load(broker_id=broker, replicas=replicas, leaders=0, bytes=0, records_per_s=0)
 
     (one, columns), _ = rebalance._rows([load(1, 9), load(2, 3)], [load(1, 6), load(2, 6)])
-    metric = dict(columns)["replicas"]
+    metric, leaders, *_ = columns
     assert (one, metric.before, metric.after, metric.skew_before, metric.skew_after) == (1, 9, 6, 50.0, 0.0)
-    assert dict(columns)["leaders"].skew_before is None, "no deviation from a mean of zero"
+    assert leaders.skew_before is None, "no deviation from a mean of zero"
+    assert [c for c, m in zip(rebalance.COLUMNS, columns, strict=True) if m.in_bytes] == ["bytes"]

@@ -36,3 +36,8 @@ def test_a_masked_key_is_never_looked_up() -> None:
     assert scan_cause(query, indexed=True, masked=True) is ScanCause.MASKED
     assert scan_cause(query, indexed=False, masked=True) is ScanCause.MASKED
     assert scan_cause(query, indexed=False, masked=False) is ScanCause.NO_INDEX
+
+
+@pytest.mark.parametrize("cause", list(ScanCause))
+def test_one_property_of_a_cause_is_true(cause: ScanCause) -> None:
+    assert [other for other in ScanCause if getattr(cause, f"is_{other}")] == [cause]
