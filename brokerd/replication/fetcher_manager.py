@@ -1,6 +1,6 @@
 """Fetches of this broker's follower replicas: up to two connections per leader broker, each with a `FetchClient` core and a `Peer`.
 
-Replicas that catch up use a connection of their own (decision 103). Their responses are long, and may wait for the leader's disk. Producers with acks=all wait
+Replicas that catch up use a separate connection (decision 103). Their responses are long, and may wait for the leader's disk. Producers with acks=all wait
 for the other replicas.
 Invariant: a partition changes its connection while a response is handled, when no fetch of the old connection is in flight. Otherwise the leader could receive the
 older fetch last.

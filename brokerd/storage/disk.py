@@ -225,7 +225,7 @@ class OsFile(File):
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self._fd = path, fd
-        self._kernel_reads_ahead = True  # of the kernel, for the reads of this handle
+        self._kernel_reads_ahead = True  # for the reads of this handle
         self._name = str(path)
         self._resident_range = NOTHING_FOUND
 
@@ -269,19 +269,19 @@ class OsFile(File):
             os.posix_fadvise(self._fd, first, length + position - first, os.POSIX_FADV_DONTNEED)
 
     def pread(self, length: int, position: int) -> bytes:
+        read: Callable[[int, int, int], bytes | None] = os.pread
         if not nonblocking.are_reads_nonblocking():
             _pending.add(self._name, position, length + READ_AHEAD_BYTES, time.monotonic())
         elif self.resident(position, length) < length:
             raise self._missing(position, length)
+        else:
+            read = pagecache.pread_cached
         try:
-            if nonblocking.are_reads_nonblocking():
-                if (found := pagecache.pread_cached(self._fd, length, position)) is None:
-                    raise self._missing(position, length)
-                data = found
-            else:
-                data = os.pread(self._fd, length, position)
+            data = read(self._fd, length, position)
         except OSError as e:
             raise _translation("reading", self.path, e) from e
+        if data is None:
+            raise self._missing(position, length)
         if 0 < len(data) < length:
             # Linux limits a read to 2 GiB and may interrupt it at a signal. An empty read is the end of the file.
             return data + self.pread(length - len(data), position + len(data))
