@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import migrated_database
-from tests.browser.served import PASSWORD, USER
+from tests.browser.served import PASSWORD, PUBLISHED, USER
 from tests.cluster.local import ROOT, free_port, wait_for
 from tests.unit.connect_server import WorkerState, running_worker
 
@@ -117,7 +117,7 @@ class WebServer:
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,
-            stdout=self.log,
+            stdout=subprocess.PIPE,
             stderr=self.log,
             text=True,
         )
@@ -131,10 +131,11 @@ class WebServer:
             return False
 
     def publish(self, kind: str, data: Any) -> None:
-        """Publish one live update, as the cluster monitor would."""
-        assert self.process.stdin is not None
+        """Publish one live update, as the cluster monitor would. A page that is opened after it has the update: it cannot reach a later test."""
+        assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps({"kind": kind, "data": data}) + "\n")
         self.process.stdin.flush()
+        assert self.process.stdout.readline().strip() == PUBLISHED, "the console ended"
 
     def end(self) -> None:
         self.process.kill()

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tests.browser import answers, sample_alerts
 from tests.browser.answers import ADMINISTRATOR, TEAM
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.unit.controlplane.world import World
 
 USER, PASSWORD = "operator", "a long password"
+PUBLISHED = "published"
+"""The line on standard output after each line of standard input that was published."""
 
 
 def prepare(*, night: bool = False) -> None:
@@ -302,8 +304,8 @@ def long_names() -> None:
             pass
 
 
-def publish_stdin() -> None:
-    """Publish the lines of standard input, and keep the data at its age."""
+def publish_stdin(published: TextIO) -> None:
+    """Publish the lines of standard input, and keep the data at its age. Each line is acknowledged on `published`."""
     from datetime import timedelta
 
     from controlplane.monitoring.hub import hub
@@ -337,20 +339,23 @@ def publish_stdin() -> None:
             OtherClusterReader(hub).read_all()
         else:
             hub.publish(message["kind"], message["data"])
+        print(PUBLISHED, file=published, flush=True)
 
 
-async def main(port: int) -> None:
+async def main(port: int, published: TextIO) -> None:
     import uvicorn
 
     from console.live_fanout import deliver_locally
     from controlplane.monitoring.hub import hub, through_loop
 
     hub.deliver_through(through_loop(asyncio.get_running_loop(), deliver_locally))
-    threading.Thread(target=publish_stdin, daemon=True).start()
+    threading.Thread(target=publish_stdin, args=(published,), daemon=True).start()
     config = uvicorn.Config("weir.asgi:application", host="127.0.0.1", port=port, log_level="warning")
     await uvicorn.Server(config).serve()
 
 
 if __name__ == "__main__":
+    published = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the console prints is part of its log
     prepare(night="--night" in sys.argv[2:])
-    asyncio.run(main(int(sys.argv[1])))
+    asyncio.run(main(int(sys.argv[1]), published))

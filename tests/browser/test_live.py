@@ -160,12 +160,15 @@ def reload_brokers(session: BrowserSession, served: WebServer) -> None:
 
 def test_a_request_asks_for_the_due_panels_only(session: BrowserSession, served: WebServer) -> None:
     page = session.page
+    frames: list[str | bytes] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: frames.append(frame)))
     page.goto("/")
     session.live()
+    until(session, "document.documentElement.dataset.seq !== undefined", "the position of the page")
     with page.expect_response(lambda r: r.request.headers.get("weir-panels") is not None) as got:
         publish(served, 71.0)
     response = got.value
-    assert response.request.headers["weir-panels"] == "moves-now"
+    assert response.request.headers["weir-panels"] == "moves-now", frames
     assert 'id="moves-now"' in response.text()
     assert "<header" not in response.text() and 'id="problems"' not in response.text()
 
