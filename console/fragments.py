@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from django.utils.html import format_html, format_html_join
@@ -22,6 +22,7 @@ from console.vocabulary import wait_text
 from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text
 from controlplane.domain.topic_states import TopicHealth, TopicRowState
 
+HALF_A_YEAR = timedelta(days=182)
 UNKNOWN_REASON = gettext_lazy("Unknown: no broker has reported this value yet.")
 
 MOVE_MODES: dict[tuple[str, str], tuple[str, str]] = {
@@ -292,15 +293,13 @@ def ends(
 
 
 def instant(at: datetime | None, reason: str = gettext_lazy("Not yet.")) -> SafeString:
+    """A time in UTC, without its year if it is within half a year."""
     if at is None:
         return unknown(reason)
     at = at.astimezone(UTC)
-    return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>',
-        at.isoformat(),
-        at.strftime("%Y-%m-%d %H:%M:%S"),
-        at.strftime("%m-%d %H:%M:%S"),
-    )
+    whole = at.strftime("%Y-%m-%d %H:%M:%S")
+    shown = whole if abs(datetime.now(UTC) - at) > HALF_A_YEAR else whole[len("2000-") :]
+    return format_html('<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), whole, shown)
 
 
 def process(pid: int | None) -> SafeString:
@@ -342,8 +341,9 @@ def code_spans(text: str) -> SafeString:
 
 
 def outcome(word: str) -> SafeString:
-    """The outcome of a change in the audit log."""
-    return _markup(word, outcome_label(word))
+    """The outcome of a change in the audit log. An unknown one needs a check, so it has an alert and the tone of one."""
+    own_tone = f"outcome.{word}"
+    return _markup(own_tone if own_tone in TONES else word, outcome_label(word))
 
 
 def outcome_label(word: str) -> str:

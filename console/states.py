@@ -38,7 +38,7 @@ TONES: dict[str, str] = {
     "saved": "grey", "dropped": "grey",
     "open": "amber", "rejected": "grey", "withdrawn": "grey", "expired": "grey",
     # changes
-    "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber",
+    "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber", "outcome.unknown": "amber",
     # notifications
     "sending": "blue", "retrying": "amber", "delivered": "", "failing": "red", "delivering": "", "disabled": "grey", "unused": "grey",
     # acls

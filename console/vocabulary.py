@@ -38,11 +38,14 @@ from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, AlertMetric, AlertParts, ClientRejection
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.balance_types import Goal
+from controlplane.domain.document_values import ResourceKind
 from controlplane.domain.history import METRICS
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.domain.masking import MaskTarget
+from controlplane.domain.notification import DeliveryEvent
 from controlplane.domain.produce import CopyTimestamp
 from controlplane.domain.progress import StallCause
+from controlplane.domain.proposal import KIND_LABELS
 from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.window import DAYS
 from controlplane.selectors import connect as connect_selectors
@@ -227,7 +230,7 @@ def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "") of the domain and of LISTED."""
     for rule in health.RULES:
         yield from ((t, "") for t in (rule.title, rule.impact, rule.do))
-    yield from ((title, "") for title in THRESHOLD_TITLES.values())
+    yield from ((title, "") for title in alert_thresholds.TITLES.values())
     for action in healing.RULES.values():
         yield from ((action.text, ""), (action.when, ""))
     yield from ((threshold.text, "") for threshold in alert_thresholds.RULES.values())
@@ -266,6 +269,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((doc, "") for doc in CONFIG_DOCS)
     yield from ((label, "") for label, _ in delayed_messages.SPANS)
     yield from ((label, "") for label in (delayed_messages.OVERDUE, delayed_messages.LATER, "Stop", "Resume"))
+    yield from ((label, "") for label in KIND_LABELS.values())
     yield from ((template.doc, "") for template in TEMPLATES.values())
     yield from ((word_text(name), "") for name in TEMPLATES)
     yield from ((name, "") for name, *_ in cron.FIELDS)
@@ -277,37 +281,8 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((singular(what), what) for what in LISTED)
 
 
-THRESHOLD_TITLES: dict[ThresholdName, str] = {
-    ThresholdName.DISK_FREE_LOW: "Free disk space: degraded",
-    ThresholdName.DISK_FREE_LEAST: "Free disk space: at risk",
-    ThresholdName.DISK_FULL_AHEAD: "Forecast of a full disk: degraded",
-    ThresholdName.DISK_FULL_GRAVE: "Forecast of a full disk: at risk",
-    ThresholdName.RETENTION_AHEAD: "Deletion of unread records: degraded",
-    ThresholdName.RETENTION_GRAVE: "Deletion of unread records: at risk",
-    ThresholdName.GROUP_BEHIND: "Group is falling behind",
-    ThresholdName.GROUP_STALL: "Group is stalled",
-    ThresholdName.GROUP_STOPPED: "Group has stopped",
-    ThresholdName.GROUP_ALERTS_MAX: "Maximum number of alerts of groups",
-    ThresholdName.TRANSACTION_HANGING: "Hanging transaction",
-    ThresholdName.HALF_UNDECIDED: "Undecided half message",
-    ThresholdName.HALF_EXPIRED: "Expired half messages",
-    ThresholdName.DELAYED_OVERDUE: "Overdue delayed message",
-    ThresholdName.DEAD_LETTERS_GROWN: "New dead letters",
-    ThresholdName.CLIENT_REJECTED: "Rejected requests of a client",
-    ThresholdName.FAILURES_KEPT: "Duration of alerts of failures",
-    ThresholdName.HEALTH_REPLICATION: "Health check: replicas",
-    ThresholdName.HEALTH_LEADER_SKEW: "Health check: balance of leaders",
-    ThresholdName.HEALTH_REPLICA_SKEW: "Health check: balance of replicas",
-    ThresholdName.HEALTH_NOT_PREFERRED: "Health check: preferred leaders",
-    ThresholdName.HEALTH_PARTITION_SKEW: "Health check: sizes of partitions",
-    ThresholdName.ANOMALY_DISTANCE: "Distance of an anomaly",
-    ThresholdName.ANOMALY_ALERTS_MAX: "Maximum number of alerts of anomalies",
-}
-"""Names of thresholds on pages. REST, the command line and the audit log have the keys."""
-
-
 def threshold_title(name: str) -> str:
-    return translated(THRESHOLD_TITLES[ThresholdName(name)])
+    return translated(alert_thresholds.TITLES[ThresholdName(name)])
 
 
 WORDS = (
@@ -323,6 +298,9 @@ WORDS = (
     *anomaly.Baseline,
     *CopyTimestamp,
     *MaskTarget,
+    *DeliveryEvent,
+    *ResourceKind,
+    *top.UNITS_IN_HEADS,
 )
 """Kinds and states that are shown as words."""
 
@@ -339,6 +317,7 @@ STORED_WORDS: dict[str, str] = {
     AlertKind.CLIENT_REJECTED: "client rejected",
     StallCause.REJECTED: "rejected",
     "proposal": "approval request",
+    "acl": "ACL",
 }
 """Words for codes that are stored, or that other programs read, with another word."""
 

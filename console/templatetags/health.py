@@ -13,7 +13,7 @@ from console.fragments import state_label
 from controlplane.domain.health import RULE_OF, CheckName, CheckState, ValueUnit
 from controlplane.domain.text import duration_text, size_text
 from controlplane.selectors.health import HealthCheckRow
-from controlplane.selectors.top import TopUnit
+from controlplane.selectors.top import UNITS_IN_HEADS, TopUnit
 
 register = template.Library()
 
@@ -67,11 +67,7 @@ def in_sentence(label: object) -> str:
 @register.filter
 def top_head(unit: str) -> str:
     """The head of a column of values: sizes and durations have their unit in the cells."""
-    return (
-        _("Value")
-        if unit in (TopUnit.BYTES, TopUnit.BYTES_PER_S, TopUnit.SECONDS, TopUnit.COUNT)
-        else _("Value, {unit}").format(unit=unit)
-    )
+    return _("Value, {unit}").format(unit=vocabulary.translated(unit)) if unit in UNITS_IN_HEADS else _("Value")
 
 
 @register.simple_tag

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from django import template
 from django.template.context import RequestContext
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from console import (
     access_rules,
     cells,
+    change_objects,
     cluster_cells,
     fragments,
     permission_links,
@@ -29,14 +30,10 @@ from console.address_access import may_be_shown
 from console.fragments import code_spans
 from console.notification_forms import alert_kind_title
 from console.texts import gettext_lazy
-from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.alert_types import AlertMetric, ClientRejection
-from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.text import duration_text
 from controlplane.selectors.paging import Page
-from controlplane.selectors.quotas import entity_name
-from controlplane.services.leader_elections import ALL_TOPICS
 from weir_common import rest_operations
 
 register = template.Library()
@@ -85,6 +82,8 @@ register.simple_tag(cluster_cells.broker_state, name="broker_state")
 register.simple_tag(cluster_cells.brokers_alive, name="brokers_alive")
 register.simple_tag(cluster_cells.disk_free, name="disk_free")
 register.filter("operation", vocabulary.operation_text)
+register.filter("object_text", change_objects.object_text)
+register.simple_tag(change_objects.object_link, name="object_link")
 register.simple_tag(cells.isr, name="isr")
 register.simple_tag(record_links.committed_offset, name="committed_offset")
 register.simple_tag(permission_links.permission_check, name="permission_check")
@@ -117,12 +116,6 @@ class ShownAlert(Protocol):
     do: str
     metric: AlertMetric | None
     client: ClientRejection | None
-
-
-class ShownChange(Protocol):
-    verb: str
-    object_kind: str
-    object_name: str
 
 
 class ShownConfig(Protocol):
@@ -325,49 +318,6 @@ def config_value(config: ShownConfig, value: str) -> SafeString:
     if text == fragments.NO_LIMIT:
         return format_html('<span title="{}">{}</span>', value, text)
     return format_html('{} <span class="sub">{}</span>', value, text) if text else format_html("{}", value or "–")
-
-
-OBJECT_PAGES = {
-    "topic": "topic",
-    "move": "move",
-    "plan": "plan",
-    "group": "group",
-    "share_group": "share-group",
-    "broker": "broker",
-    "restart": "restart",
-    "archive": "job",
-    "scram": "user",
-    "route": "route",
-}
-"""Kind of a change's object -> URL name of its page, whose argument is the object's name."""
-GROUP_CONFIG_OPERATIONS = (AuditOperation.GROUP_CONFIGS, AuditOperation.GROUP_SET)
-"""They have the page of the configs: the object can be a consumer group or a share group."""
-
-
-@register.filter
-def object_text(change: ShownChange) -> str:
-    """The name of the object of a change. The stored name of a quota is its key, which is JSON."""
-    name = str(change.object_name)
-    return entity_name(name) if change.object_kind == AccessRecordKind.QUOTA and name.startswith("{") else name
-
-
-def _page_argument(kind: str, name: str) -> str:
-    """The argument of the page of a change's object. A SCRAM change names a credential, `<mechanism>:<user>`, and the page is that of the user."""
-    return name.partition(":")[2] or name if kind == AccessRecordKind.SCRAM and name.startswith("SCRAM-") else name
-
-
-@register.simple_tag
-def object_link(change: ShownChange) -> SafeString:
-    """The object of a change, as a link if it has a page."""
-    name = change.object_name
-    if change.object_kind not in OBJECT_PAGES or not name or name == ALL_TOPICS:
-        return format_html("{}", object_text(change))
-    try:
-        page = "group-configs" if change.verb in GROUP_CONFIG_OPERATIONS else OBJECT_PAGES[change.object_kind]
-        address = reverse(page, args=[_page_argument(change.object_kind, name)])
-    except NoReverseMatch:
-        return format_html("{}", name)
-    return format_html('<a href="{}">{}</a>', address, name)
 
 
 ALERT_PAGES: dict[str, tuple[str, str, str]] = {

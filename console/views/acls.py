@@ -123,6 +123,7 @@ def delete(request: HttpRequest, acl_id: int) -> HttpResponse:
             permission=row.permission, principal=row.principal
         ),
         back=reverse("acls"),
+        crumb=_("ACLs"),
         path=f"acls/{acl_id}",
         message=_("ACL {acl_id} deleted.").format(acl_id=acl_id),
         done="acls",

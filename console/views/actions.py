@@ -51,13 +51,14 @@ def run_immediately(
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The texts of the page of a deletion. `lines`: its effects. `back`: the address for *Cancel*, `path`: that of the REST API below its root. `message`
+    """The texts of the page of a deletion. `lines`: its effects. `back`: the address for *Cancel*, `crumb`: the name of that page, `path`: that of the REST API below its root. `message`
     and `done`: the text and the URL name of the page after the deletion."""
 
     title: str
     lines: list[str]
     button: str
     back: str
+    crumb: str
     path: str
     message: str
     done: str
@@ -84,6 +85,7 @@ def confirm_deletion(
         "lines": deletion.lines,
         "button": deletion.button,
         "back": deletion.back,
+        "crumb": deletion.crumb,
         "method": "DELETE",
         "path": deletion.path,
     }

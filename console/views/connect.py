@@ -236,7 +236,7 @@ def restart(request: HttpRequest) -> HttpResponse:
                 "The restarted tasks read and write no records for some seconds. They continue at their last committed offsets."
             )
         ],
-        button=_("Restart"),
+        button=_("Restart connector"),
         message=_("Connector {name} restarts.").format(name=name),
         operation="connectors/restart",
         body={"include_tasks": True, "only_failed": True},

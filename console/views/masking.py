@@ -103,6 +103,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
         ],
         button=_("Delete the rule"),
         back=reverse("masking"),
+        crumb=_("Masking rules"),
         path=f"masking-rules/{rule_id}",
         message=_("Masking rule {rule_id} deleted.").format(rule_id=rule_id),
         done="masking",

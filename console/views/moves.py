@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from console import next_steps
 from console.forms import EndDrainForm, ProposeDestructionForm, ScheduleForm, ThrottleForm, WhyForm
 from console.panels import lazy
 from console.texts import counted, gettext_lazy
@@ -30,6 +31,7 @@ from controlplane.domain.move_states import UNDER_WAY, MoveState, MoveVerb, Part
 from controlplane.domain.proposal import ProposalKind
 from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, move_loads, moves, recoveries
+from controlplane.selectors.next_steps import plan_move_again
 from controlplane.services import Rejected, proposals, schedules, tails
 from controlplane.services import moves as services
 from controlplane.services.adaptive_throttle import bounds_of
@@ -120,6 +122,7 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
         "story": lazy(moves.move_history, move_id),
         "counts": counts,
         "acts": buttons(row, counts),
+        "steps": lazy(lambda: list(next_steps.buttons(plan_move_again(row.id, row.state), request.user))),
         "immediate": [v for v in row.can if v in IMMEDIATE],
     }
     return render_page(request, "console/move.html", context, nav="moves")
@@ -262,12 +265,12 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
         "lines": lines,
         "button": _("Set throttle"),
         "back": back,
+        "crumb": _("Move {id}").format(id=row.id),
         "method": "POST",
         "path": f"moves/{row.id}/throttle",
         "body": {"throttle_bytes_per_s": now, "comment": "COMMENT"},
     }
-    status = 409 if form.is_bound and form.errors else 200
-    return render_page(request, "console/confirm.html", context, nav="moves", status=status)
+    return render_page(request, "console/confirm.html", context, nav="moves", status=409 if form.errors else 200)
 
 
 def _initial(row: moves.MoveRow) -> dict[str, object]:
@@ -307,12 +310,12 @@ def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
         "lines": lines,
         "button": _("Set maintenance window"),
         "back": back,
+        "crumb": _("Move {id}").format(id=row.id),
         "method": "POST",
         "path": f"moves/{row.id}/schedule",
         "body": {"window": row.window or {"opens": "22:00", "stop_by": "05:30"}, "comment": "COMMENT"},
     }
-    status = 409 if form.is_bound and form.errors else 200
-    return render_page(request, "console/confirm.html", context, nav="moves", status=status)
+    return render_page(request, "console/confirm.html", context, nav="moves", status=409 if form.errors else 200)
 
 
 METRICS_SHOWN_MAX = 100
@@ -363,6 +366,7 @@ def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str
         "lines": lines,
         "button": _("Request deletion of {records:,} records").format(records=preview.records),
         "back": back,
+        "crumb": _("Move {id}").format(id=row.id),
         "method": "POST",
         "path": "proposals",
         "body": {
@@ -436,9 +440,9 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
         "lines": lines,
         "button": button,
         "back": back,
+        "crumb": _("Move {id}").format(id=row.id),
         "method": "POST",
         "path": f"moves/{row.id}/{verb}",
         "body": body,
     }
-    status = 409 if form.is_bound and form.errors else 200
-    return render_page(request, "console/confirm.html", context, nav="moves", status=status)
+    return render_page(request, "console/confirm.html", context, nav="moves", status=409 if form.errors else 200)

@@ -140,6 +140,7 @@ def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
         ],
         button=_("Delete the channel"),
         back=reverse("notification", args=[channel_id]),
+        crumb=row.name,
         path=f"notification-channels/{channel_id}",
         message=_("Channel {name} deleted.").format(name=row.name),
         done="notifications",

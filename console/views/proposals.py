@@ -66,11 +66,12 @@ def new(request: HttpRequest) -> HttpResponse:
             flash(request, _("Approval request {id} created. Another operator must approve it.").format(id=row.pk))
             return redirect_to("proposal", row.pk)
     context = {
-        "title": translated(shown.title),
+        "title": _("Request approval: {operation}").format(operation=translated(shown.title)),
         "form": form,
         "lines": [*map(translated, shown.lines), _("Nothing changes until another operator approves.")],
         "button": _("Request approval"),
         "back": back,
+        "crumb": _("Approval requests") if back == reverse("proposals") else _("Half messages"),
         "method": "POST",
         "path": "proposals",
         "body": {"kind": kind, "target": target, "arguments": arguments, "comment": "COMMENT", "shown_hash": digest},

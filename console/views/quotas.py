@@ -115,6 +115,7 @@ def delete(request: HttpRequest, quota_id: int) -> HttpResponse:
         ],
         button=_("Delete the quota of {name}").format(name=row.name),
         back=reverse("quota", args=[quota_id]),
+        crumb=row.name,
         path=f"quotas/{quota_id}",
         message=_("Quota of {name} deleted.").format(name=row.name),
         done="quotas",

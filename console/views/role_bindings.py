@@ -175,6 +175,7 @@ def delete(request: HttpRequest, binding_id: int) -> HttpResponse:
         ],
         button=_("Delete the binding"),
         back=reverse("role-bindings"),
+        crumb=_("Role bindings"),
         path=f"role-bindings/{binding_id}",
         message=_("Role binding {binding_id} deleted.").format(binding_id=binding_id),
         done="role-bindings",

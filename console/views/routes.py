@@ -173,6 +173,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         ],
         button=_("Delete the route"),
         back=reverse("route", args=[name]),
+        crumb=name,
         path=f"routes/{name}",
         message=_("Route {name} deleted.").format(name=name),
         done="routes",

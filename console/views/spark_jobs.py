@@ -127,6 +127,7 @@ def delete(request: HttpRequest, job_id: int) -> HttpResponse:
         lines=lines,
         button=_("Delete the job"),
         back=reverse("spark-job", args=[job_id]),
+        crumb=row.name,
         path=f"spark-jobs/{job_id}",
         message=_("Job {name} deleted. Its tables remain.").format(name=row.name),
         done="spark-jobs",

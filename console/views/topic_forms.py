@@ -330,6 +330,7 @@ def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> Http
         if row.leader == broker_id
         else _("Re-replicate from broker {leader}").format(leader=row.leader),
         "back": reverse("partition", args=[name, index]),
+        "crumb": f"{name}-{index}",
         "method": "POST",
         "path": "recoveries",
         "body": {"topic": name, "partition": index, "broker_id": broker_id},

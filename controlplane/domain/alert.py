@@ -101,7 +101,7 @@ RULES = (
          "The move page shows the cause for each partition and how to resolve it."),
     AlertRule(AlertKind.MOVE_WILL_NOT_FINISH, Severity.DEGRADED, cases.moves_outrun,
          "Move {id} will not finish: producers write faster than replicas are copied.",
-         "Raise the throttle above {needs} bytes/s per broker, slow the producers, or copy fewer partitions concurrently."),
+         "Raise the throttle above {needs}/s per broker, slow the producers, or copy fewer partitions concurrently."),
     AlertRule(AlertKind.GROUP_DATA_LOST, Severity.AT_RISK, lambda f: group_cases.groups(f, LagStatus.DATA_LOST),
          "{who} lost data: retention deleted{detail} before they were consumed{lag}.",
          "The records cannot be recovered. Raise retention.ms or retention.bytes of the topic, then add consumers or make them faster."),

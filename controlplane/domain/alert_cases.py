@@ -211,7 +211,7 @@ def moves(facts: Facts, *, failed: bool) -> list[Case]:
 
 def moves_outrun(facts: Facts) -> list[Case]:
     return [
-        Case(str(m.move_id), {"id": str(m.move_id), "needs": f"{m.needs_bytes_per_s:,}"})
+        Case(str(m.move_id), {"id": str(m.move_id), "needs": size_text(m.needs_bytes_per_s)})
         for m in facts.moves
         if m.needs_bytes_per_s is not None
     ]

@@ -222,6 +222,34 @@ ORDERED = (
 )
 """Pairs of thresholds. The first must not be greater than the second, because an alert must exist before it becomes at risk."""
 
+TITLES: dict[ThresholdName, str] = {
+    ThresholdName.DISK_FREE_LOW: "Free disk space: degraded",
+    ThresholdName.DISK_FREE_LEAST: "Free disk space: at risk",
+    ThresholdName.DISK_FULL_AHEAD: "Forecast of a full disk: degraded",
+    ThresholdName.DISK_FULL_GRAVE: "Forecast of a full disk: at risk",
+    ThresholdName.RETENTION_AHEAD: "Deletion of unread records: degraded",
+    ThresholdName.RETENTION_GRAVE: "Deletion of unread records: at risk",
+    ThresholdName.GROUP_BEHIND: "Group is falling behind",
+    ThresholdName.GROUP_STALL: "Group is stalled",
+    ThresholdName.GROUP_STOPPED: "Group has stopped",
+    ThresholdName.GROUP_ALERTS_MAX: "Maximum number of alerts of groups",
+    ThresholdName.TRANSACTION_HANGING: "Hanging transaction",
+    ThresholdName.HALF_UNDECIDED: "Undecided half message",
+    ThresholdName.HALF_EXPIRED: "Expired half messages",
+    ThresholdName.DELAYED_OVERDUE: "Overdue delayed message",
+    ThresholdName.DEAD_LETTERS_GROWN: "New dead letters",
+    ThresholdName.CLIENT_REJECTED: "Rejected requests of a client",
+    ThresholdName.FAILURES_KEPT: "Duration of alerts of failures",
+    ThresholdName.HEALTH_REPLICATION: "Health check: replicas",
+    ThresholdName.HEALTH_LEADER_SKEW: "Health check: balance of leaders",
+    ThresholdName.HEALTH_REPLICA_SKEW: "Health check: balance of replicas",
+    ThresholdName.HEALTH_NOT_PREFERRED: "Health check: preferred leaders",
+    ThresholdName.HEALTH_PARTITION_SKEW: "Health check: sizes of partitions",
+    ThresholdName.ANOMALY_DISTANCE: "Distance of an anomaly",
+    ThresholdName.ANOMALY_ALERTS_MAX: "Maximum number of alerts of anomalies",
+}
+"""Names of thresholds on pages. REST, the command line and the audit log have the keys."""
+
 OBJECTS: dict[ThresholdName, ThresholdScope] = {
     **dict.fromkeys(
         (

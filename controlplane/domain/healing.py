@@ -63,7 +63,7 @@ class HealingRule:
 RULES: dict[HealingAction, HealingRule] = {
     HealingAction.ELECT_PREFERRED_LEADERS: HealingRule(
         HealingAction.ELECT_PREFERRED_LEADERS,
-        "Elects the preferred leaders of all partitions, as the button of the page Leader elections does.",
+        "Elects the preferred leaders of all partitions, as the button of the page “Elect preferred leaders” does.",
         "The health check “Preferred replicas lead” has failed for 5 minutes, all brokers are up, and no broker restart is in progress.",
         900,
         2,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.domain.anomaly import CONFIRMED_S, WATCHED, WATCHED_OF, AnomalyState
-from controlplane.domain.history import METRICS, object_of
+from controlplane.domain.history import METRICS, HistorySubject, object_of
 from controlplane.models import Anomaly, AnomalySwitch
 
 
@@ -32,6 +32,14 @@ class AnomalyRow:
     @property
     def is_low(self) -> bool:
         return self.state == AnomalyState.LOW
+
+    @property
+    def object_kind(self) -> HistorySubject:
+        return object_of(self.subject)[0]
+
+    @property
+    def object_name(self) -> str:
+        return object_of(self.subject)[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,9 +228,18 @@ def _move_failed(a: AlertRow) -> list[NextStep]:
         return []
     if move.parts.filter(ROLLED_BACK_PARTS).exists():
         return [NextStep(StepKind.ROLL_BACK_MOVE, f"Roll back move {move.pk}", [a.subject]), *_move_stuck(a)]
+    return [*_plan_again(move), *_move_stuck(a)]
+
+
+def plan_move_again(move_id: int, state: str) -> list[NextStep]:
+    """The step that plans this move again, for its page. Empty if the move has not failed."""
+    move = visible(Move.objects.filter(pk=move_id)).first() if state == MoveState.FAILED else None
+    return [] if move is None else _plan_again(move)
+
+
+def _plan_again(move: Move) -> list[NextStep]:
     scope = _scope_values(move.scope)
-    again = [NextStep(StepKind.PLAN_AGAIN, f"Plan move {move.pk} again", [a.subject, *scope])] if scope else []
-    return [*again, *_move_stuck(a)]
+    return [NextStep(StepKind.PLAN_AGAIN, f"Plan move {move.pk} again", [str(move.pk), *scope])] if scope else []
 
 
 def _scope_values(scope: Scope) -> list[str]:

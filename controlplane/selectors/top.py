@@ -73,6 +73,10 @@ class TopUnit(StrEnum):
     COUNT = "count"
 
 
+UNITS_IN_HEADS = (TopUnit.RECORDS, TopUnit.RECORDS_PER_S, TopUnit.REQUESTS_PER_S, TopUnit.PERCENT)
+"""Units that are in the head of a column. The values of the others have their unit."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopRow:
     """`share_pct`: of the sum over all objects; null where a sum has no meaning. `subject`: kind:NAME of the object's page, empty for clients."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from brokerd.cluster.majority_config import has_majority_acks
 from brokerd.cluster.partition_names import split_partition_name
@@ -198,6 +198,10 @@ def _offline(target: str) -> tuple[ObservedPartition, list[int]]:
     return row, living
 
 
+def _ids_text(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, brokers))
+
+
 def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
     row, living = _offline(target)
     ends = {r.broker_id: r.end_offset for r in row.replica_rows.all()}
@@ -205,18 +209,18 @@ def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
     if has_majority_acks(row.topic.configs):
         cause = sentence(
             "A leader needs the logs of a majority of replicas {replicas}; only brokers {brokers} are alive.",
-            replicas=row.replicas,
-            brokers=living,
+            replicas=_ids_text(row.replicas),
+            brokers=_ids_text(living),
         )
     elif proven:
-        cause = sentence("No broker of the last in-sync replicas {brokers} is alive.", brokers=proven)
+        cause = sentence("No broker of the last in-sync replicas {brokers} is alive.", brokers=_ids_text(proven))
     else:
         cause = sentence("No replica is known to have all records.")
     lines = [
         cause,
         sentence(
             "One of brokers {brokers} becomes the leader, and every other replica is truncated to its log end offset.",
-            brokers=living,
+            brokers=_ids_text(living),
         ),
     ]
     for b in living:

@@ -246,7 +246,7 @@ def moves_in_every_state() -> None:
             ),
             started_at=datetime.fromtimestamp(now - 90, UTC),
             finished_at=datetime.fromtimestamp(now, UTC) if over else None,
-            note="1 of 1 partitions were rejected; their notes have the reasons. Roll back, or plan the rest again."
+            note="1 of 1 partitions was rejected; its note has the reason. Roll back, or plan the rest again."
             if state == "failed"
             else "",
         )

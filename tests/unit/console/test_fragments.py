@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -150,6 +151,19 @@ def test_a_bar_after_a_roll_back_is_empty() -> None:
 def test_a_timestamp_that_is_no_date_is_shown_as_a_number() -> None:
     assert fragments.instant_ms(10**18) == str(10**18)
     assert "1970-01-01 00:00:01.500" in fragments.instant_ms(1_500)
+
+
+def test_a_time_of_another_half_year_has_its_year() -> None:
+    """A token that ends in a year would seem to end today."""
+    now = datetime.now(UTC)
+    assert f">{now:%m-%d %H:%M:%S}<" in fragments.instant(now)
+    for far in (now + timedelta(days=365), now - timedelta(days=365)):
+        assert f">{far:%Y-%m-%d %H:%M:%S}<" in fragments.instant(far)
+
+
+def test_an_unknown_outcome_needs_attention() -> None:
+    """It has an alert. An unknown state of another object has none."""
+    assert "st-amber" in fragments.outcome("unknown") and "st-grey" in fragments.state("unknown")
 
 
 def test_an_old_size_has_its_age() -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.utils import translation
 
 from console import vocabulary
-from controlplane.domain import wait_reason
+from controlplane.domain import alert_thresholds, wait_reason
 from controlplane.domain import window as windows
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
@@ -109,6 +109,6 @@ def test_a_sentence_has_translated_parts() -> None:
 
 
 def test_every_threshold_has_a_title() -> None:
-    assert set(vocabulary.THRESHOLD_TITLES) == set(ThresholdName)
+    assert set(alert_thresholds.TITLES) == set(ThresholdName)
     with translation.override("zh-hans"):
         assert vocabulary.threshold_title("disk_free_low") == "磁盘可用空间：降级"

@@ -71,10 +71,15 @@ def test_a_failed_move_is_rolled_back_only_if_a_partition_has_other_replicas(
     """Rejected partitions whose replicas differ have their old and new replicas: the button said "Roll back (0)"."""
     Move.objects.filter(pk=seeded["move"]).update(state="failed", finished_at=timezone.now())
     parts = MovePartition.objects.filter(move=seeded["move"])
+    again = f"Plan move {seeded['move']} again"
     parts.update(state="rejected", active=True)
-    assert f"Roll back ({parts.count()})" in operator.get(f"/moves/{seeded['move']}/").content.decode()
+    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    assert f"Roll back ({parts.count()})" in text and again in text
     parts.update(active=False)
-    assert "Roll back (" not in operator.get(f"/moves/{seeded['move']}/").content.decode()
+    text = operator.get(f"/moves/{seeded['move']}/").content.decode()
+    assert "Roll back (" not in text and again in text
+    Move.objects.filter(pk=seeded["move"]).update(state="cancelled")
+    assert again not in operator.get(f"/moves/{seeded['move']}/").content.decode()
 
 
 @pytest.mark.parametrize("asked", ["", "?state=waiting&sort=-bytes_total"])

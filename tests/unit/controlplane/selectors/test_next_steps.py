@@ -37,7 +37,7 @@ from controlplane.models import (
     ReplicaDamageReport,
 )
 from controlplane.selectors.alerts import AlertRow
-from controlplane.selectors.next_steps import next_steps
+from controlplane.selectors.next_steps import next_steps, plan_move_again
 from controlplane.services.move_planning import parse_scope
 from controlplane.services.moves import plan_move
 from tests.unit.controlplane.world import World
@@ -128,6 +128,8 @@ def test_the_form_of_a_new_move_gets_the_scope_of_the_failed_one(
     move = str(Move.objects.create(scope=scope, state="failed").pk)
     again = [] if values is None else [("plan_again", [move, *values])]
     assert steps("move_failed", move) == [*again, ("open_move", [move])]
+    assert [(s.kind, s.target) for s in plan_move_again(int(move), "failed")] == again
+    assert plan_move_again(int(move), "done") == []
 
 
 def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
