@@ -58,6 +58,7 @@ def _move_again(kind: str, values: Sequence[str]) -> str:
 
 
 RETENTION = ("retention.bytes", "retention.ms")
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 PERMISSION = ("principal", "host", "resource_type", "resource_name", "operation")
 
 _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
@@ -75,6 +76,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.THROTTLE_MOVE: lambda t: _page("move-act", [*t, "throttle"]),
     StepKind.READ_RECORD: lambda t: record_url(t[0], t[1], t[2]),
     StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t, config=RETENTION),
+    StepKind.EDIT_CONFIGS: lambda t: _page("topic-alter", t, config=UNCLEAN_ELECTION),
     StepKind.OPEN_GROUP: lambda t: _page("group", t),
     StepKind.RESUME_ARCHIVE: lambda t: _page("job-act", [*t, "resume"]),
     StepKind.OPEN_TOPIC: lambda t: _page("topic", t),
@@ -117,6 +119,7 @@ LABELS: dict[str, str] = {
     StepKind.THROTTLE_MOVE: gettext_lazy("Edit the throttle of move {0}"),
     StepKind.READ_RECORD: gettext_lazy("Read {0}-{1} at offset {2}"),
     StepKind.RAISE_RETENTION: gettext_lazy("Edit retention of {0}"),
+    StepKind.EDIT_CONFIGS: gettext_lazy("Edit configs of {0}"),
     StepKind.OPEN_GROUP: gettext_lazy("Open group {0}"),
     StepKind.RESUME_ARCHIVE: gettext_lazy("Resume archive {0}"),
     StepKind.OPEN_TOPIC: gettext_lazy("Compare topic {0}"),

@@ -27,9 +27,9 @@ from console import (
     vocabulary,
 )
 from console.address_access import may_be_shown
+from console.alert_pages import ALERT_PAGES, PAGES_OF_SUBJECT
 from console.fragments import code_spans
 from console.notification_forms import alert_kind_title
-from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.alert_types import AlertMetric, ClientRejection
 from controlplane.domain.text import duration_text
@@ -318,54 +318,6 @@ def config_value(config: ShownConfig, value: str) -> SafeString:
     if text == fragments.NO_LIMIT:
         return format_html('<span title="{}">{}</span>', value, text)
     return format_html('{} <span class="sub">{}</span>', value, text) if text else format_html("{}", value or "–")
-
-
-ALERT_PAGES: dict[str, tuple[str, str, str]] = {
-    "partitions_offline": ("topics", "?state=problems&internal=1", gettext_lazy("topics with problems")),
-    "partitions_under_min_isr": ("topics", "?state=problems&internal=1", gettext_lazy("topics with problems")),
-    "partitions_under_replicated": ("topics", "?state=problems&internal=1", gettext_lazy("topics with problems")),
-    "drift": ("topics", "?state=drift", gettext_lazy("drift")),
-    "document_drift": ("documents", "", gettext_lazy("cluster documents")),
-    "copies_damaged": ("moves", "?tab=damage", gettext_lazy("damaged replicas")),
-    "changes_unknown": ("audit", "?outcome=unknown", gettext_lazy("unknown outcomes")),
-    "group_data_lost": ("group", "?sort=-lag_records", gettext_lazy("group")),
-    "group_retention": ("group", "?sort=-lag_records", gettext_lazy("group")),
-    "group_falling_behind": ("group", "?sort=-lag_records", gettext_lazy("group")),
-    "group_stopped": ("group", "?sort=-lag_records", gettext_lazy("group")),
-    "group_stalled": ("group", "?sort=-lag_records", gettext_lazy("group")),
-    "share_group_stopped": ("share-group", "", gettext_lazy("share group")),
-    "broker_down": ("broker", "", gettext_lazy("broker")),
-    "broker_silent": ("broker", "", gettext_lazy("broker")),
-    "disk_failed": ("broker", "", gettext_lazy("broker")),
-    "disk_low": ("broker", "?sort=-size_bytes#list", gettext_lazy("largest replicas of broker")),
-    "disk_filling": ("broker", "?sort=-size_bytes#list", gettext_lazy("largest replicas of broker")),
-    "disk_slow": ("log-directories", "", gettext_lazy("log directories of broker")),
-    "transaction_hanging": ("hanging-transactions", "?all=1", gettext_lazy("hanging transactions")),
-    "half_undecided": ("half-messages", "", gettext_lazy("half messages of")),
-    "half_expired": ("half-messages", "", gettext_lazy("half messages of")),
-    "delayed_overdue": ("delayed-messages", "", gettext_lazy("delayed messages of")),
-    "dead_letters_growing": ("dead-letters", "", gettext_lazy("dead letters of")),
-    "dead_letters_missing": ("share-groups", "", gettext_lazy("share groups")),
-    "connector_failed": ("connect", "?state=failed", gettext_lazy("failed connectors")),
-    "connect_silent": ("connect", "", gettext_lazy("Connect clusters")),
-    "client_refused": ("clients", "#refused", gettext_lazy("rejected requests")),
-    "spark_worker_silent": ("spark-jobs", "", gettext_lazy("Spark jobs")),
-    "move_failed": ("move", "", gettext_lazy("move")),
-    "move_stuck": ("move", "", gettext_lazy("move")),
-    "move_will_not_finish": ("move", "", gettext_lazy("move")),
-    "archive_failed": ("job", "", gettext_lazy("job")),
-}
-PAGES_OF_SUBJECT = (
-    "broker",
-    "log-directories",
-    "move",
-    "job",
-    "half-messages",
-    "delayed-messages",
-    "dead-letters",
-    "share-group",
-)
-"""Pages about the subject of the alert."""
 
 
 @register.simple_tag

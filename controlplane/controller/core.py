@@ -166,7 +166,7 @@ class Core:
         leaders.elect_leaders(plan, self.votes, now, preferred=preferred)
         self.desired.write_resets(plan)
         self.requests.answer_due(plan, now)
-        self._logged_changes += plan.logged_changes
+        self._logged_changes += plan.logged_changes + plan.automatic_elections()
         append = plan.append()
         self._dirty = self.in_flight = append is not None
         return plan.effects if append is None else [*plan.effects, append]

@@ -254,7 +254,7 @@ def _elect_in_topic(
         verdicts.append((index, error))
         if elected is not None:
             before[str(index)], after[str(index)] = state.leader, elected.leader
-            plan.put(tp, elected)
+            plan.put(tp, elected, requested=True)
     rejected = not after and any(e != ErrorCode.ELECTION_NOT_NEEDED for _, e in verdicts)
     if after or rejected:
         errors = {str(i): int(e) for i, e in verdicts if e}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from uuid import UUID
 
 from brokerd.cluster.configs import ALL_BROKERS, TopicConfig, controller_defaults
@@ -42,11 +43,22 @@ from controlplane.controller.events import (
     Subject,
     SubjectKind,
 )
+from controlplane.domain.audit_operation import AuditOperation
 
 Offline = Mapping[int, tuple[int, frozenset[TopicPartition]]]
 """Broker epoch and reported offline replicas of each broker."""
 Vote = tuple[TopicPartition, int]
 """A partition without a leader that has majority acknowledgements, and the leader epoch of its vote."""
+
+CONTROLLER = "controller"
+"""The actor of changes that the controller decides itself."""
+
+
+class UncleanElection(NamedTuple):
+    """`candidates`: brokers that a clean election could have chosen."""
+
+    candidates: list[int]
+    leader: int
 
 
 @dataclass(slots=True)
@@ -68,6 +80,8 @@ class ReconcilePass:
     effects: list[Effect] = field(default_factory=list)
     logged_changes: list[LoggedChange] = field(default_factory=list)
     """Emitted as soon as this pass's records are in the log."""
+    _unclean: dict[TopicPartition, UncleanElection] = field(default_factory=dict)
+    """Automatic unclean leader elections."""
     _records: list[MetadataRecord | None] = field(default_factory=list)
     _places: dict[TopicPartition, int] = field(default_factory=dict)
     _answered: list[str] = field(default_factory=list)
@@ -134,15 +148,18 @@ class ReconcilePass:
     def add(self, *records: MetadataRecord) -> None:
         self._records += records
 
-    def put(self, tp: TopicPartition, state: PartitionState | None, *, by_vote: bool = False) -> None:
+    def put(
+        self, tp: TopicPartition, state: PartitionState | None, *, by_vote: bool = False, requested: bool = False
+    ) -> None:
         """Set a partition's state. No effect for None. No effect if this pass deletes the topic, because no reader of the log could apply the
-        record. `by_vote`: the result of a vote, which is never an unclean election."""
+        record. `by_vote`: the result of a vote, which is never an unclean election. `requested`: an election that a client requested, and
+        whose change the request logs."""
         if state is None or tp.topic_id in self.deleted:
             return
         before = self.image.partition(tp)
         if before is not None:
             if not by_vote:
-                self._report_unclean(tp, before, self.decided.get(tp, before), state)
+                self._report_unclean(tp, before, self.decided.get(tp, before), state, requested=requested)
             state = replace(state, partition_epoch=before.partition_epoch + 1)
         self.decided[tp] = state
         at = self._places.setdefault(tp, len(self._records))
@@ -169,8 +186,33 @@ class ReconcilePass:
         records = tuple(r for r in self._records if r is not None)
         return AppendMetadata(records, tuple(self._answered)) if records or self._answered else None
 
+    def automatic_elections(self) -> list[LoggedChange]:
+        """One change per topic for its automatic unclean leader elections: otherwise only the log of the controller would have them."""
+        by_topic: dict[str, dict[int, UncleanElection]] = {}
+        for tp, election in sorted(self._unclean.items()):
+            if tp.topic_id not in self.deleted:
+                by_topic.setdefault(self.image.topics[tp.topic_id].name, {})[tp.partition] = election
+        return [
+            LoggedChange(
+                CONTROLLER,
+                AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY,
+                "topic",
+                name,
+                before={str(i): {"leader": NO_LEADER, "isr": e.candidates} for i, e in elections.items()},
+                after={str(i): {"leader": e.leader, "isr": [e.leader]} for i, e in elections.items()},
+                detail="unclean.leader.election.enable=true",
+            )
+            for name, elections in by_topic.items()
+        ]
+
     def _report_unclean(
-        self, tp: TopicPartition, logged: PartitionState, before: PartitionState, after: PartitionState
+        self,
+        tp: TopicPartition,
+        logged: PartitionState,
+        before: PartitionState,
+        after: PartitionState,
+        *,
+        requested: bool,
     ) -> None:
         """Report a new leader that was not in the ISR, the ELR or `last_isr`: acknowledged records may be lost.
 
@@ -183,6 +225,8 @@ class ReconcilePass:
         name = self.image.topics[tp.topic_id].name
         text = f"unclean leader election: broker {after.leader} was elected; records that only {lost or 'other brokers'} had are lost"
         self.report(ReportKind.UNCLEAN, Subject(SubjectKind.PARTITION, "", name, tp.partition), text)
+        if not requested:
+            self._unclean[tp] = UncleanElection(lost, after.leader)
 
 
 def _candidates(state: PartitionState) -> set[int]:

@@ -185,7 +185,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         DAY_S,
         3_600,
         7 * DAY_S,
-        "How long failed moves, failed archive jobs, changes with an unknown outcome and records without dead letters are reported. Nothing else ends these alerts.",
+        "How long failed moves, failed archive jobs, changes with an unknown outcome, records without dead letters and automatic unclean leader elections are reported. Nothing else ends these alerts.",
     ),
     ThresholdName.HEALTH_REPLICATION: ThresholdRule(
         ThresholdUnit.COUNT, 2, 1, 10, "Health check: minimum number of replicas of each partition of a topic."

@@ -62,6 +62,7 @@ class AlertKind(StrEnum):
     DISK_FILLING = "disk_filling"
     DISK_SLOW = "disk_slow"
     PARTITIONS_UNDER_REPLICATED = "partitions_under_replicated"
+    UNCLEAN_ELECTION = "unclean_election"
     COPIES_DAMAGED = "copies_damaged"
     TRANSACTION_HANGING = "transaction_hanging"
     MOVE_FAILED = "move_failed"
@@ -88,6 +89,14 @@ class AlertKind(StrEnum):
     CONNECT_SILENT = "connect_silent"
     MONITOR_SILENT = "monitor_silent"
     """Computed by `selectors.alerts`, because a monitor that does not write rows cannot store this alert."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanElectionFacts:
+    """Partitions of a topic that had an automatic unclean leader election: their number, and the first names."""
+
+    topic: str
+    partitions: tuple[int, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +294,7 @@ class Facts:
     offline: tuple[int, tuple[str, ...]] = (0, ())
     under_min_isr: tuple[int, tuple[str, ...]] = (0, ())
     under_replicated: tuple[int, tuple[str, ...]] = (0, ())
+    unclean_elections: tuple[UncleanElectionFacts, ...] = ()
     damaged: tuple[int, tuple[Value, ...]] = (0, ())
     hanging: tuple[int, tuple[str, ...]] = (0, ())
     hanging_groups: int = 0

@@ -153,6 +153,7 @@ class AuditOperation(StrEnum):
     TOPIC_CLIENT_ELECT_PREFERRED = "topic.elect-preferred"
     TOPIC_CLIENT_ELECT_UNCLEAN = "topic.elect-unclean"
     TOPIC_ELECT_PREFERRED = "topic.elect_preferred"
+    TOPIC_ELECT_UNCLEAN_AUTOMATICALLY = "topic.elect_unclean_automatically"
     TOPIC_IMPORT = "topic.import"
     TRANSACTION_ABORT = "transaction.abort"
     TRANSACTION_FENCE = "transaction.fence"
@@ -300,6 +301,7 @@ LABELS: dict[AuditOperation, str] = {
     AuditOperation.TOPIC_CLIENT_ELECT_PREFERRED: "Elect preferred leaders of topic",
     AuditOperation.TOPIC_CLIENT_ELECT_UNCLEAN: "Elect unclean leader of topic",
     AuditOperation.TOPIC_ELECT_PREFERRED: "Elect preferred leaders of topic",
+    AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY: "Automatic unclean leader election of topic",
     AuditOperation.TOPIC_IMPORT: "Import topic",
     AuditOperation.TRANSACTION_ABORT: "Abort transaction",
     AuditOperation.TRANSACTION_FENCE: "Fence producer of transaction",

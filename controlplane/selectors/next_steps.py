@@ -13,6 +13,7 @@ from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
 from controlplane.domain.alert_cases import connector_subject, rejected_client_name
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_states import MoveState
@@ -72,6 +73,7 @@ class StepKind(StrEnum):
     THROTTLE_MOVE = "throttle_move"
     READ_RECORD = "read_record"
     RAISE_RETENTION = "raise_retention"
+    EDIT_CONFIGS = "edit_configs"
     OPEN_GROUP = "open_group"
     RESUME_ARCHIVE = "resume_archive"
     OPEN_TOPIC = "open_topic"
@@ -201,6 +203,17 @@ def _partition(a: AlertRow) -> list[NextStep]:
     if a.kind == AlertKind.PARTITIONS_OFFLINE:
         steps.append(NextStep(StepKind.PROPOSE_ELECTION, f"Request unclean leader election of {name}", target))
     return steps
+
+
+def _unclean_election(a: AlertRow) -> list[NextStep]:
+    """The partition of the newest election, and the config that allows these elections."""
+    verb = AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY
+    newest = Change.objects.filter(verb=verb, object_name=a.subject).order_by("-pk").first()
+    index = min((int(i) for i in newest.after or {}), default=None) if newest is not None else None
+    configs = NextStep(StepKind.EDIT_CONFIGS, f"Edit configs of {a.subject}", [a.subject])
+    if index is None:
+        return [configs]
+    return [NextStep(StepKind.OPEN_PARTITION, f"Open {a.subject}-{index}", [a.subject, str(index)]), configs]
 
 
 def _steps_for_damage(a: AlertRow) -> list[NextStep]:
@@ -412,6 +425,7 @@ _STEPS = {
     AlertKind.PARTITIONS_OFFLINE: _partition,
     AlertKind.PARTITIONS_UNDER_MIN_ISR: _partition,
     AlertKind.PARTITIONS_UNDER_REPLICATED: _partition,
+    AlertKind.UNCLEAN_ELECTION: _unclean_election,
     AlertKind.NO_CONTROLLER: _no_controller,
     AlertKind.ZOOKEEPER_AWAY: lambda a: _process("zookeeper"),
     AlertKind.WORKER_SILENT: lambda a: _process("worker"),

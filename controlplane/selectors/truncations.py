@@ -1,16 +1,17 @@
-"""Records that replicas deleted because their leader did not have them, with the approved unclean leader election before the deletion."""
+"""Records that replicas deleted because their leader did not have them, with the unclean leader election before the deletion."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.proposal import ProposalKind
-from controlplane.models import Proposal, ReplicaTruncation
+from controlplane.models import Change, Proposal, ReplicaTruncation
 from controlplane.models.proposal import ProposalState
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import visible
@@ -22,7 +23,10 @@ SHOWN_MAX = 20
 """Maximum number of truncations on a page, newest first."""
 
 ELECTIONS_MAX = 10
-"""Maximum number of approved elections of a partition that are read, newest first."""
+"""Maximum number of approved elections of a partition, and of automatic ones of its topic, that are read, newest first."""
+
+RECORDED_LATE = timedelta(seconds=10)
+"""Time from an automatic election to its row in the audit log, at most. A replica may delete its records in between."""
 
 LATER_MAX = 100
 """Maximum number of truncations after an election in which the first one of each broker is searched."""
@@ -33,7 +37,8 @@ class TruncationRow:
     """A broker deleted the records of the offsets `first_offset` to `last_offset` from its replica, because its leader did not have them. `records`: the
     number of these offsets. `acknowledged`: those of them below the high watermark of the replica. More may have been acknowledged, because this high
     watermark may be older than that of the former leader. 0 is usual after a change of the leader. `approval_request`: the unclean leader election that
-    operators approved before, if it has caused the deletion; null otherwise."""
+    operators approved before, if it has caused the deletion; null otherwise. `automatic_election`: the same for the change of the audit log with an
+    automatic one."""
 
     topic: str
     partition: int
@@ -45,13 +50,13 @@ class TruncationRow:
     leader_epoch: int
     truncated_at: datetime
     approval_request: int | None
+    automatic_election: int | None
 
     @property
     def is_recent_loss(self) -> bool:
         """Acknowledged records were deleted, or may have been by an unclean leader election."""
-        return (
-            self.acknowledged > 0 or self.approval_request is not None
-        ) and self.truncated_at > timezone.now() - RECENT
+        after_election = self.approval_request is not None or self.automatic_election is not None
+        return (self.acknowledged > 0 or after_election) and self.truncated_at > timezone.now() - RECENT
 
 
 TRUNCATION_COLUMNS = {"truncated_at": "truncated_at", "broker_id": "broker_id"}
@@ -85,32 +90,50 @@ def _rows(rows: Sequence[ReplicaTruncation]) -> list[TruncationRow]:
 
 @dataclass(frozen=True, slots=True)
 class _Election:
-    """An approved unclean leader election. `first`: the first truncation of each broker after it, which the election has caused, also if the broker does
-    not know that it deleted acknowledged records."""
+    """An unclean leader election: its approval request, or the change of an automatic one. `first`: the first truncation of each broker after it, which
+    the election has caused, also if the broker does not know that it deleted acknowledged records."""
 
-    approval_request: int
     at: datetime
+    approval_request: int | None
+    change: int | None
     first: frozenset[int]
 
 
 def _elections(topic: str, partition: int) -> list[_Election]:
     """The newest first."""
+    found = [*_approved_elections(topic, partition), *_automatic_elections(topic, partition)]
+    return [
+        _Election(at, request, change, _first_truncations(topic, partition, at))
+        for at, request, change in sorted(found, key=lambda election: election[0], reverse=True)
+    ]
+
+
+def _approved_elections(topic: str, partition: int) -> Iterator[tuple[datetime, int | None, int | None]]:
     approved = Proposal.objects.filter(
         kind=ProposalKind.UNCLEAN_ELECTION,
         target=f"{topic}-{partition}",
         state=ProposalState.DONE,
         decided_at__isnull=False,
     )
-    found = []
     for request, at in approved.order_by("-decided_at").values_list("pk", "decided_at")[:ELECTIONS_MAX]:
-        if at is None:
-            continue
-        later = truncations_of(topic, partition).filter(truncated_at__gte=at)
-        first: dict[int, int] = {}
-        for broker_id, pk in later.order_by("truncated_at").values_list("broker_id", "pk")[:LATER_MAX]:
-            first.setdefault(broker_id, pk)
-        found.append(_Election(request, at, frozenset(first.values())))
-    return found
+        if at is not None:
+            yield at, request, None
+
+
+def _automatic_elections(topic: str, partition: int) -> Iterator[tuple[datetime, int | None, int | None]]:
+    recorded = Change.objects.filter(verb=AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY, object_name=topic)
+    for change, at, after in recorded.order_by("-pk").values_list("pk", "at", "after")[:ELECTIONS_MAX]:
+        if str(partition) in (after or {}):
+            yield at - RECORDED_LATE, None, change
+
+
+def _first_truncations(topic: str, partition: int, at: datetime) -> frozenset[int]:
+    """The first truncation of each broker after this time."""
+    first: dict[int, int] = {}
+    later = truncations_of(topic, partition).filter(truncated_at__gte=at)
+    for broker_id, pk in later.order_by("truncated_at").values_list("broker_id", "pk")[:LATER_MAX]:
+        first.setdefault(broker_id, pk)
+    return frozenset(first.values())
 
 
 def _row(r: ReplicaTruncation, elections: Sequence[_Election]) -> TruncationRow:
@@ -128,4 +151,5 @@ def _row(r: ReplicaTruncation, elections: Sequence[_Election]) -> TruncationRow:
         leader_epoch=r.leader_epoch,
         truncated_at=r.truncated_at,
         approval_request=last.approval_request if last is not None and is_effect else None,
+        automatic_election=last.change if last is not None and is_effect else None,
     )

@@ -58,6 +58,7 @@ from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.services.rejected_clients import rejected_clients
 from controlplane.services.share_group_alerts import stopped_share_groups
 from controlplane.services.spark_alerts import spark_worker_facts
+from controlplane.services.unclean_elections import unclean_elections
 from weir_common.json_values import JsonObject
 from weir_common.phrases import Phrase, Value, phrase_to_json, to_json
 
@@ -182,6 +183,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
             ObservedTopic.objects.filter(under_replicated__gt=F("offline")),
             leaderless=False,
         ),
+        unclean_elections=unclean_elections(since),
         damaged=(
             damage_reports.order_by().values("topic_id", "partition", "broker_id").distinct().count(),
             tuple(

@@ -285,6 +285,16 @@ def _jobs_and_changes(world: World) -> None:
     Change.objects.create(
         actor="bea", verb="topic.alter", object_kind="topic", object_name="orders", outcome="unknown", comment="one day"
     )
+    Change.objects.create(
+        actor="controller",
+        verb="topic.elect_unclean_automatically",
+        object_kind="topic",
+        object_name="orders",
+        outcome="confirmed",
+        before={"1": {"leader": -1, "isr": [2]}},
+        after={"1": {"leader": 3, "isr": [3]}},
+        detail="unclean.leader.election.enable=true",
+    )
     world.topic("imported.before", (1, 2), row=False)
     document_drift.measure()
     anomalies.switch_alerts("topic.records_per_s", True, actor="alice")

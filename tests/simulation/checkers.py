@@ -26,6 +26,10 @@ ZOMBIE_US = 500 * MS
 """Longer than the news of a new leader normally takes."""
 
 
+RECORDED_WITHIN_US = 1_000_000
+"""Time from an unclean leader election to its row in the audit log, at most."""
+
+
 class InvariantChecker:
     """Checks after every event."""
 
@@ -44,11 +48,30 @@ class InvariantChecker:
         self._epoch = 0
         self._unfinished: list[MetadataRecord] = []
         self._seen_writes = 0
+        self._unrecorded: list[tuple[str, int, int, int]] = []
+        """Unclean leader elections that the audit log does not have yet: topic, partition, controller epoch, and when, in microseconds."""
         cluster.world.watchers.append(self.look)
 
     def look(self) -> None:
         self._one_leader_per_epoch()
         self._log_grows_by_the_acting_controller()
+        if self._unrecorded:
+            self._unclean_elections_are_recorded()
+
+    def _unclean_elections_are_recorded(self) -> None:
+        """A controller that still acts has written each automatic unclean leader election of its term to the audit log. One that ended may not have."""
+        changes, now_us = self.cluster.unclean_changes, self.cluster.world.now_us
+        for election in list(self._unrecorded):
+            name, index, epoch, at_us = election
+            if (name, index) in changes:
+                changes.discard((name, index))
+                self._unrecorded.remove(election)
+                self.cluster.world.reached["unclean election in the audit log"] += 1
+            elif now_us > at_us + RECORDED_WITHIN_US:
+                self._unrecorded.remove(election)
+                controller = next(c for c in self.cluster.controllers if c.name == self._terms[epoch][0])
+                if epoch == max(self._terms) and controller.acts and not controller.frozen:
+                    raise Violation(f"{name}-{index}: an unclean leader election is not in the audit log")
 
     def _one_leader_per_epoch(self) -> None:
         touched = self.cluster.world.touched
@@ -176,6 +199,7 @@ class InvariantChecker:
                         f"{row.name}-{tp.partition}: an unclean leader election that the controller does not report"
                     )
                 self.cluster.elected_uncleanly(row.name)
+                self._unrecorded.append((row.name, tp.partition, self._epoch, self.cluster.world.now_us))
                 return True
         return False
 

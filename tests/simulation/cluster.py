@@ -36,10 +36,12 @@ from controlplane.controller.events import (
     DesiredRead,
     DesiredReset,
     DesiredTopic,
+    LoggedChange,
     Report,
     ReportKind,
 )
 from controlplane.controller.runner import TICK_MS, Controller
+from controlplane.domain.audit_operation import AuditOperation
 from tests.simulation.disk import NO_BOUND, DiskHangs, SimDisk
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.network import Network, SimListener, SimPeer
@@ -406,9 +408,12 @@ class SimDatabase:
     def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         pass
 
-    def report(self, report: Report) -> None:
-        if report.kind is ReportKind.UNCLEAN:
-            self._cluster.reported_unclean(report.subject.topic, report.subject.partition or 0)
+    def report(self, report: Report | LoggedChange) -> None:
+        match report:
+            case Report(kind=ReportKind.UNCLEAN):
+                self._cluster.reported_unclean(report.subject.topic, report.subject.partition or 0)
+            case LoggedChange(verb=AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY):
+                self._cluster.unclean_changes |= {(report.object_name, int(index)) for index in report.after or {}}
 
     def close(self) -> None:
         pass
@@ -495,6 +500,8 @@ class Cluster:
         """Ids of all topics in the order of their creation requests."""
         self.elected_uncleanly: Callable[[str], None] = lambda topic: None
         self.unclean_reports: Counter[tuple[str, int]] = Counter()
+        self.unclean_changes: set[tuple[str, int]] = set()
+        """Topic and partition of automatic unclean leader elections that the audit log has. The checker removes them."""
         self.acting: SimDatabase | None = None
         self.archive: Archive | None = None
         """Everything that was ever committed, in worlds whose logs are truncated."""

@@ -368,7 +368,11 @@ def compaction_keeps_the_oldest_of_each_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_unclean_election_is_not_reported(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReconcilePass, "_report_unclean", lambda *_: None)
+    patch.setattr(ReconcilePass, "_report_unclean", lambda *_, **__: None)
+
+
+def an_automatic_unclean_election_is_not_in_the_audit_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ReconcilePass, "automatic_elections", lambda _: [])
 
 
 def every_election_may_be_unclean(patch: pytest.MonkeyPatch) -> None:
@@ -392,6 +396,7 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
         (a_topic_id_means_any_topic_of_its_name, 8),
         (compaction_keeps_the_oldest_of_each_key, 14),
         (an_unclean_election_is_not_reported, 12),
+        (an_automatic_unclean_election_is_not_in_the_audit_log, 11),
         (every_election_may_be_unclean, 1),
         (a_follower_returns_records_above_the_high_watermark, 8),
         (a_sequence_above_the_expected_one_is_accepted, 24),

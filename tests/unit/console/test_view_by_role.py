@@ -407,6 +407,7 @@ STEPS = {
     "partitions_offline": ("",),
     "copies_damaged": ("",),
     "group_retention": ("billing",),
+    "unclean_election": ("flights", "orders"),
     "group_stalled": ("billing",),
     "group_stopped": ("billing",),
     "share_group_stopped": ("billing",),

@@ -90,5 +90,6 @@ def test_the_truncations_of_a_partition(world: World, operator: APIClient) -> No
         "leader_epoch": 3,
         "truncated_at": "2026-11-29T12:00:00+00:00",
         "approval_request": None,
+        "automatic_election": None,
     }
     assert operator.get(f"{API}/topics/flights/partitions/9/truncations").status_code == 404

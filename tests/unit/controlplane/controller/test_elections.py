@@ -116,6 +116,29 @@ def test_an_unclean_election_needs_a_leaderless_partition_and_its_loss_is_report
     assert (state.leader, state.isr, state.last_isr, state.leader_epoch) == (1, (ReplicaIncarnation(1, 101),), (), 6)
 
 
+def test_an_automatic_unclean_election_has_a_change_row() -> None:
+    """Without a row only the log of the controller would have it. A requested election has the row of its request."""
+    config = {"unclean.leader.election.enable": "true"}
+    core_harness = CoreHarness(LOST, replace(LED_BY_2, leader=NO_LEADER), replace(LOST, last_isr=(2,)), alive=(1, 2))
+    core_harness.image.topics[TOPIC].configs = config
+    effects = core_harness.core.handle(DesiredRead(), NOW)
+    (report,) = [e for e in effects if isinstance(e, Report)]
+    assert report.subject.partition == 0, "the others have a complete replica"
+    (made,) = [e for e in core_harness.appended(effects) if isinstance(e, LoggedChange)]
+    assert made == LoggedChange(
+        "controller",
+        "topic.elect_unclean_automatically",
+        "topic",
+        "t",
+        before={"0": {"leader": -1, "isr": [3]}},
+        after={"0": {"leader": 1, "isr": [1]}},
+        detail="unclean.leader.election.enable=true",
+    )
+    core_harness = CoreHarness(LOST, alive=(1, 2))
+    made_by_request = core_harness.appended(core_harness.ask(0, unclean=True))
+    assert [e.verb for e in made_by_request if isinstance(e, LoggedChange)] == ["topic.elect-unclean"]
+
+
 def test_without_a_live_replica_no_leader_is_elected() -> None:
     core_harness = CoreHarness(LOST, alive=())
     assert verdicts(core_harness.ask(0, unclean=True)) == [[0, 83]]

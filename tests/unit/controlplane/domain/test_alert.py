@@ -13,6 +13,7 @@ from controlplane.domain.alert_types import (
     GroupTopic,
     MissingDeadLetterFacts,
     MoveFacts,
+    UncleanElectionFacts,
 )
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_states import MoveState
@@ -30,6 +31,7 @@ ILL = Facts(
     ),
     offline=(1, ("orders-1",)),
     under_min_isr=(5, ("topic a", "topic b")),
+    unclean_elections=(UncleanElectionFacts("clicks", (2, ("clicks-0", "clicks-3"))),),
     damaged=(1, ("orders-2 on broker 3",)),
     drift=2,
     disk_forecasts=(
@@ -67,6 +69,7 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
     assert [(a.kind, a.subject) for a in found] == [
         ("partitions_offline", ""),
         ("partitions_under_min_isr", ""),
+        ("unclean_election", "clicks"),
         ("no_controller", ""),
         ("disk_failed", "2"),
         ("disk_failed", "6"),
@@ -94,6 +97,9 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
     assert all(a.text.endswith(".") or a.kind == "archive_failed" for a in found) and all(a.do for a in found)
     said = {(a.kind, a.subject): a.text for a in found}
     assert said["partitions_offline", ""].startswith("1 partition (orders-1) has no leader")
+    assert said["unclean_election", "clicks"] == (
+        "2 partitions (clicks-0, clicks-3) had an automatic unclean leader election: acknowledged records may be lost."
+    )
     assert said["document_drift", "payments"] == (
         "2 resources (topic orders and 1 more) are not as the document of payments declares (plan 4). Last changed by bob."
     )

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from controlplane.models import Proposal, ReplicaTruncation
+from controlplane.models import Change, Proposal, ReplicaTruncation
 from controlplane.selectors import truncations
 from tests.unit.controlplane.world import World
 
@@ -74,6 +74,28 @@ def test_the_first_truncation_after_an_election_is_its_effect_and_later_ones_are
     at = NOW - timedelta(minutes=20)
     assert [r.first_offset for r in truncations.truncations_after_election("flights", 0, at, request)] == [10]
     assert truncations.truncations_after_election("flights", 0, at, request + 1) == []
+
+
+def test_a_truncation_after_an_automatic_election_names_its_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica deletes its records before the controller has written the row. Other partitions of the topic had no election."""
+    truncated(10, 19, 10, 10)
+    truncated(20, 29, 20, 5)
+    recorded = NOW - timedelta(minutes=10) + timedelta(seconds=5)
+    monkeypatch.setattr("django.db.models.fields.timezone.now", lambda: recorded)
+    for index in (1, 0):
+        change = Change.objects.create(
+            actor="controller",
+            verb="topic.elect_unclean_automatically",
+            object_kind="topic",
+            object_name="flights",
+            outcome="confirmed",
+            after={str(index): {"leader": 2, "isr": [2]}},
+        )
+    own = change.pk
+    monkeypatch.undo()
+    found = {r.first_offset: r for r in truncations.partition_truncations("flights", 0)}
+    assert {first: row.automatic_election for first, row in found.items()} == {10: own, 20: None}
+    assert found[10].is_recent_loss and found[10].approval_request is None and not found[20].is_recent_loss
 
 
 def test_a_loss_is_shown_first_for_some_days_only() -> None:
