@@ -31,7 +31,8 @@ CONFIRM_MS = 1_000
 
 ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 LOST_IN_TARGET = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-"""The target partition does not have the batch before this one, although it acknowledged it: an unclean election lost it."""
+"""The target partition has no state of the batch before this one, although it acknowledged it. An unclean election lost the batch, or retention deleted it,
+and the leader was a follower that was reset to the log start."""
 
 
 # -- events ------------------------------------------------------------------------------------------------------------

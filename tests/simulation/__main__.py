@@ -125,10 +125,15 @@ def main() -> int:
     worlds.add_argument("--tiered-tails", action="store_true", help="worlds of tails of topics with tiered storage")
     worlds.add_argument("--tiered-tail-transactions", action="store_true", help="the same, under transactions")
     worlds.add_argument("--delays", action="store_true", help="worlds of delayed messages")
+    worlds.add_argument("--delay-changes", action="store_true", help="the same, with growth and changes of retention")
     worlds.add_argument("--halves", action="store_true", help="worlds of half messages")
-    worlds.add_argument("--routes", action="store_true", help="worlds of routes")
     worlds.add_argument(
-        "--route-changes", action="store_true", help="the same, with transactions, retention and growth"
+        "--half-changes", action="store_true", help="the same, with growth, retention and late repeated records"
+    )
+    worlds.add_argument("--routes", action="store_true", help="worlds of routes")
+    worlds.add_argument("--route-growth", action="store_true", help="worlds of routes whose source grows")
+    worlds.add_argument(
+        "--route-changes", action="store_true", help="worlds of routes with transactions, retention and growth"
     )
     worlds.add_argument(
         "--route-keys", action="store_true", help="worlds of a route with other keys, from a compacted source"
@@ -139,8 +144,12 @@ def main() -> int:
     worlds.add_argument(
         "--share-changes", action="store_true", help="the same, with transactions, deleted records, changed offsets"
     )
+    worlds.add_argument("--share-growth", action="store_true", help="worlds of a share group of a topic that grows")
     worlds.add_argument(
         "--share-order", action="store_true", help="worlds of a share group that keeps the order of each key"
+    )
+    worlds.add_argument(
+        "--log-dirs", action="store_true", help="ordinary worlds with replicas that move between two log directories"
     )
     worlds.add_argument("--majority", action="store_true", help="worlds of topics with majority acknowledgements")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
@@ -158,11 +167,14 @@ def main() -> int:
         print("no modules are compiled from these sources: make compile", file=sys.stderr)
         return 2
     from tests.simulation import (
+        delay_changes,
         delays,
         exactly_once,
+        half_changes,
         halves,
         keys,
         keys_remote,
+        log_dirs,
         majority,
         rolling,
         route_changes,
@@ -184,18 +196,23 @@ def main() -> int:
         "--handover-transactions": tails.early_with_transactions,
         "--tiered-tails": tails.tiered,
         "--tiered-tail-transactions": tails.tiered_with_transactions,
+        "--log-dirs": log_dirs.live,
         "--majority": majority.live,
         "--keys": keys.live,
         "--keys-remote": keys_remote.live,
         "--delays": delays.live,
+        "--delay-changes": delay_changes.live,
         "--halves": halves.live,
+        "--half-changes": half_changes.live,
         "--routes": routes.live,
+        "--route-growth": routes.live_with_growth,
         "--route-changes": route_changes.live,
         "--route-keys": route_keys.live,
         "--route-permissions": route_permissions.live,
         "--shares": shares.live,
         "--share-letters": shares.live_with_letters,
         "--share-changes": share_changes.live,
+        "--share-growth": shares.live_with_growth,
         "--share-order": shares.live_with_key_order,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")

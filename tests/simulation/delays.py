@@ -259,7 +259,7 @@ def deliveries_watched(world: World, schedule: Schedule) -> Iterator[None]:
 
 def drained(cluster: Cluster) -> bool:
     """Every front partition has a leader without waiting records, and nothing stays in its log."""
-    for partition in range(PARTITIONS):
+    for partition in range(cluster.topics[FRONT].partitions):
         replica = led(cluster, FRONT, partition)
         node = cluster.brokers[replica.core.leader]
         found = node.broker.front_delivery.fronts.get((FRONT, partition))
@@ -269,7 +269,7 @@ def drained(cluster: Cluster) -> bool:
 
 
 def judge(cluster: Cluster, world: World, schedule: Schedule) -> None:
-    for partition in range(PARTITIONS):
+    for partition in range(cluster.topics[TOPIC].partitions):
         topic = cluster.image.topic_named(TOPIC)
         assert topic is not None
         tp = TopicPartition(topic.topic_id, partition)
@@ -301,13 +301,25 @@ def judge(cluster: Cluster, world: World, schedule: Schedule) -> None:
             newest[at] = offset
 
 
-def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+Change = Callable[[Cluster, History, Schedule, list[DelayProducer], float], None]
+
+
+def live(
+    world: World,
+    history: History,
+    faults_s: float,
+    faults_max: int | None,
+    *,
+    settings: dict[str, str] | None = None,
+    change: Change = lambda *rest: None,
+) -> None:
+    """`change`: called before the faults, with the producers and the duration of the faults."""
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault_kinds: {fault_kinds}")
     schedule = Schedule()
-    settings = {"weir.index.io.max.bytes.per.second": INDEX_RATES[world.seed % 4 == 3]}
+    own = {"weir.index.io.max.bytes.per.second": INDEX_RATES[world.seed % 4 == 3], **(settings or {})}
     with deliveries_watched(world, schedule), indexes_used(world):
-        cluster = Cluster(world, settings=settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+        cluster = Cluster(world, settings=own, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
         InvariantChecker(cluster)
         small = {"segment_bytes": world.rng.choice(("2048", "4096", "16384"))}
         cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2")
@@ -315,6 +327,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.until(cluster.settled, 30, "the cluster's beginning")
         producers = [DelayProducer(cluster, history, f"p{p}{n}", p, schedule) for p in range(PARTITIONS) for n in "ab"]
         world.run(world.now_us + 1 * S)
+        change(cluster, history, schedule, producers, faults_s)
         injector = DelayFaultInjector(cluster, history, fault_kinds, faults_max)
         injector.run(faults_s)
         cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
@@ -323,7 +336,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
         for _ in range(METRIC_CHECKS):
             world.run(world.now_us + S // 2)
-            for partition in range(PARTITIONS):
+            for partition in range(cluster.topics[FRONT].partitions):
                 times = Counter(schedule.times[v] for v, (at, _) in schedule.placed.items() if at == partition)
                 world.reached["metric of delayed messages"] += check_pending(cluster, FRONT, partition, times)
         cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all delayed records delivered and deleted")

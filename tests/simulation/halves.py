@@ -10,7 +10,7 @@ nothing stays in the front partitions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +64,19 @@ class Half:
     acknowledged: bool = False
     decision: HalfDecision | None = None
     """The acknowledged decision."""
+    fate: HalfDecision | None = None
+    """The fate that a response has named."""
+    kept_from_ms: int = 0
+    """The record of the fate is not older than this."""
+
+    def named(self, fate: HalfDecision, kept_from_ms: int) -> None:
+        self.fate = fate
+        self.kept_from_ms = max(self.kept_from_ms, kept_from_ms)
+
+    @property
+    def kept_until_ms(self) -> int:
+        """Until this time each leader knows the fate."""
+        return self.kept_from_ms + DECIDED_KEEP_MS
 
 
 @dataclass(slots=True)
@@ -81,13 +94,15 @@ class HalfProducer(Producer):
     def __init__(self, cluster: Cluster, history: History, name: str, partition: int, shop: HalfMessages) -> None:
         self.shop = shop
         self.records: list[Record] = []
+        self.began_ms = 0
+        """The time of the first request with `records`."""
         super().__init__(cluster, history, name, FRONT, partition, pause_ms=120)
 
     def _next(self) -> None:
         if self.stopped:
             self.idle = True
             return
-        now_ms = self.clock().wall_ms
+        self.began_ms = now_ms = self.clock().wall_ms
         due = [
             half_id
             for half_id, half in self.shop.halves.items()
@@ -150,7 +165,7 @@ class HalfProducer(Producer):
     def _acknowledged(self) -> None:
         self.history.acks += len(self.records)
         for record in self.records:
-            half_id, decision = _meaning(record)
+            half_id, decision = meaning(record)
             half = self.shop.halves[half_id]
             if decision is None:
                 half.acknowledged = True
@@ -158,21 +173,23 @@ class HalfProducer(Producer):
             if half.decision is not None:
                 raise Violation(f"{half_id!r}: {decision} is acknowledged after {half.decision}")
             half.decision = decision
+            half.named(decision, self.began_ms)
 
     def _rejected(self, record: Record, message: str) -> None:
-        half_id, decision = _meaning(record)
+        half_id, decision = meaning(record)
         half, rejection = self.shop.halves[half_id], MEANINGS[message]
         if decision is None:
             raise Violation(f"the half message {half_id!r} is rejected: {rejection}")
         fate = FATES.get(rejection)
         if fate is not None:
             self.shop.claims.append((half_id, fate))
+            half.named(fate, half.sent_ms)
             self.world.reached[f"second decision rejected after {fate.value}"] += 1
         elif self.clock().wall_ms < half.sent_ms + DECIDED_KEEP_MS:
             raise Violation(f"{decision} of {half_id!r} is rejected: {rejection}")
 
 
-def _meaning(record: Record) -> tuple[bytes, HalfDecision | None]:
+def meaning(record: Record) -> tuple[bytes, HalfDecision | None]:
     headers = dict(record.headers)
     decision = headers.get("x-half")
     half_id = headers["x-half-id"]
@@ -230,7 +247,7 @@ def sends_watched(world: World, shop: HalfMessages) -> Iterator[None]:
 
 def drained(cluster: Cluster) -> bool:
     """Every front partition has a leader without undecided messages, and nothing stays in its log."""
-    for partition in range(PARTITIONS):
+    for partition in range(cluster.topics[FRONT].partitions):
         replica = led(cluster, FRONT, partition)
         node = cluster.brokers[replica.core.leader]
         found = node.broker.front_delivery.fronts.get((FRONT, partition))
@@ -270,9 +287,8 @@ def _found(cluster: Cluster, name: str, shop: HalfMessages) -> set[bytes]:
     topic = cluster.image.topic_named(name)
     assert topic is not None
     for partition, state in topic.partitions.items():
-        counted = Counter(
-            value for _, value in values(cluster, state.leader, TopicPartition(topic.topic_id, partition))
-        )
+        tp = TopicPartition(topic.topic_id, partition)
+        counted = Counter(value for _, value in values(cluster, state.leader, tp))
         if twice := [v for v, n in counted.items() if n > 1]:
             raise Violation(f"{name}-{partition} has {twice[:5]} more than once")
         if strange := [v for v in counted if v not in shop.halves or shop.halves[v].partition != partition]:
@@ -281,12 +297,24 @@ def _found(cluster: Cluster, name: str, shop: HalfMessages) -> set[bytes]:
     return found
 
 
-def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+Change = Callable[[Cluster, History, HalfMessages, list[HalfProducer], float], None]
+
+
+def live(
+    world: World,
+    history: History,
+    faults_s: float,
+    faults_max: int | None,
+    *,
+    settings: dict[str, str] | None = None,
+    change: Change = lambda *rest: None,
+) -> None:
+    """`change`: called before the faults, with the producers and the duration of the faults."""
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault_kinds: {fault_kinds}")
     shop = HalfMessages()
     with short_times(), sends_watched(world, shop):
-        cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+        cluster = Cluster(world, settings=settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
         InvariantChecker(cluster)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         for name in (TOPIC, CHECK, EXPIRED):
@@ -295,6 +323,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.until(cluster.settled, 30, "the cluster's beginning")
         producers = [HalfProducer(cluster, history, f"p{p}{n}", p, shop) for p in range(PARTITIONS) for n in "ab"]
         world.run(world.now_us + 1 * S)
+        change(cluster, history, shop, producers, faults_s)
         injector = DelayFaultInjector(cluster, history, fault_kinds, faults_max)
         injector.run(faults_s)
         cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
@@ -304,7 +333,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         metrics = UndecidedChecker(FRONT, EXPIRED)
         for _ in range(METRIC_CHECKS):
             world.run(world.now_us + S // 2)
-            for partition in range(PARTITIONS):
+            for partition in range(cluster.topics[FRONT].partitions):
                 world.reached["metric of half messages"] += metrics.check(
                     cluster, partition, undecided(shop, partition)
                 )

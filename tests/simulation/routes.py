@@ -3,7 +3,8 @@ once, and one target is created late. `python -m tests.simulation --routes`.
 
 Invariants: each record in the log of the source is exactly once in each target whose binding matches, in the partition of its key, and in no other
 target. Records of one source partition are in order in each target partition. No target has a record that is not in the source. At the end the
-committed positions are the ends of the source partitions. Does not check: transactions in the source, retention, targets that grow.
+committed positions are the ends of the source partitions. `--route-growth`: the source gets more partitions twice. Does not check: transactions in the source,
+retention, targets that grow.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TopicPartition
@@ -26,10 +28,13 @@ from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import AFTERMATH_S, FaultInjector, FaultKinds
 from tests.simulation.run import PROBES, RECOVERY_S_MAX, led
+from tests.simulation.topic_changes import TopicOperator
 from tests.simulation.world import S, World
 
 SOURCE, COPIES, MATCHING, LATE = "source", "copies", "matching", "late"
 PARTITIONS = {SOURCE: 2, COPIES: 3, MATCHING: 2, LATE: 2}
+SOURCE_COUNTS = (3, 4)
+"""The numbers of partitions of the source, one after the other, in worlds with growth."""
 ROUTE = "r"
 BINDINGS: list[dict[str, Any]] = [
     {"target": MATCHING, "match": {"kind": "pattern", "value": "*.a-2"}},
@@ -72,7 +77,7 @@ class RouteWorld:
         return all(r is not None and r._committed is not None for _, r in map(self.running, range(PARTITIONS[SOURCE])))
 
     def drained(self) -> bool:
-        for partition in range(PARTITIONS[SOURCE]):
+        for partition in range(self.cluster.topics[SOURCE].partitions):
             replica, running = self.running(partition)
             end = replica.log.end_offset
             if running is None or running._committed is None or running._committed.offset < end:
@@ -112,7 +117,7 @@ def logged(cluster: Cluster, name: str, partition: int) -> list[Record]:
 
 
 def judge(cluster: Cluster, world: World, history: History) -> None:
-    source = {p: logged(cluster, SOURCE, p) for p in range(PARTITIONS[SOURCE])}
+    source = {p: logged(cluster, SOURCE, p) for p in range(cluster.topics[SOURCE].partitions)}
     places: dict[bytes, tuple[int, int, bytes]] = {
         r.value or b"": (p, r.offset, r.key or b"") for p, found in source.items() for r in found
     }
@@ -156,7 +161,7 @@ def route_last_records(cluster: Cluster, routes: RouteWorld, producers: Sequence
     cluster.until(cluster.level, 20, "equal high watermarks")
 
 
-def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+def live(world: World, history: History, faults_s: float, faults_max: int | None, *, growth: bool = False) -> None:
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
     history.compacted.add(SOURCE)  # so that records have keys
@@ -175,6 +180,13 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         for producer in producers[1::2]:
             producer.compression = GZIP
         world.run(world.now_us + 1 * S)
+        if growth:
+
+            def grown(name: str, count: int) -> None:
+                if not producers[0].stopped:
+                    producers.append(Producer(cluster, history, f"p{count - 1}.a", SOURCE, count - 1, 150))
+
+            TopicOperator(cluster, faults_s, (SOURCE,), SOURCE_COUNTS, grown, {})
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
         world.run(world.now_us + int(faults_s * S / 2), lambda: injector.exhausted)
         cluster.want_topic(LATE, PARTITIONS[LATE], 3, min_insync_replicas="2", **small)
@@ -186,3 +198,6 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         route_last_records(cluster, routes, producers)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
         judge(cluster, world, history)
+
+
+live_with_growth = partial(live, growth=True)

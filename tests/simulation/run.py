@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -60,6 +60,7 @@ LOG_PHRASES = {
     "log truncated: path=": "torn batch",
     "ZooKeeper session expired": "session lost",
     "this broker leaves every ISR": "replica lost",
+    "log directory move completed": "replica moved between directories",
     "group converted to the consumer protocol": "group upgraded",
     "group converted to the classic protocol": "group downgraded",
 }
@@ -147,7 +148,16 @@ def run(seed: int, *, faults_s: float = FAULTS_S, faults_max: int | None = None,
     )
 
 
-def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+def live(
+    world: World,
+    history: History,
+    faults_s: float,
+    faults_max: int | None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    change: Callable[[Cluster, float], None] = lambda *rest: None,
+) -> None:
+    """`change`: called before the faults, with their duration."""
     fault_kinds = FaultKinds.draw(world, wide=True)
     pause_ms = world.rng.choice(PAUSES_MS)
     log_bytes, records = world.rng.choice((LOG_BYTES_FEW, LOG_BYTES_PER_SNAPSHOT)), world.rng.choice(ENTRIES)
@@ -161,7 +171,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         probes=PROBES[world.seed % 2],
         cold=COLD[world.seed % 3],
         racks=2 * fault_kinds.racks,
-        settings={"log.cleaner.backoff.ms": "3000"} if fault_kinds.changes else None,
+        settings={**({"log.cleaner.backoff.ms": "3000"} if fault_kinds.changes else {}), **(settings or {})},
     )
     InvariantChecker(cluster)
     cluster.elected_uncleanly = history.unpromised.add
@@ -203,6 +213,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     )
     members = [kind(f"m{n}", places) for n in "abc"] if fault_kinds.groups else []
     world.run(world.now_us + 1 * S)
+    change(cluster, faults_s)
     injector = FaultInjector(cluster, history, fault_kinds, faults_max)
     injector.run(faults_s)
     cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")

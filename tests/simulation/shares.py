@@ -3,7 +3,7 @@
 
 The rules are in `share_checker`. In addition, at the end the delivery of every record has ended: the start offsets that the share coordinator has are
 the ends of the partitions. `--share-letters`: the group has a topic of dead letters, which copy the records. `--share-order`: the group keeps the order of
-each key (`share_order`).
+each key (`share_order`). `--share-growth`: the topic gets more partitions twice.
 Does not check transactions, deleted records and changed offsets (`share_changes`).
 """
 
@@ -32,10 +32,12 @@ from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_letters import DeadLetters
 from tests.simulation.share_members import ShareMember
 from tests.simulation.share_order import ORDERED, KeyedProducer, KeyOrderChecker
+from tests.simulation.topic_changes import TopicOperator
 from tests.simulation.world import S, World
 
 GROUP, TOPIC = "workers", "tasks"
 PARTITIONS, MEMBERS = 2, 5
+GROWN = (3, 4)
 LOCK_MS, DELIVERIES_MAX = 1_500, 3
 SETTINGS = {
     "group.share.session.timeout.ms": "3000",
@@ -115,7 +117,7 @@ def stored_start(cluster: Cluster, partition: int) -> int | None:
 
 
 def ends(cluster: Cluster) -> dict[int, int]:
-    return {p: led(cluster, TOPIC, p).core.high_watermark for p in range(PARTITIONS)}
+    return {p: led(cluster, TOPIC, p).core.high_watermark for p in range(cluster.topics[TOPIC].partitions)}
 
 
 def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
@@ -182,6 +184,7 @@ def live(
     *,
     with_letters: bool = False,
     key_order: bool = False,
+    growth: bool = False,
 ) -> None:
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
@@ -203,6 +206,13 @@ def live(
         producers = [producer(cluster, history, f"p{p}", TOPIC, p, 400) for p in range(PARTITIONS)]
         members = [ShareMember(cluster, history, checker, f"m{n}", GROUP, TOPIC, topic_id) for n in range(MEMBERS)]
         world.run(world.now_us + 1 * S)
+        if growth:
+
+            def grown(name: str, count: int) -> None:
+                if not producers[0].stopped:
+                    producers.append(producer(cluster, history, f"p{count - 1}", TOPIC, count - 1, 400))
+
+            TopicOperator(cluster, faults_s, (TOPIC,), GROWN, grown, {})
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
         injector.run(faults_s)
         cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
@@ -213,7 +223,7 @@ def live(
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
         end_deliveries(cluster, members)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
-        checker.judge(ends(cluster), dict.fromkeys(range(PARTITIONS), 0))
+        checker.judge(ends(cluster), dict.fromkeys(ends(cluster), 0))
         if with_letters:
             judge_letters(cluster, checker, counted)
         world.reached["records of the share group"] += sum(ends(cluster).values())
@@ -221,3 +231,4 @@ def live(
 
 live_with_letters = partial(live, with_letters=True)
 live_with_key_order = partial(live, key_order=True)
+live_with_growth = partial(live, growth=True)

@@ -1,0 +1,72 @@
+"""A fixed sample of worlds of delayed messages with growth and changed retention. Also: such worlds fail when a rule is removed from the product.
+`make simulate WORLD=delay-changes` runs as many as you like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.runtime.front_delivery import FrontDelivery
+from tests.simulation.delay_changes import live
+from tests.simulation.delays import FRONT
+from tests.simulation.run import Outcome, run
+
+SEEDS = (1, 2)
+SEEDS_MAX = 12
+
+
+@cache
+def ran(seed: int) -> Outcome:
+    return run(seed, life=live)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_delayed_record_arrives_once_in_topics_that_grow(seed: int) -> None:
+    outcome = ran(seed)
+    assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
+    assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
+
+
+def test_the_sample_has_growth_and_changed_configs() -> None:
+    reached: Counter[str] = Counter()
+    for seed in SEEDS:
+        reached += ran(seed).reached
+    for state in ("topic grows", f"config changed: {FRONT}", "delayed batch", "delayed batch not accepted"):
+        assert reached[state] > 5, f"{state}: {reached}"
+
+
+def retention_applies_to_front_topics(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TopicConfig, "retention_deletes", property(lambda self: True))
+    patch.setattr(TopicConfig, "deletes", property(lambda self: True))
+
+
+def a_record_of_a_new_partition_goes_to_an_existing_one(patch: pytest.MonkeyPatch) -> None:
+    send = FrontDelivery.send
+
+    def wrapped(self: FrontDelivery, replica: Any, target: Any, batch: bytes, done: Any) -> None:
+        topic = self.replica_manager.image.topic_named(self._target_name(replica, target))
+        if topic is not None and replica.tp.partition not in topic.partitions:
+            replica = SimpleNamespace(tp=replica.tp._replace(partition=0), config=replica.config)
+        send(self, replica, target, batch, done)
+
+    patch.setattr(FrontDelivery, "send", wrapped)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "first"),
+    [(retention_applies_to_front_topics, 1), (a_record_of_a_new_partition_goes_to_an_existing_one, 1)],
+    ids=lambda m: m.__name__ if callable(m) else "",
+)
+def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    for seed in range(first, first + SEEDS_MAX):
+        found = run(seed, life=live).violation
+        if found is not None:
+            print(f"seed {seed}: {found}")
+            return
+    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
