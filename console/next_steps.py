@@ -17,7 +17,7 @@ from console.forms import RACK
 from console.record_links import record_url
 from console.texts import gettext_lazy
 from console.vocabulary import translated
-from controlplane.selectors.next_steps import NextStep, StepKind
+from controlplane.domain.next_step import NextStep, StepKind
 from controlplane.selectors.visibility import current
 from controlplane.services.records import read_denial
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from controlplane.domain import incident
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.audit_operation import operation_label
+from controlplane.domain.next_step import NextStep
 from controlplane.domain.page_phrases import OPERATION_AND_REASON, STATE_ARROW, STATE_CHANGE
 from controlplane.domain.progress import StallCause
 from controlplane.models import (
@@ -35,7 +36,7 @@ from controlplane.selectors.alert_thresholds import (
 )
 from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
 from controlplane.selectors.changes import WITHOUT_EFFECT
-from controlplane.selectors.next_steps import NextStep, next_steps
+from controlplane.selectors.next_steps import next_steps
 from controlplane.selectors.visibility import limited, visible
 from weir_common.phrases import Phrase, sentence, with_phrase
 

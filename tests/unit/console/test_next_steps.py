@@ -11,8 +11,8 @@ from django.urls import resolve
 from django.utils.translation import override
 
 from console.next_steps import POSTED, START_LABELS, buttons
+from controlplane.domain.next_step import NextStep, StepKind
 from controlplane.selectors import next_steps as selectors
-from controlplane.selectors.next_steps import NextStep, StepKind
 
 ADMINISTRATOR = User(username="administrator", is_staff=True, is_superuser=True)
 TARGETS = {
