@@ -212,6 +212,34 @@ def test_a_banner_says_that_zookeeper_does_not_respond(session: BrowserSession, 
     until(session, "document.querySelector('#stale').hidden", "the banner to go")
 
 
+PHONE_LISTS = (
+    "brokers",
+    "topics",
+    "groups",
+    "group",
+    "share-groups",
+    "partition",
+    "broker",
+    "dead-letters",
+    "quotas",
+    "audit",
+)
+OUTSIDE = """() => [...document.querySelectorAll(".cards td, .cards th")]
+    .filter((cell) => cell.getBoundingClientRect().right > innerWidth || cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.innerText)"""
+UNLABELLED = """() => [...document.querySelectorAll(".cards td.num:not(:has(> .name))")]
+    .filter((cell) => getComputedStyle(cell, "::before").content === "none").map((cell) => cell.outerHTML)"""
+
+
+def test_lists_show_all_columns_on_the_screen_of_a_phone(chromium: Browser, served: WebServer) -> None:
+    """The lag of a group and the replicas out of sync of a broker were outside of the screen."""
+    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD, viewport={"width": 390, "height": 844})
+    for name in PHONE_LISTS:
+        session.page.goto(PAGES[name])
+        assert session.page.locator(".cards td").count() > 0, name
+        assert session.page.evaluate(OUTSIDE) == [] and session.page.evaluate(UNLABELLED) == [], name
+    session.context.close()
+
+
 def test_the_number_of_alerts_is_on_the_screen_of_a_phone(chromium: Browser, served: WebServer) -> None:
     session = BrowserSession(chromium, served.base, USER, PASSWORD, viewport={"width": 390, "height": 844})
     for address in ("/", "/groups/slow-reader/"):
