@@ -23,6 +23,7 @@ from controlplane.domain import (
     cron,
     delayed_messages,
     external_login,
+    group_config,
     healing,
     health,
     history,
@@ -266,7 +267,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
     yield from ((word_text(kind), "") for kind in (*WORDS, *OBJECTS))
     yield from ((reason, "") for reason in WAIT_REASONS)
-    yield from ((doc, "") for doc in CONFIG_DOCS)
+    yield from ((doc, "") for doc in (*CONFIG_DOCS, *group_config.DOCS))
     yield from ((label, "") for label, _ in delayed_messages.SPANS)
     yield from ((label, "") for label in (delayed_messages.OVERDUE, delayed_messages.LATER, "Stop", "Resume"))
     yield from ((label, "") for label in KIND_LABELS.values())

@@ -28,3 +28,23 @@ class GroupConfigRow:
 
 def kind_of(name: str) -> GroupConfigKind:
     return GroupConfigKind.CONSUMER if name.startswith("consumer.") else GroupConfigKind.SHARE
+
+
+DOCS = (
+    "Session time-out of the members of this group.",
+    "Interval at which the members of this group send heartbeats.",
+    "Minimum time between two assignments of this group.",
+    "Session time-out of the members of this share group.",
+    "Interval at which the members of this share group send heartbeats.",
+    "Minimum time between two assignments of this share group.",
+    "Time for which a member holds an acquired record.",
+    "Number of deliveries after which a record is not delivered again.",
+    "Maximum number of records in flight per share partition.",
+    "Where a new share partition starts: latest, earliest, or by_duration:<ISO 8601 duration>.",
+    "read_committed: records of aborted transactions are not delivered. read_uncommitted: all records are delivered.",
+    "Whether members may renew the lock of a record (acknowledge type renew).",
+    "The topic of dead letters (KIP-1191). It must have errors.deadletterqueue.group.enable=true, and its name the prefix errors.deadletterqueue.topic.name.prefix. Empty: no dead letters.",
+    "true: a dead letter has the key and the value of the record. false: only headers that name the record.",
+    "true: records with the same key are delivered in order, and never to two members at the same time. false: a share group has no order, as in Kafka.",
+)
+"""The descriptions that brokers of this version report, for translations: the console does not read the definitions of the brokers."""

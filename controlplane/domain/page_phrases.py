@@ -10,8 +10,8 @@ from weir_common.phrases import texts_in
 
 ONLY_IN_SYNC = "{partition}: no other replica is in sync."
 TOO_FEW_IN_SYNC = (
-    "{partition}: without this broker {count} replica is in sync, but min.insync.replicas is {least}.",
-    "{partition}: without this broker {count} replicas are in sync, but min.insync.replicas is {least}.",
+    "{partition}: without this broker, {count} replica is in sync, but min.insync.replicas is {least}.",
+    "{partition}: without this broker, {count} replicas are in sync, but min.insync.replicas is {least}.",
 )
 MORE_BLOCKERS = ("And {count} more partition.", "And {count} more partitions.")
 OLD_STATE = "The observed cluster state is older than 15 s; this result may be wrong."

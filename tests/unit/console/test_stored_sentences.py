@@ -101,7 +101,7 @@ def test_a_stored_text_without_a_phrase_is_shown_as_it_is(seeded: dict[str, Any]
 
 def test_the_note_of_a_restart_is_translated(seeded: dict[str, Any], operator: Client) -> None:
     step = RestartStep.objects.exclude(note="").get()
-    assert step.note.startswith("Not safe to restart yet: ledger-0: without this broker 1 replica is in sync")
+    assert step.note.startswith("Not safe to restart yet: ledger-0: without this broker, 1 replica is in sync")
     assert "尚不能安全重启：ledger-0：没有该 Broker 时有 1 个同步副本" in page(
         operator, f"/brokers/restarts/{step.restart_id}/"
     )

@@ -59,7 +59,7 @@ def test_each_reason_of_a_waiting_move_is_translated_with_its_count() -> None:
 def test_sentences_with_values_are_translated_as_a_whole() -> None:
     few = blocker(1, "t", 0, [1, 2], 2)
     title = title_of(TopicScope("t", (1, 2)))
-    assert few == "t-0: without this broker 1 replica is in sync, but min.insync.replicas is 2."
+    assert few == "t-0: without this broker, 1 replica is in sync, but min.insync.replicas is 2."
     assert vocabulary.translated(few) == few and vocabulary.translated(title) == "Topic t to brokers 1, 2"
     with translation.override("zh-hans"):
         assert vocabulary.translated(few) == "t-0：没有该 Broker 时有 1 个同步副本，但 min.insync.replicas 为 2。"
