@@ -67,7 +67,8 @@ class KafkaConnection:
             raise NoResponse(f"{self.host}:{self.port}: connection with WEIR_KAFKA_CONFIG failed: {e}") from e
         except (OSError, WireError) as e:
             self.close()
-            raise NoResponse(f"{self.host}:{self.port} does not respond: {e or type(e).__name__}") from e
+            reason = getattr(e, "strerror", None) or str(e) or type(e).__name__
+            raise NoResponse(f"{self.host}:{self.port} does not respond: {reason}") from e
 
     def _open(self, deadline: float) -> None:
         """Connect, with TLS and SASL from the client settings."""
