@@ -50,6 +50,7 @@ class ArchiveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, job_id: int) -> Response:
+        """Start a stopped or failed job again at its last position."""
         self.get_object()
         services.resume_archive(job_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return self.row()
@@ -64,5 +65,6 @@ class ArchiveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(responses=BATCH(many=True))
     @action(detail=True, serializer_class=BATCH, page_of=selectors.batch_page, filterset_class=None)
     def batches(self, request: Request, job_id: int) -> Response:
+        """The micro-batches of the job: their offsets, rows and files."""
         self.get_object()
         return self.pages(selectors.batches_of(job_id))

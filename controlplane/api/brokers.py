@@ -107,6 +107,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         ordering="topic",
     )
     def replicas(self, request: Request, broker_id: int) -> Response:
+        """The replicas on the broker: role, lag and size."""
         self.get_object()
         return self.pages(selectors.replicas_on(broker_id))
 
@@ -209,6 +210,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def uncordon(self, request: Request, broker_id: int) -> Response:
+        """Allow new replicas on the broker again."""
         return self._act(services.uncordon)
 
     @extend_schema(request=serializers.Comment)
@@ -220,6 +222,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def restore_leadership(self, request: Request, broker_id: int) -> Response:
+        """End the demotion. The controller returns leadership to preferred leaders within seconds."""
         return self._act(services.restore_leadership)
 
     @extend_schema(request=serializers.Comment)

@@ -39,9 +39,12 @@ class ClustersView(InputMixin):
 
 
 class ChangeViewSet(ListModelMixin, RowViewSet):
+    """The audit log: who changed what, with the values before and after, and the outcome."""
+
     queryset = Change.objects.all()
     serializer_class = serializers.shape(changes.ChangeRow)
     filterset_class = changes.ChangeFilter
+    noun = "change"
     page_of = staticmethod(changes.change_page)
 
 
@@ -60,5 +63,6 @@ class DriftViewSet(RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"], serializer_class=TOPIC)
     def adopt(self, request: Request, topic_id: uuid.UUID) -> Response:
+        """Make the state of the metadata log the declared state of the topic. Nothing changes in the cluster."""
         row = topic_services.adopt_topic(topic_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return Response(TOPIC(topics.topic_row(row.name)).data)

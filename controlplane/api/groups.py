@@ -48,6 +48,7 @@ class AclViewSet(ListModelMixin, RowViewSet):
     queryset = Acl.objects.all()
     serializer_class = ACL
     filterset_class = acls.AclFilter
+    noun = "ACL"
     page_of = staticmethod(acls.acl_page)
     ordering = "resource_name"
     lookup_url_kwarg = "acl_id"
@@ -60,5 +61,6 @@ class AclViewSet(ListModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.RequiredComment, responses={204: None})
     def destroy(self, request: Request, acl_id: int) -> Response:
+        """Delete the ACL. Brokers apply it within seconds."""
         acl_services.delete_acl(acl_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return Response(status=204)

@@ -65,33 +65,39 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, move_id: int) -> Response:
+        """Approve a planned move. A move that overrides a safety check needs an approval request instead."""
         return self._act(services.approve_move)
 
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def start(self, request: Request, move_id: int) -> Response:
+        """Start a planned or approved move. It fails if a partition has changed since the plan was made."""
         return self._act(services.start_move)
 
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, move_id: int) -> Response:
+        """Start no further copy. Copies in flight finish."""
         return self._act(services.pause_move)
 
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, move_id: int) -> Response:
+        """Continue a paused move."""
         return self._act(services.resume_move)
 
     @extend_schema(request=serializers.MoveEnd)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, move_id: int) -> Response:
-        """Needs a reason. A drained broker stays cordoned and demoted, unless `uncordon` is true."""
+        """Cancel the move: partitions in flight return to their old replicas, finished ones stay. Needs a reason. A drained broker stays
+        cordoned and demoted, unless `uncordon` is true."""
         return self._end(services.cancel_move)
 
     @extend_schema(request=serializers.MoveEnd)
     @action(detail=True, methods=["post"])
     def roll_back(self, request: Request, move_id: int) -> Response:
-        """Needs a reason. A drained broker stays cordoned and demoted, unless `uncordon` is true."""
+        """Return every submitted partition to its old replicas, also after the end of the move. Needs a reason. A drained broker stays
+        cordoned and demoted, unless `uncordon` is true."""
         return self._end(services.roll_back_move)
 
     def _act(self, service: Callable[..., object]) -> Response:
@@ -135,6 +141,7 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         ordering="topic",
     )
     def parts(self, request: Request, move_id: int) -> Response:
+        """The partitions of the move, each with its state, its progress and the cause of a delay."""
         self.get_object()
         return self.pages(selectors.parts_of_move(move_id))
 

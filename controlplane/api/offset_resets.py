@@ -98,6 +98,7 @@ class OffsetResetViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, reset_id: int) -> Response:
+        """Drop a preview, or end the wait of a reset."""
         self._check_reset(reset_id)
         services.cancel(reset_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return self._detail(reset_id)

@@ -65,6 +65,7 @@ class PlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(responses=PART(many=True))
     @action(detail=True, serializer_class=PART, filterset_class=None, page_of=_part_page)
     def parts(self, request: Request, plan_id: int) -> Response:
+        """The partitions of the plan, with their replicas before and after."""
         self.get_object()
         return self.pages(Plan.objects.filter(pk=plan_id))
 

@@ -41,16 +41,19 @@ class RollingRestartViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, restart_id: int) -> Response:
+        """Restart no further broker. The restart of the current broker finishes."""
         return self._act(rolling_restart.pause_restart)
 
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, restart_id: int) -> Response:
+        """Continue a paused rolling restart."""
         return self._act(rolling_restart.resume_restart)
 
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, restart_id: int) -> Response:
+        """Skip the remaining brokers. The restart of the current broker finishes, and its leadership is restored."""
         return self._act(rolling_restart.cancel_restart)
 
     def _act(self, service: Callable[..., object]) -> Response:

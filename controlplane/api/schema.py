@@ -7,6 +7,7 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import get_doc
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.serializers import Serializer
 
@@ -66,8 +67,23 @@ class ApiTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped
         return {"type": "http", "scheme": "bearer", "bearerFormat": "weir_..."}
 
 
+GENERIC_DESCRIPTIONS = {"list": "List the {plural} that match the filters.", "retrieve": "Show one {noun}."}
+
+
 class WeirSchema(AutoSchema):
-    """Adds the headers that all requests of a method, or all requests on an object with an entity tag, may have."""
+    """Describes generic operations. Adds the headers that all requests of a method, or all requests on an object with an entity tag, may have."""
+
+    def get_description(self) -> str:
+        """The docstring of the operation. The generic list and the generic GET of an object have none: their text names the object, and has the docstring of
+        the view set, which describes it."""
+        action = getattr(self.view, "action", None)
+        own = get_doc(getattr(self.view, action or self.method.lower(), None))
+        noun = getattr(self.view, "noun", "")
+        if own or not noun or action not in GENERIC_DESCRIPTIONS:
+            return str(super().get_description())
+        plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+        text = GENERIC_DESCRIPTIONS[action].format(noun=noun, plural=plural)
+        return f"{text} {get_doc(type(self.view))}".strip()
 
     def get_override_parameters(self) -> list[OpenApiParameter | Serializer[object] | type[Serializer[object]]]:
         found = list(super().get_override_parameters())

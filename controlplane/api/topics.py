@@ -96,6 +96,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
 
     @extend_schema(request=serializers.TopicAlter, responses={202: DETAIL})
     def partial_update(self, request: Request, name: str) -> Response:
+        """Change configs, or add partitions."""
         v = self.body(serializers.TopicAlter)
         self._check_topic(name)
         services.alter_topic(
@@ -120,6 +121,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
     @extend_schema(responses=CONFIG(many=True))
     @action(detail=True, serializer_class=CONFIG, filterset_class=None, list_order=CONFIG_ORDER)
     def configs(self, request: Request, name: str) -> Response:
+        """The configs of the topic: value, source, default and description."""
         self._check_topic(name)
         return self.computed(selectors.topic_configs(name))
 
@@ -132,11 +134,13 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         ordering="index",
     )
     def partitions(self, request: Request, name: str) -> Response:
+        """The partitions of the topic: leader, replicas, ISR, offsets, sizes and rates."""
         self._check_topic(name)
         return self.pages(ObservedPartition.objects.filter(topic__name=name))
 
     @action(detail=True, serializer_class=PARTITION, url_path="partitions/<int:partition>")
     def partition(self, request: Request, name: str, partition: int) -> Response:
+        """One partition, with its replicas."""
         return Response(self.get_serializer(_partition(name, partition)).data)
 
     @extend_schema(responses=TRUNCATION(many=True))
@@ -273,5 +277,6 @@ class PartitionViewSet(ListModelMixin, RowViewSet):
     queryset = ObservedPartition.objects.all()
     serializer_class = PARTITION
     filterset_class = partitions.PartitionFilter
+    noun = "partition"
     page_of = staticmethod(partitions.partition_page)
     ordering = "topic"

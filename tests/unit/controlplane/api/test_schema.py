@@ -72,3 +72,12 @@ def test_bodies_of_requests_have_no_other_fields(world: World, operator: APIClie
 def test_no_two_components_have_the_same_name(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     schema()
     assert "identical names" not in capsys.readouterr().err
+
+
+def test_each_operation_has_a_description_of_its_own(world: World, operator: APIClient) -> None:
+    """53 of 251 operations had none, and 21 had that of another operation."""
+    paths = json.loads(operator.get(f"{API}/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json").content)["paths"]
+    found = [op.get("description", "") for path in paths.values() for op in path.values() if "operationId" in op]
+    assert len(found) > 200 and all(found)
+    assert len(set(found)) == len(found)
+    assert paths[f"{API}/recoveries"]["get"]["description"].startswith("List the recoveries")
