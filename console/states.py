@@ -99,15 +99,15 @@ LAG_STATUSES: dict[str, tuple[str, str, str]] = {
     "blocked": (gettext_lazy("Blocked"), "amber", gettext_lazy("No consumer can read further in this partition.")),
     "falling_behind": (
         gettext_lazy("Falling behind"),
-        "red",
+        "amber",
         gettext_lazy("Records arrive faster than the group reads."),
     ),
     "stalled": (
         gettext_lazy("Stalled"),
-        "red",
+        "amber",
         gettext_lazy("The committed offset is unchanged with lag, for longer than usual for this consumer."),
     ),
-    "stopped": (gettext_lazy("Stopped"), "red", gettext_lazy("No members and no commits, with lag.")),
+    "stopped": (gettext_lazy("Stopped"), "amber", gettext_lazy("No members and no commits, with lag.")),
     "rewound": (gettext_lazy("Rewound"), "amber", gettext_lazy("The committed offset moved backwards.")),
     "data_lost": (
         gettext_lazy("Data lost to retention"),
@@ -116,7 +116,7 @@ LAG_STATUSES: dict[str, tuple[str, str, str]] = {
     ),
     "unknown": (gettext_lazy("Unknown"), "grey", gettext_lazy("No committed offset, or no broker responded.")),
 }
-"""Status of a group: label, tone, explanation."""
+"""Status of a group: label, tone, explanation. The tone is that of the severity of its alert."""
 
 SHARE_LAG_STATUSES = LAG_STATUSES | {
     "not_subscribed": (
@@ -126,10 +126,10 @@ SHARE_LAG_STATUSES = LAG_STATUSES | {
     ),
     "stalled": (
         gettext_lazy("Stalled"),
-        "red",
+        "amber",
         gettext_lazy("The start offset is unchanged with lag, for longer than usual for this group."),
     ),
-    "stopped": (gettext_lazy("Stopped"), "red", gettext_lazy("No members, with lag.")),
+    "stopped": (gettext_lazy("Stopped"), "amber", gettext_lazy("No members, with lag.")),
     "rewound": (gettext_lazy("Rewound"), "amber", gettext_lazy("The start offset moved backwards.")),
     "unknown": (
         gettext_lazy("Unknown"),
