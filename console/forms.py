@@ -205,13 +205,13 @@ class ArchiveForm(WeirForm):
         return [t for t in self.cleaned_data["topics"].replace(",", " ").split() if t]
 
 
-class WhyForm(WeirForm):
+class ReasonForm(WeirForm):
     """An operation that needs only a reason."""
 
     comment = comment_field(required=True)
 
 
-class EndDrainForm(WhyForm):
+class EndDrainForm(ReasonForm):
     """Cancel or roll back a drain, and optionally uncordon its brokers."""
 
     uncordon = forms.BooleanField(required=False)

@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from console.forms import WhyForm
+from console.forms import ReasonForm
 from console.views.shell import actor, flash, redirect_to, rejected, render_page
 from console.vocabulary import rejection_text
 from controlplane.services import Rejected
@@ -68,7 +68,7 @@ def confirm_deletion(
     request: HttpRequest, deletion: Deletion, delete: Callable[[str], object], *, nav: str
 ) -> HttpResponse:
     """The page of a deletion that needs a reason, and its execution. `delete` gets the reason, and raises Rejected or PermissionDenied."""
-    form = WhyForm(request.POST or None)
+    form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             delete(form.cleaned_data["comment"])

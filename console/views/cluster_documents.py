@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from console.forms import DestroyForm, WeirForm, WhyForm, text_area
+from console.forms import DestroyForm, ReasonForm, WeirForm, text_area
 from console.texts import gettext_lazy
 from console.views.shell import (
     actor,
@@ -206,12 +206,12 @@ def apply(request: HttpRequest, plan_id: int) -> HttpResponse:
     row = selectors.plan_detail(plan_id)
     if row is None:
         return _no_plan(request, plan_id)
-    form: WhyForm | DestroyForm
+    form: ReasonForm | DestroyForm
     if row.deletes:
         form = DestroyForm(str(row.deletes), request.POST or None)
         form.fields["confirm_name"].label = _("Number of deletions")
     else:
-        form = WhyForm(request.POST or None)
+        form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             services.apply_plan(

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from console.connect_forms import ConnectorForm, RestartConnectorForm, given_config
-from console.forms import DestroyForm, WhyForm
+from console.forms import DestroyForm, ReasonForm
 from console.texts import gettext_lazy
 from console.views.shell import (
     actor,
@@ -208,7 +208,7 @@ def stop(request: HttpRequest) -> HttpResponse:
         request,
         cluster,
         name,
-        WhyForm(request.POST or None),
+        ReasonForm(request.POST or None),
         lambda v: services.stop_connector(cluster, name, actor=actor(request), comment=v["comment"]),
         title=_("Stop connector {name}").format(name=name),
         lines=[

@@ -11,7 +11,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from console.delayed_forms import PendingForm
-from console.forms import WhyForm
+from console.forms import ReasonForm
 from console.history_charts import page_charts
 from console.panels import lazy
 from console.views.shell import (
@@ -66,7 +66,7 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
     back = reverse("delayed-messages", args=[name])
     if listed := request.GET.urlencode():
         back = f"{back}?{listed}#pending"  # the look-up that led here
-    form = WhyForm(request.POST or None)
+    form = ReasonForm(request.POST or None)
     try:
         if request.method == "POST" and form.is_valid():
             result = services.cancel(request.user, name, partition, offset, comment=form.cleaned_data["comment"])

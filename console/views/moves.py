@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from console import next_steps
-from console.forms import EndDrainForm, ProposeDestructionForm, ScheduleForm, ThrottleForm, WhyForm
+from console.forms import EndDrainForm, ProposeDestructionForm, ReasonForm, ScheduleForm, ThrottleForm
 from console.panels import lazy
 from console.texts import counted, gettext_lazy
 from console.views.actions import ActionButton, ImmediateAction, run_immediately
@@ -391,7 +391,7 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
     names = broker_names(drained)
     # A roll-back restores the previous state. A cancelled drain may continue as another move.
     initial = {"uncordon": verb == MoveVerb.ROLL_BACK}
-    form = EndDrainForm(names, request.POST or None, initial=initial) if drained else WhyForm(request.POST or None)
+    form = EndDrainForm(names, request.POST or None, initial=initial) if drained else ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from console.forms import MoveOfPlanForm, WhyForm
+from console.forms import MoveOfPlanForm, ReasonForm
 from console.texts import counted
 from console.views.shell import (
     actor,
@@ -109,7 +109,7 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
         return _move(request, row)
     if verb == PlanVerb.APPROVE:
         require_role(request, RoleResource.PLAN, ())  # an approval is for operators of the whole cluster
-    form = WhyForm(request.POST or None)
+    form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         comment = form.cleaned_data["comment"]
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from console.forms import WhyForm
+from console.forms import ReasonForm
 from console.texts import counted, gettext_lazy
 from console.views.actions import ActionButton, ImmediateAction, run_immediately
 from console.views.shell import (
@@ -46,7 +46,7 @@ def new(request: HttpRequest) -> HttpResponse:
     rows = brokers.broker_list()
     parameters = request.POST if request.method == "POST" else request.GET
     chosen = [int(b) for b in parameters.getlist("b") if b.isdigit()] or [b.broker_id for b in rows if b.alive]
-    form = WhyForm(request.POST or None)
+    form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         require_role(request, RoleResource.BROKER, [str(b) for b in chosen])
         try:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from console.forms import DestroyForm, TopicForm, WhyForm
+from console.forms import DestroyForm, ReasonForm, TopicForm
 from console.history_charts import page_charts
 from console.panels import lazy
 from console.views.shell import (
@@ -290,7 +290,7 @@ def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> Http
     row = partitions.partition_row(name, index)
     if row is None:
         return not_found(request, _("partition {name}-{index}").format(name=name, index=index), "topics", nav="topics")
-    form = WhyForm(request.POST or None)
+    form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             recovery.recover_replica(name, index, broker_id, actor=actor(request), comment=form.cleaned_data["comment"])

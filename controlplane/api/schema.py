@@ -73,7 +73,7 @@ GENERIC_DESCRIPTIONS = {"list": "List the {plural} that match the filters.", "re
 class WeirSchema(AutoSchema):
     """Describes generic operations. Adds the headers that all requests of a method, or all requests on an object with an entity tag, may have."""
 
-    def get_description(self) -> str:
+    def get_description(self) -> str:  # type: ignore[override]  # that of drf-spectacular has no parameters
         """The docstring of the operation. The generic list and the generic GET of an object have none: their text names the object, and has the docstring of
         the view set, which describes it."""
         action = getattr(self.view, "action", None)

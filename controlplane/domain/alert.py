@@ -13,7 +13,7 @@ from controlplane.domain import alert_cases as cases
 from controlplane.domain import alert_group_cases as group_cases
 from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.alert_thresholds import ThresholdName
-from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
+from controlplane.domain.alert_types import AlertCase, AlertFacts, AlertKind, ComputedAlert, Severity
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.page_phrases import STATE_CHANGE
 from weir_common.json_values import Json
@@ -26,12 +26,12 @@ class AlertRule:
 
     kind: AlertKind
     severity: Severity
-    cases: Callable[[Facts], Iterable[Case]]
+    cases: Callable[[AlertFacts], Iterable[AlertCase]]
     text: str
     do: str
 
 
-def alerts(facts: Facts) -> list[ComputedAlert]:
+def alerts(facts: AlertFacts) -> list[ComputedAlert]:
     """The most severe alerts first. Within a severity the order is that of RULES. Of cases with the same subject, which is cut if it is long, only the first
     has an alert."""
     down = [b.broker_id for b in facts.brokers if not b.alive]

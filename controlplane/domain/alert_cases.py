@@ -12,11 +12,11 @@ from controlplane.domain.alert_phrases import NO_FORECASTS, REJECTED, UNWRITABLE
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import (
     NAMES_MAX,
+    AlertCase,
+    AlertFacts,
     AlertMetric,
-    Case,
     ClientRejection,
     DiskForecastFacts,
-    Facts,
     FailedLoginFacts,
     GroupTopic,
     RejectedClientFacts,
@@ -29,10 +29,10 @@ from controlplane.domain.text import coarse_count, coarse_duration, leading_digi
 from weir_common.phrases import Phrase, Value, number_of
 
 
-def anomalies(facts: Facts) -> list[Case]:
+def anomalies(facts: AlertFacts) -> list[AlertCase]:
     """One case for each of the anomalies that are most distant, up to the threshold. The page of anomalies has all of them."""
     most = int(facts.thresholds[ThresholdName.ANOMALY_ALERTS_MAX])
-    return [Case(anomaly_subject(a.metric), {"text": a.text}, parts=a.metric) for a in facts.anomalies[:most]]
+    return [AlertCase(anomaly_subject(a.metric), {"text": a.text}, parts=a.metric) for a in facts.anomalies[:most]]
 
 
 def anomaly_subject(metric: AlertMetric) -> str:
@@ -41,11 +41,11 @@ def anomaly_subject(metric: AlertMetric) -> str:
     return f"{metric.name} of {metric.object_kind}{name}"
 
 
-def once(wrong: object, **words: Value) -> list[Case]:
-    return [Case("", words)] if wrong else []
+def once(wrong: object, **words: Value) -> list[AlertCase]:
+    return [AlertCase("", words)] if wrong else []
 
 
-def counted(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], subject: str = "") -> list[Case]:
+def counted(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], subject: str = "") -> list[AlertCase]:
     """`what` is `2 partitions (orders-1, orders-2)`: at most a few names, the full count. The other placeholders are singular or plural forms for the count."""
     count, names = counted
     if not count:
@@ -56,7 +56,7 @@ def counted(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], subject
     single = ("has", "is", "was", "it", "its", "s")
     plural = ("have", "are", "were", "they", "their", "")
     words = dict(zip(single, single if count == 1 else plural, strict=True))
-    return [Case(subject, {"what": what, **words})]
+    return [AlertCase(subject, {"what": what, **words})]
 
 
 def names_of(names: Sequence[Value], count: int) -> Value:
@@ -65,26 +65,28 @@ def names_of(names: Sequence[Value], count: int) -> Value:
     return Phrase(AlertPhrase.AND_MORE, {"names": list(names), "rest": f"{rest:,}"}) if rest > 0 else list(names)
 
 
-def lagging_replicas(facts: Facts) -> list[Case]:
+def lagging_replicas(facts: AlertFacts) -> list[AlertCase]:
     """No cases while a broker is down: the alert about the broker already explains the missing replicas."""
     if any(not b.alive for b in facts.brokers):
         return []
     return counted(facts.under_replicated, AlertPhrase.PARTITIONS)
 
 
-def brokers_down(facts: Facts) -> list[Case]:
+def brokers_down(facts: AlertFacts) -> list[AlertCase]:
     return [
-        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": number_of(b.replicas, *AlertPhrase.REPLICAS)})
+        AlertCase(str(b.broker_id), {"id": str(b.broker_id), "replicas": number_of(b.replicas, *AlertPhrase.REPLICAS)})
         for b in facts.brokers
         if not b.alive and b.replicas
     ]
 
 
-def brokers_silent(facts: Facts) -> list[Case]:
-    return [Case(str(b.broker_id), {"id": str(b.broker_id)}) for b in facts.brokers if b.alive and b.answered is False]
+def brokers_silent(facts: AlertFacts) -> list[AlertCase]:
+    return [
+        AlertCase(str(b.broker_id), {"id": str(b.broker_id)}) for b in facts.brokers if b.alive and b.answered is False
+    ]
 
 
-def disks_failed(facts: Facts) -> list[Case]:
+def disks_failed(facts: AlertFacts) -> list[AlertCase]:
     return [
         _dirs_case(
             b.broker_id,
@@ -96,7 +98,7 @@ def disks_failed(facts: Facts) -> list[Case]:
     ]
 
 
-def disks_slow(facts: Facts) -> list[Case]:
+def disks_slow(facts: AlertFacts) -> list[AlertCase]:
     return [
         _dirs_case(b.broker_id, AlertPhrase.SLOW_DIRS, [_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow])
         for b in facts.brokers
@@ -104,10 +106,10 @@ def disks_slow(facts: Facts) -> list[Case]:
     ]
 
 
-def _dirs_case(broker_id: int, noun: tuple[str, str], dirs: Sequence[Value]) -> Case:
+def _dirs_case(broker_id: int, noun: tuple[str, str], dirs: Sequence[Value]) -> AlertCase:
     one, many = noun
     text = Phrase(one, {"count": f"{len(dirs):,}", "dirs": dirs}, many, len(dirs))
-    return Case(str(broker_id), {"id": str(broker_id), "dirs": text})
+    return AlertCase(str(broker_id), {"id": str(broker_id), "dirs": text})
 
 
 def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> Value:
@@ -117,12 +119,12 @@ def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> Value:
     return Phrase(AlertPhrase.SLOW_DIR, {"directory": directory, "seconds": f"{ms / 1000:.1f}"})
 
 
-def hanging(facts: Facts) -> list[Case]:
+def hanging(facts: AlertFacts) -> list[AlertCase]:
     """Return the case of hanging transactions. It is at risk if groups wait: retention deletes the records that they cannot read."""
     found = counted(facts.hanging, AlertPhrase.PARTITIONS)
     waits = number_of(facts.hanging_groups, *AlertPhrase.GROUPS_WAIT) if facts.hanging_groups else ""
     severity = Severity.AT_RISK if waits else None
-    return [Case(case.subject, {**case.words, "waits": waits}, severity) for case in found]
+    return [AlertCase(case.subject, {**case.words, "waits": waits}, severity) for case in found]
 
 
 def disk_severity(total: int | None, free: int | None, thresholds: AlertThresholds, broker_id: int) -> Severity | None:
@@ -138,17 +140,17 @@ def disk_severity(total: int | None, free: int | None, thresholds: AlertThreshol
     return None
 
 
-def disks_low(facts: Facts) -> list[Case]:
+def disks_low(facts: AlertFacts) -> list[AlertCase]:
     out = []
     for b in facts.brokers:
         severity = disk_severity(b.total_bytes, b.free_bytes, facts.thresholds, b.broker_id) if b.alive else None
         if severity is not None and b.total_bytes and b.free_bytes is not None:
             free, total = f"{100 * b.free_bytes / b.total_bytes:.0f}", size_text(b.total_bytes)
-            out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free, "total": total}, severity))
+            out.append(AlertCase(str(b.broker_id), {"id": str(b.broker_id), "free": free, "total": total}, severity))
     return out
 
 
-def disks_filling(facts: Facts) -> list[Case]:
+def disks_filling(facts: AlertFacts) -> list[AlertCase]:
     """The forecasts whose median is below the threshold, the earliest first."""
 
     def is_below_threshold(f: DiskForecastFacts, name: ThresholdName) -> bool:
@@ -157,7 +159,7 @@ def disks_filling(facts: Facts) -> list[Case]:
     ahead = (f for f in facts.disk_forecasts if is_below_threshold(f, ThresholdName.DISK_FULL_AHEAD))
     found = sorted(ahead, key=lambda f: f.median_s)
     return [
-        Case(
+        AlertCase(
             str(f.broker_id),
             {
                 "id": str(f.broker_id),
@@ -190,9 +192,9 @@ def _accuracy(f: DiskForecastFacts) -> Phrase:
     return Phrase(one, {"count": f"{f.decided:,}", "share": f"{f.inside_pct:g}"}, many, f.decided)
 
 
-def moves(facts: Facts, *, failed: bool) -> list[Case]:
+def moves(facts: AlertFacts, *, failed: bool) -> list[AlertCase]:
     return [
-        Case(
+        AlertCase(
             str(m.move_id),
             {
                 "id": str(m.move_id),
@@ -209,17 +211,17 @@ def moves(facts: Facts, *, failed: bool) -> list[Case]:
     ]
 
 
-def moves_outrun(facts: Facts) -> list[Case]:
+def moves_outrun(facts: AlertFacts) -> list[AlertCase]:
     return [
-        Case(str(m.move_id), {"id": str(m.move_id), "needs": size_text(m.needs_bytes_per_s)})
+        AlertCase(str(m.move_id), {"id": str(m.move_id), "needs": size_text(m.needs_bytes_per_s)})
         for m in facts.moves
         if m.needs_bytes_per_s is not None
     ]
 
 
-def archives_failed(facts: Facts) -> list[Case]:
+def archives_failed(facts: AlertFacts) -> list[AlertCase]:
     return [
-        Case(str(job), {"id": str(job), "note": _with_full_stop(note) or Phrase(AlertPhrase.SEE_JOB)})
+        AlertCase(str(job), {"id": str(job), "note": _with_full_stop(note) or Phrase(AlertPhrase.SEE_JOB)})
         for job, note in facts.archives
     ]
 
@@ -236,23 +238,23 @@ MESSAGE_ALERTS_MAX = 20
 """Maximum number of topics with an alert of one kind. The metrics contain all topics."""
 
 
-def documents_drifted(facts: Facts) -> list[Case]:
+def documents_drifted(facts: AlertFacts) -> list[AlertCase]:
     found = []
     for d in facts.documents:
         by: Value = Phrase(AlertPhrase.CHANGED_BY, {"user": d.changed_by}) if d.changed_by else ""
         words: dict[str, Value] = {"owner": d.owner, "plan": str(d.plan_id), "by": by}
         cases = counted(d.differences, AlertPhrase.RESOURCES, subject=d.owner)
-        found += [Case(c.subject, {**c.words, **words}) for c in cases]
+        found += [AlertCase(c.subject, {**c.words, **words}) for c in cases]
     return found
 
 
-def half_undecided(facts: Facts) -> list[Case]:
+def half_undecided(facts: AlertFacts) -> list[AlertCase]:
     """The oldest first."""
     found = sorted(
         ((f.half_oldest_s, f) for f in facts.messages if f.half_oldest_s is not None), key=lambda x: (-x[0], x[1].topic)
     )
     return [
-        Case(
+        AlertCase(
             f.topic,
             {
                 "topic": f.topic,
@@ -266,10 +268,10 @@ def half_undecided(facts: Facts) -> list[Case]:
     ]
 
 
-def half_expired(facts: Facts) -> list[Case]:
+def half_expired(facts: AlertFacts) -> list[AlertCase]:
     found = sorted(((f.half_expired, f.topic) for f in facts.messages if f.half_expired is not None), reverse=True)
     return [
-        Case(
+        AlertCase(
             topic,
             {
                 "topic": topic,
@@ -281,25 +283,28 @@ def half_expired(facts: Facts) -> list[Case]:
     ]
 
 
-def delayed_overdue(facts: Facts) -> list[Case]:
+def delayed_overdue(facts: AlertFacts) -> list[AlertCase]:
     found = sorted(
         ((f.delayed_overdue_s, f.topic) for f in facts.messages if f.delayed_overdue_s is not None), reverse=True
     )
-    return [Case(topic, {"topic": topic, "late": coarse_duration(late)}) for late, topic in found[:MESSAGE_ALERTS_MAX]]
+    return [
+        AlertCase(topic, {"topic": topic, "late": coarse_duration(late)}) for late, topic in found[:MESSAGE_ALERTS_MAX]
+    ]
 
 
-def dead_letters_growing(facts: Facts) -> list[Case]:
+def dead_letters_growing(facts: AlertFacts) -> list[AlertCase]:
     found = sorted(
         ((f.dead_letters_grown, f.topic) for f in facts.messages if f.dead_letters_grown is not None), reverse=True
     )
     return [
-        Case(topic, {"topic": topic, "letters": coarse_count(count)}) for count, topic in found[:MESSAGE_ALERTS_MAX]
+        AlertCase(topic, {"topic": topic, "letters": coarse_count(count)})
+        for count, topic in found[:MESSAGE_ALERTS_MAX]
     ]
 
 
-def dead_letters_missing(facts: Facts) -> list[Case]:
+def dead_letters_missing(facts: AlertFacts) -> list[AlertCase]:
     return [
-        Case(
+        AlertCase(
             f"{x.group_id}: {x.topic}"[:SUBJECT_CHARS_MAX],
             {
                 "group": x.group_id,
@@ -354,9 +359,9 @@ def _rejected_advice(f: RejectedClientFacts) -> Phrase:
     return Phrase(next(known, AlertPhrase.CORRECT_CLIENT))
 
 
-def clients_rejected(facts: Facts) -> list[Case]:
+def clients_rejected(facts: AlertFacts) -> list[AlertCase]:
     return [
-        Case(
+        AlertCase(
             rejected_subject(f.client, f.reason),
             {
                 "who": f.client,
@@ -400,11 +405,11 @@ SPARK_WORKER_SILENT_S = 120.0
 starts."""
 
 
-def worker_silent(facts: Facts) -> list[Case]:
+def worker_silent(facts: AlertFacts) -> list[AlertCase]:
     return once(facts.worker_silent_s is not None and facts.worker_silent_s >= WORKER_SILENT_S)
 
 
-def spark_worker_silent(facts: Facts) -> list[Case]:
+def spark_worker_silent(facts: AlertFacts) -> list[AlertCase]:
     if facts.spark_worker_silent_s is None or facts.spark_worker_silent_s < SPARK_WORKER_SILENT_S:
         return []
     count, jobs = facts.spark_jobs_waiting
@@ -416,11 +421,11 @@ def connector_subject(cluster: str, connector: str) -> str:
     return f"{cluster}: {connector}"[:SUBJECT_CHARS_MAX]
 
 
-def connectors_failed(facts: Facts) -> list[Case]:
+def connectors_failed(facts: AlertFacts) -> list[AlertCase]:
     """Failed connectors. For a cluster that does not answer, those of its last answer: a worker that stops does not repair a task."""
     failures = [(c.cluster, f) for c in facts.connect for f in c.failures][:CONNECTOR_ALERTS_MAX]
     return [
-        Case(
+        AlertCase(
             connector_subject(cluster, f.name),
             {"connector": f.name, "cluster": cluster, "what": _failed_parts(f)},
         )
@@ -436,9 +441,9 @@ def _failed_parts(f: ConnectorFailure) -> Phrase:
     return Phrase(one, {"failed": f"{len(f.failed_tasks):,}", "tasks": f"{f.tasks:,}", "ids": ids}, many, f.tasks)
 
 
-def connect_silent(facts: Facts) -> list[Case]:
+def connect_silent(facts: AlertFacts) -> list[AlertCase]:
     return [
-        Case(c.cluster, {"cluster": c.cluster, "problem": _with_full_stop(c.problem)})
+        AlertCase(c.cluster, {"cluster": c.cluster, "problem": _with_full_stop(c.problem)})
         for c in facts.connect
         if c.silent_s is not None and c.silent_s >= CONNECT_SILENT_S
     ]

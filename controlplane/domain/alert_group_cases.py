@@ -8,7 +8,7 @@ from __future__ import annotations
 from controlplane.domain.alert_cases import names_of
 from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.alert_thresholds import ThresholdName
-from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity, ShareGroupFacts
+from controlplane.domain.alert_types import NAMES_MAX, AlertCase, AlertFacts, GroupFacts, Severity, ShareGroupFacts
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.share_lag import ShareStall
 from controlplane.domain.text import coarse_count, coarse_duration, needed_count
@@ -20,14 +20,14 @@ CATCH_UP_S = 3_600.0
 _ONE, _MANY = {"is": "is", "has": "has"}, {"is": "are", "has": "have"}
 
 
-def groups(facts: Facts, status: LagStatus) -> list[Case]:
+def groups(facts: AlertFacts, status: LagStatus) -> list[AlertCase]:
     """One case per group, or one for all if they are more than the threshold: the groups are then not the cause. `who` is `Group a` or
     `25 groups (a, b, c and 22 more)`."""
     found = [g for g in facts.groups if g.status is status]
     count = max(len(found), facts.group_counts.get(status, 0))
     if count <= facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
         return [
-            Case(
+            AlertCase(
                 g.group_id,
                 {
                     "who": Phrase(AlertPhrase.GROUP, {"group": g.group_id}),
@@ -42,7 +42,7 @@ def groups(facts: Facts, status: LagStatus) -> list[Case]:
     names = [g.group_id for g in found[:NAMES_MAX]]
     who = Phrase(AlertPhrase.NAMED, {"what": number_of(count, *AlertPhrase.GROUPS), "names": names_of(names, count)})
     detail = Phrase(AlertPhrase.RECORDS) if status is LagStatus.DATA_LOST else ""
-    return [Case("", {"who": who, **_MANY, "lag": "", "detail": detail, "needs": ""})]
+    return [AlertCase("", {"who": who, **_MANY, "lag": "", "detail": detail, "needs": ""})]
 
 
 _STALLS = {
@@ -53,13 +53,13 @@ _STALLS = {
 """Text and advice of each cause."""
 
 
-def share_groups(facts: Facts) -> list[Case]:
+def share_groups(facts: AlertFacts) -> list[AlertCase]:
     """One case per share group that makes no progress, or one for all if they are more than the threshold."""
     found = facts.share_groups
     count = max(len(found), facts.share_group_count)
     if count <= facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
         return [
-            Case(
+            AlertCase(
                 g.group_id,
                 {
                     "who": Phrase(AlertPhrase.SHARE_GROUP, {"group": g.group_id}),
@@ -75,7 +75,7 @@ def share_groups(facts: Facts) -> list[Case]:
     who = Phrase(
         AlertPhrase.NAMED, {"what": number_of(count, *AlertPhrase.SHARE_GROUPS), "names": names_of(names, count)}
     )
-    return [Case("", {"who": who, **_MANY, "why": "", "lag": "", "advice": Phrase(AlertPhrase.COMMON_CAUSE)})]
+    return [AlertCase("", {"who": who, **_MANY, "why": "", "lag": "", "advice": Phrase(AlertPhrase.COMMON_CAUSE)})]
 
 
 def _lag(g: GroupFacts | ShareGroupFacts) -> Value:
@@ -111,7 +111,7 @@ def _needs(g: GroupFacts) -> Value:
     return Phrase(AlertPhrase.NEEDS, {"speed": speed})
 
 
-def retention(facts: Facts) -> list[Case]:
+def retention(facts: AlertFacts) -> list[AlertCase]:
     """One case per group, the earliest deletion first. If there are more groups than the threshold, one case for all groups."""
     value_of = facts.thresholds.value_for
     soon = [(g.retention_in_s, g) for g in facts.groups if g.retention_in_s is not None]
@@ -125,7 +125,7 @@ def retention(facts: Facts) -> list[Case]:
         names = names_of([g.group_id for _, g in found[:NAMES_MAX]], count)
         where = Phrase(AlertPhrase.NAMED, {"what": number_of(count, *AlertPhrase.GROUPS), "names": names})
         return [
-            Case(
+            AlertCase(
                 "",
                 {
                     "where": Phrase(AlertPhrase.NOT_CONSUMED_BY, {"groups": where}),
@@ -136,7 +136,7 @@ def retention(facts: Facts) -> list[Case]:
             )
         ]
     return [
-        Case(
+        AlertCase(
             g.group_id,
             {
                 "where": Phrase(AlertPhrase.NOT_CONSUMED, {"partition": g.retention_partition, "group": g.group_id}),

@@ -280,7 +280,7 @@ class DocumentFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AlertFacts:
     """Counts, each with the first names of the counted objects. `under_replicated` excludes offline partitions. `zookeeper` None = unknown. `worker_silent_s`: seconds
     since the last poll of a worker, None = no worker has polled yet. `spark_worker_silent_s`: seconds for which unfinished Spark jobs have had no poll, None = no job needs one. `archives`: jobs that failed recently, with their notes."""
 
@@ -321,7 +321,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AlertCase:
     """One problem of a kind: the subject, the words of its text, the severity if it differs from that of the kind, and the parts of a subject that has several."""
 
     subject: str = ""

@@ -154,7 +154,7 @@ def metric_of(subject: str, name: str) -> HistoryMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChartPoint:
     """A point of a chart: average and greatest value of the step that begins at `at_s`; None = no value was recorded."""
 
     at_s: int
@@ -168,7 +168,7 @@ def step_for(span_s: float, least_s: int = STEP_S) -> int:
     return fitting[0] if fitting else STEPS_S[-1]
 
 
-def steps_of(values: Iterable[tuple[int, float]], since_s: float, until_s: float, step_s: int) -> list[Step]:
+def steps_of(values: Iterable[tuple[int, float]], since_s: float, until_s: float, step_s: int) -> list[ChartPoint]:
     """All points from `since_s` to `until_s`, in order. `values` are pairs (time, value) in any order."""
     found: dict[int, list[float]] = {}
     for at, value in values:
@@ -177,5 +177,7 @@ def steps_of(values: Iterable[tuple[int, float]], since_s: float, until_s: float
     points = []
     for at in range(first, math.ceil(until_s), step_s):
         here = found.get(at)
-        points.append(Step(at, round(sum(here) / len(here), 3), max(here)) if here else Step(at, None, None))
+        points.append(
+            ChartPoint(at, round(sum(here) / len(here), 3), max(here)) if here else ChartPoint(at, None, None)
+        )
     return points

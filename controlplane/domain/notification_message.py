@@ -48,7 +48,7 @@ COLOR_RESOLVED = "#1a7f37"
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ExplainedAlert:
     """An alert that the cause explains."""
 
     kind: str
@@ -75,14 +75,14 @@ class Message:
     do: str
     since: str
     ended_at: str | None
-    effects: tuple[Effect, ...]
+    effects: tuple[ExplainedAlert, ...]
     effects_count: int
     url: str
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> Message:
         """The message in the row of a delivery. Raises TypeError, KeyError or ValueError for another shape."""
-        effects = tuple(Effect(**e) for e in stored["effects"])
+        effects = tuple(ExplainedAlert(**e) for e in stored["effects"])
         return Message(**{**stored, "event": DeliveryEvent(stored["event"]), "effects": effects})
 
     def to_json(self) -> dict[str, object]:

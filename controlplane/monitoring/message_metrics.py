@@ -33,7 +33,7 @@ from controlplane.clients import delayed_messages, half_messages
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.message_metrics import COLUMNS, MessageMetrics
 from controlplane.models import ObservedPartition, ObservedTopic, TopicMessages
-from controlplane.selectors.front_leaders import Unanswered, leader_answers
+from controlplane.selectors.front_leaders import LeaderProblem, leader_answers
 
 COLLECT_MS = 10_000
 """Milliseconds between the starts of two rounds: the step of the history."""
@@ -85,7 +85,7 @@ class MessageMetricCollector:
 
         answers = leader_answers(chosen, call)
         now = datetime.now(UTC)
-        self._answers |= {spot: (now, a) for spot, a in answers.items() if not isinstance(a, Unanswered)}
+        self._answers |= {spot: (now, a) for spot, a in answers.items() if not isinstance(a, LeaderProblem)}
         self._answers = {spot: a for spot, a in self._answers.items() if spot in leaders}
         found = self._metrics(topics, leaders, now)
         with transaction.atomic():

@@ -20,8 +20,8 @@ from controlplane.domain import delayed_messages as domain
 from controlplane.domain.delayed_messages import HistogramBar
 from controlplane.domain.errors import Rejected
 from controlplane.selectors.front_leaders import (
+    LeaderProblem,
     MissingPartition,
-    Unanswered,
     front_of,
     leader_answers,
     leaders_of,
@@ -120,7 +120,7 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
     counts: list[list[int]] = []
     missing: list[MissingPartition] = []
     for index, answer in leader_answers(leaders_of(front), call).items():
-        if isinstance(answer, Unanswered):
+        if isinstance(answer, LeaderProblem):
             missing.append(MissingPartition(index, answer.problem))
             continue
         counts.append(answer.counts)
@@ -214,7 +214,7 @@ def look_up(
     following: dict[int, tuple[int, int]] = {}
     missing: list[MissingPartition] = []
     for index, answer in leader_answers(leaders, call).items():
-        if isinstance(answer, Unanswered):
+        if isinstance(answer, LeaderProblem):
             missing.append(MissingPartition(index, answer.problem))
             continue
         cancelled |= {(r.deliver_at_ms, index, r.offset): r.cancelled for r in answer.records}

@@ -28,7 +28,7 @@ class MissingPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class LeaderProblem:
     """The leader of a partition gave no answer."""
 
     problem: str
@@ -58,26 +58,28 @@ def leaders_of(front: str, partition: int | None = None) -> dict[int, int | None
     return dict(rows.values_list("index", "leader"))
 
 
-def leader_answers(leaders: Mapping[K, int | None], call: Callable[[KafkaConnection, K], T]) -> dict[K, T | Unanswered]:
+def leader_answers(
+    leaders: Mapping[K, int | None], call: Callable[[KafkaConnection, K], T]
+) -> dict[K, T | LeaderProblem]:
     """The answer of each partition's leader. `leaders`: {partition: broker, or None without a leader}. `call` gets a connection to the leader and the
     partition, and must not use the database."""
-    answers: dict[K, T | Unanswered] = dict.fromkeys(sorted(leaders), Unanswered("The partition has no leader."))
+    answers: dict[K, T | LeaderProblem] = dict.fromkeys(sorted(leaders), LeaderProblem("The partition has no leader."))
     brokers = Broker.objects.filter(broker_id__in={b for b in leaders.values() if b is not None})
     addresses = [BrokerAddress(b.broker_id, b.host, b.port) for b in brokers]
     own = {(a.host, a.port): [i for i, leader in leaders.items() if leader == a.broker_id] for a in addresses}
 
-    def call_each(connection: KafkaConnection) -> dict[K, T | Unanswered]:
-        found: dict[K, T | Unanswered] = {}
+    def call_each(connection: KafkaConnection) -> dict[K, T | LeaderProblem]:
+        found: dict[K, T | LeaderProblem] = {}
         for index in own[connection.host, connection.port]:
             try:
                 found[index] = call(connection, index)
             except Declined as e:
-                found[index] = Unanswered(sentence("Its leader rejected the request: {error}.", error=e))
+                found[index] = LeaderProblem(sentence("Its leader rejected the request: {error}.", error=e))
         return found
 
     for address, answer in zip(addresses, call_brokers(addresses, call_each), strict=True):
         if answer.value is not None:
             answers |= answer.value
         else:
-            answers |= dict.fromkeys(own[address.host, address.port], Unanswered(answer.problem))
+            answers |= dict.fromkeys(own[address.host, address.port], LeaderProblem(answer.problem))
     return answers

@@ -14,8 +14,8 @@ from brokerd.wire.messages.half_messages import HalfMessagesResponse
 from controlplane.clients import half_messages as client
 from controlplane.clients.connection import KafkaConnection
 from controlplane.selectors.front_leaders import (
+    LeaderProblem,
     MissingPartition,
-    Unanswered,
     front_of,
     leader_answers,
     leaders_of,
@@ -104,7 +104,7 @@ def undecided(
     totals = dict.fromkeys(("undecided", "delivered", "expired", "checks_sent"), 0)
     now = datetime.now(UTC)
     for index, answer in leader_answers(leaders_of(front, partition), call).items():
-        if isinstance(answer, Unanswered):
+        if isinstance(answer, LeaderProblem):
             answers.missing.append(MissingPartition(index, answer.problem))
             continue
         for name in totals:

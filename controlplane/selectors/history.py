@@ -20,7 +20,7 @@ from django.utils import timezone
 from controlplane.clients import lake
 from controlplane.domain import history as domain
 from controlplane.domain.errors import Rejected
-from controlplane.domain.history import RANGE_S_MAX, ROWS_KEPT_S, Step
+from controlplane.domain.history import RANGE_S_MAX, ROWS_KEPT_S, ChartPoint
 from controlplane.domain.visibility import subject_visible
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.selectors.visibility import current
@@ -84,7 +84,7 @@ class Line:
     """`recorded`: some value of this metric was ever recorded."""
 
     step_s: int
-    steps: list[Step]
+    steps: list[ChartPoint]
     recorded: bool
     lake: LakePart = LakePart.NOT_NEEDED
     lake_detail: str = ""
@@ -172,7 +172,7 @@ def newest(kind: domain.HistorySubject, metric: str) -> dict[str, float]:
 
 def _from_lake(
     keys: Sequence[SeriesKey], first: int, until: int, step_s: int
-) -> tuple[dict[tuple[str, str, int], Step], LakePart, str]:
+) -> tuple[dict[tuple[str, str, int], ChartPoint], LakePart, str]:
     """Steps of [first, until) by subject, metric and time, from the lake; nothing of an empty range."""
     if until <= first or not keys:
         return {}, LakePart.NOT_NEEDED, ""
@@ -189,7 +189,7 @@ def _from_lake(
     if answer.error is not None:
         part = LakePart.NO_TABLE if answer.error is QueryError.NO_TABLE else LakePart.FAILED
         return {}, part, answer.detail
-    steps = {(p.subject, p.metric, p.at_s): Step(p.at_s, p.value, p.peak) for p in answer.points}
+    steps = {(p.subject, p.metric, p.at_s): ChartPoint(p.at_s, p.value, p.peak) for p in answer.points}
     return steps, LakePart.READ, ""
 
 

@@ -23,7 +23,7 @@ from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.roles import RoleResource
 from controlplane.models import ObservedPartition, ObservedTopic, TopicMessages
 from controlplane.selectors import alert_thresholds
-from controlplane.selectors.front_leaders import Unanswered, leader_answers
+from controlplane.selectors.front_leaders import LeaderProblem, leader_answers
 from controlplane.selectors.half_messages import HalfMessageRow, half_message_row
 from controlplane.selectors.paging import ListOrder, Page, PageStart, computed_page
 from controlplane.selectors.visibility import sees
@@ -106,7 +106,7 @@ def undecided_page(
     thresholds, now = alert_thresholds.current(), timezone.now()
     rows, missing, undecided = list[UndecidedRow](), list[SilentFront](), 0
     for (front, index), answer in leader_answers(selected, call).items():
-        if isinstance(answer, Unanswered):
+        if isinstance(answer, LeaderProblem):
             missing.append(SilentFront(fronts[front], index, answer.problem))
             continue
         undecided += answer.undecided

@@ -143,7 +143,7 @@ def _worker_silent_s(cluster: Cluster | None, monitored_since: datetime | None) 
     return (timezone.now() - max(polled_at, monitored_since or polled_at)).total_seconds()
 
 
-def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) -> types.Facts:
+def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) -> types.AlertFacts:
     since = timezone.now() - timedelta(seconds=thresholds[ThresholdName.FAILURES_KEPT])
     cluster = Cluster.objects.filter(pk=1).first()
     sums = ObservedTopic.objects.aggregate(
@@ -155,7 +155,7 @@ def facts(thresholds: AlertThresholds, monitored_since: datetime | None = None) 
     hanging, hanging_groups = _hanging(thresholds)
     spark_polled_at = cluster.spark_worker_polled_at if cluster is not None else None
     spark_silent_s, spark_jobs_waiting = spark_worker_facts(spark_polled_at, monitored_since)
-    return types.Facts(
+    return types.AlertFacts(
         zookeeper=cluster.zookeeper_connected if cluster is not None else None,
         controller=cluster.controller_id if cluster is not None else None,
         worker_silent_s=_worker_silent_s(cluster, monitored_since),

@@ -19,7 +19,7 @@ from controlplane.domain.transactions import parse_target
 from controlplane.models.change import Outcome
 from controlplane.selectors import half_messages as selectors
 from controlplane.services.common import Rejected, record
-from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
+from controlplane.services.proposal_kinds import ApprovedOperation, ProposalHandler, ProposalText
 from weir_common.phrases import sentence
 
 EFFECTS = {
@@ -65,7 +65,7 @@ def _find(target: str) -> tuple[str, int, int, selectors.HalfMessageRow | None]:
     return topic, index, offset, next((r for r in found.rows if r.offset == offset), None)
 
 
-def _show(decision: HalfDecision, target: str, arguments: Mapping[str, object]) -> Shown:
+def _show(decision: HalfDecision, target: str, arguments: Mapping[str, object]) -> ProposalText:
     topic, index, offset, row = _find(target)
     if row is None:
         raise Rejected(
@@ -95,10 +95,10 @@ def _show(decision: HalfDecision, target: str, arguments: Mapping[str, object]) 
         "written_at": row.written_at.isoformat(),
     }
     title = sentence(TITLES[decision], partition=f"{topic}-{index}")
-    return Shown(title, lines, facts, (sentence("Checks sent to its producers: {count}.", count=row.checks),))
+    return ProposalText(title, lines, facts, (sentence("Checks sent to its producers: {count}.", count=row.checks),))
 
 
-def _decide(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
+def _decide(decision: HalfDecision, act: ApprovedOperation) -> tuple[Outcome, str]:
     outcome, said = _write(decision, act)
     topic, _, _ = parse_target(act.target) or ("", 0, 0)
     after = {k: act.facts[k] for k in ("partition", "offset", "half_id_hex")}
@@ -106,7 +106,7 @@ def _decide(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
     return outcome, said
 
 
-def _write(decision: HalfDecision, act: Act) -> tuple[Outcome, str]:
+def _write(decision: HalfDecision, act: ApprovedOperation) -> tuple[Outcome, str]:
     topic, index, offset, row = _find(act.target)
     if row is None or row.half_id_hex != act.facts["half_id_hex"]:
         return Outcome.UNCHANGED, sentence(GONE)

@@ -70,7 +70,7 @@ class BrokerLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class MovePreview:
     """`lasts_s`: (shortest, longest) in seconds under a throttle, determined by the broker that receives or sends most. None without a throttle or
     without known sizes: the speed of an unthrottled copy is known only when it runs. `overridable`: each of the problems is a safety rule that two
     people may lift."""
@@ -94,7 +94,7 @@ def parse_scope(value: Any) -> Scope:
         raise Rejected(str(e), "scope") from e
 
 
-def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Preview:
+def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> MovePreview:
     """Return the plan that `plan_move` would write, without writing."""
     plan = compute_plan(scope)
     incoming, outgoing = plan.incoming(), plan.outgoing()
@@ -103,7 +103,7 @@ def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Previ
     if throttle_bytes_per_s and plan.bytes_to_copy is not None:
         busiest = max([*incoming.values(), 0]) / throttle_bytes_per_s
         lasts = (busiest, busiest * 2 + progress.OVERHEAD_SECONDS * (1 + len(plan.parts)))
-    return Preview(
+    return MovePreview(
         parts=[
             PartRow(
                 p.view.topic,

@@ -31,7 +31,7 @@ from controlplane.domain.notification import (
     retry_delay_s,
     state_after,
 )
-from controlplane.domain.notification_message import EFFECTS_MAX, Effect, Message, sample_message
+from controlplane.domain.notification_message import EFFECTS_MAX, ExplainedAlert, Message, sample_message
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.incidents import IncidentRow, incident_list
@@ -146,7 +146,7 @@ def _delivery(
         do=cause.do,
         since=cause.since.isoformat(),
         ended_at=None,
-        effects=tuple(Effect(e.kind, e.subject, e.severity, e.text) for e in effects[:EFFECTS_MAX]),
+        effects=tuple(ExplainedAlert(e.kind, e.subject, e.severity, e.text) for e in effects[:EFFECTS_MAX]),
         effects_count=len(effects),
         url=console_url(f"/alerts/{cause.id}/"),
     )

@@ -21,7 +21,7 @@ from controlplane.models.move import MoveState
 from controlplane.selectors import partitions
 from controlplane.services import half_messages, moves, tails, transactions
 from controlplane.services.common import Rejected, record
-from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
+from controlplane.services.proposal_kinds import ApprovedOperation, ProposalHandler, ProposalText
 from weir_common.phrases import Phrase, counted, sentence
 
 STARTS_AFTER_APPROVAL = (
@@ -38,7 +38,7 @@ PART_OF_DIGEST = ("topic_id", "partition", "replicas_from", "replicas_to", "read
 # -- a move that overrides a safety rule: the target is its number; arguments {"start": start immediately} ----------------------
 
 
-def _show_move(target: str, arguments: Mapping[str, object]) -> Shown:
+def _show_move(target: str, arguments: Mapping[str, object]) -> ProposalText:
     move = _move(target)
     if not move.overrides:
         raise Rejected(
@@ -60,14 +60,14 @@ def _show_move(target: str, arguments: Mapping[str, object]) -> Shown:
     for row in move.parts.order_by("id").values_list(*PART_OF_DIGEST):
         digest.update(json.dumps([str(row[0]), *row[1:]]).encode())
     count = move.parts.count()
-    return Shown(
+    return ProposalText(
         sentence("Move {move}, overriding a safety check", move=target),
         (*move.overrides, counted(count, *(STARTS_AFTER_APPROVAL if arguments.get("start") else CAN_BE_STARTED))),
         {"move": move.pk, "plan": digest.hexdigest(), "throttle_bytes_per_s": move.throttle_bytes_per_s},
     )
 
 
-def _approve_move(act: Act) -> tuple[Outcome, str]:
+def _approve_move(act: ApprovedOperation) -> tuple[Outcome, str]:
     move = _move(act.target)
     if move.state == MoveState.PLANNED:
         move = moves.approve_move(move.pk, actor=act.actor, comment=act.comment, second=True)
@@ -91,7 +91,7 @@ def _move(target: str) -> Move:
 # -- deletion of records before retention deletes them: the target is the move; arguments {"confirm": the typed name} ---------------
 
 
-def _show_cut(target: str, arguments: Mapping[str, object]) -> Shown:
+def _show_cut(target: str, arguments: Mapping[str, object]) -> ProposalText:
     move = _move(target)
     preview = tails.deletion_preview(move.pk)
     if preview.problem is not None:
@@ -109,7 +109,7 @@ def _show_cut(target: str, arguments: Mapping[str, object]) -> Shown:
         for name, end in below.items()
     ]
     lines += [sentence("Group {group} has not read all of these records.", group=g) for g in groups]
-    return Shown(
+    return ProposalText(
         sentence("Delete old records of move {move}", move=move.pk),
         (
             *_first_lines(lines, MORE_LINES),
@@ -122,7 +122,7 @@ def _show_cut(target: str, arguments: Mapping[str, object]) -> Shown:
     )
 
 
-def _delete_records(act: Act) -> tuple[Outcome, str]:
+def _delete_records(act: ApprovedOperation) -> tuple[Outcome, str]:
     move = _move(act.target)
     if (
         Change.objects.filter(verb=AuditOperation.MOVE_DELETE_RECORDS, object_id=f"move-{move.pk}", comment=act.comment)
@@ -202,7 +202,7 @@ def _ids_text(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, brokers))
 
 
-def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
+def _show_election(target: str, arguments: Mapping[str, object]) -> ProposalText:
     row, living = _offline(target)
     ends = {r.broker_id: r.end_offset for r in row.replica_rows.all()}
     proven = partitions.proven(row)
@@ -260,10 +260,10 @@ def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
         "alive": living,
         "partition_epoch": row.partition_epoch,
     }
-    return Shown(sentence("Unclean leader election of {partition}", partition=target), tuple(lines), facts)
+    return ProposalText(sentence("Unclean leader election of {partition}", partition=target), tuple(lines), facts)
 
 
-def _elect(act: Act) -> tuple[Outcome, str]:
+def _elect(act: ApprovedOperation) -> tuple[Outcome, str]:
     from controlplane.clients import kafka
     from controlplane.clients.connection import Declined, NoResponse
 

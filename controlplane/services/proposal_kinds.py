@@ -12,7 +12,7 @@ from weir_common.phrases import text_from_json, text_to_json, texts_from_json, t
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ProposalText:
     """The text that both people see: `title` names the operation, `lines` describe its effect and its possible loss, `facts` are the basis of the lines. These
     three are hashed, so they contain no value that changes automatically. `current_values` contains these values; each person sees the current ones."""
 
@@ -45,7 +45,7 @@ class ShownView(HashedView):
 
 
 class StoredView(ShownView):
-    """The view as the row of a proposal contains it. `phrases`: `Shown.phrases`; a proposal of an earlier version has none."""
+    """The view as the row of a proposal contains it. `phrases`: `ProposalText.phrases`; a proposal of an earlier version has none."""
 
     phrases: NotRequired[JsonObject]
 
@@ -63,7 +63,7 @@ def with_phrases(stored: StoredView) -> ShownView:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ApprovedOperation:
     """An approved operation: both people have seen `facts`. `actor` proposed the operation. `comment` names the proposal and its approver, so it is
     unique."""
 
@@ -80,5 +80,5 @@ class ProposalHandler:
     possible) and a message. `carry_out` may raise Rejected, and must be idempotent."""
 
     label: str
-    show: Callable[[str, Mapping[str, object]], Shown]
-    carry_out: Callable[[Act], tuple[Outcome, str]]
+    show: Callable[[str, Mapping[str, object]], ProposalText]
+    carry_out: Callable[[ApprovedOperation], tuple[Outcome, str]]

@@ -24,7 +24,14 @@ from controlplane.models.change import Outcome
 from controlplane.models.proposal import ProposalState
 from controlplane.services.common import Rejected, audited, finish_changes, needs_reason, record, recorded_rejections
 from controlplane.services.overrides import KINDS
-from controlplane.services.proposal_kinds import Act, HashedView, ProposalHandler, Shown, ShownView, StoredView
+from controlplane.services.proposal_kinds import (
+    ApprovedOperation,
+    HashedView,
+    ProposalHandler,
+    ProposalText,
+    ShownView,
+    StoredView,
+)
 from weir_common.phrases import joined, phrase_to_json, sentence
 
 log = logging.getLogger(__name__)
@@ -47,13 +54,13 @@ def kind_of(name: str) -> ProposalHandler:
     return KINDS[name]
 
 
-def render_target(kind: str, target: str, arguments: Mapping[str, object]) -> tuple[Shown, str]:
+def render_target(kind: str, target: str, arguments: Mapping[str, object]) -> tuple[ProposalText, str]:
     """The view of a proposal for this operation, and its hash. Raises Rejected."""
     now = shown_now(kind, target, arguments)
     return now, digest_of(kind, target, arguments, _plain(now))
 
 
-def shown_now(kind: str, target: str, arguments: Mapping[str, object]) -> Shown:
+def shown_now(kind: str, target: str, arguments: Mapping[str, object]) -> ProposalText:
     return kind_of(kind).show(target, arguments)
 
 
@@ -62,7 +69,7 @@ def digest_of(kind: str, target: str, arguments: Mapping[str, object], view: Has
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _plain(view: Shown) -> HashedView:
+def _plain(view: ProposalText) -> HashedView:
     return {"title": view.title, "lines": list(view.lines), "facts": dict(view.facts)}
 
 
@@ -133,7 +140,7 @@ def carry_out(proposal_id: int) -> Proposal:
         return row
     comment = f"{row.comment} (approval request {row.pk}, approved by {row.decided_by})"
     try:
-        act = Act(row.target, row.arguments, row.shown["facts"], row.proposed_by, comment)
+        act = ApprovedOperation(row.target, row.arguments, row.shown["facts"], row.proposed_by, comment)
         outcome, detail = kind_of(row.kind).carry_out(act)
     except Rejected as rejection:
         outcome, detail = Outcome.REJECTED, rejection.reason
@@ -245,7 +252,7 @@ def _get(proposal_id: int) -> Proposal:
     return row
 
 
-def difference(row: Proposal, view: Shown | None = None) -> str:
+def difference(row: Proposal, view: ProposalText | None = None) -> str:
     """The difference of the current view (`view`, if already computed) from the stored view, as a sentence; "" = none. Raises Rejected when the
     operation can no longer be proposed."""
     now = _plain(view or shown_now(row.kind, row.target, row.arguments))

@@ -17,7 +17,7 @@ from controlplane.models.change import Outcome
 from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 from controlplane.services.common import Rejected, record
-from controlplane.services.proposal_kinds import Act, Shown
+from controlplane.services.proposal_kinds import ApprovedOperation, ProposalText
 from weir_common.phrases import sentence
 
 TARGET_CHARS_MAX = 300
@@ -83,7 +83,7 @@ def _hanging(target: str) -> hanging_transactions.HangingRow:
     return row
 
 
-def show_abort(target: str, arguments: Mapping[str, object]) -> Shown:
+def show_abort(target: str, arguments: Mapping[str, object]) -> ProposalText:
     row = _hanging(target)
     name = f"{row.topic}-{row.index}"
     verdict = TransactionVerdict(row.verdict)
@@ -115,10 +115,10 @@ def show_abort(target: str, arguments: Mapping[str, object]) -> Shown:
         last = sentence("Last record of the producer: unknown.")
     else:
         last = sentence("Last record of the producer: {time} UTC.", time=f"{row.last_timestamp:%Y-%m-%d %H:%M:%S}")
-    return Shown(sentence("Abort the hanging transaction of {partition}", partition=name), lines, facts, (last,))
+    return ProposalText(sentence("Abort the hanging transaction of {partition}", partition=name), lines, facts, (last,))
 
 
-def abort(act: Act) -> tuple[Outcome, str]:
+def abort(act: ApprovedOperation) -> tuple[Outcome, str]:
     topic, index, offset = _target(act.target)
     outcome, said = _abort(topic, index, offset, act.facts)
     after = {k: act.facts[k] for k in ("partition", "start_offset", "producer_id", "producer_epoch")}
@@ -203,7 +203,7 @@ def _open_transaction(transactional_id: str) -> selectors.TransactionDetail:
     return found
 
 
-def show_fence(target: str, arguments: Mapping[str, object]) -> Shown:
+def show_fence(target: str, arguments: Mapping[str, object]) -> ProposalText:
     found = _open_transaction(target)
     row = found.row
     assert row is not None
@@ -230,10 +230,10 @@ def show_fence(target: str, arguments: Mapping[str, object]) -> Shown:
     current_values = [sentence("Partitions in the transaction: {count}.", count=found.partition_count)]
     if row.open_s is not None:
         current_values.append(sentence("Open for {time}.", time=duration_text(row.open_s)))
-    return Shown(sentence("Fence the producer of {target}", target=target), lines, facts, tuple(current_values))
+    return ProposalText(sentence("Fence the producer of {target}", target=target), lines, facts, tuple(current_values))
 
 
-def fence(act: Act) -> tuple[Outcome, str]:
+def fence(act: ApprovedOperation) -> tuple[Outcome, str]:
     outcome, said = _fence(act.target, act.facts)
     after = {"producer_id": act.facts["producer_id"], "producer_epoch": act.facts["producer_epoch"]}
     record(

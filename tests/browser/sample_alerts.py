@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from controlplane.domain.alert_types import AlertKind, ComputedAlert, Facts
+from controlplane.domain.alert_types import AlertFacts, AlertKind, ComputedAlert
 
 if TYPE_CHECKING:
     from tests.unit.controlplane.world import World
@@ -123,11 +123,11 @@ def kept_stopped() -> None:
 
 
 def _of_all_states(
-    compute: Callable[[Facts], list[ComputedAlert]],
-) -> Callable[[Facts], list[ComputedAlert]]:
+    compute: Callable[[AlertFacts], list[ComputedAlert]],
+) -> Callable[[AlertFacts], list[ComputedAlert]]:
     """The alerts of the facts, and of the same cluster with all brokers, without a controller, and without ZooKeeper."""
 
-    def computed(facts: Facts) -> list[ComputedAlert]:
+    def computed(facts: AlertFacts) -> list[ComputedAlert]:
         alive = tuple(replace(b, alive=True) for b in facts.brokers)
         states = (
             facts,

@@ -99,12 +99,12 @@ def truncations(world: World) -> None:
     from django.utils import timezone
 
     from controlplane.models import Proposal, ReplicaTruncation
-    from controlplane.services.proposal_kinds import Shown, StoredView
+    from controlplane.services.proposal_kinds import ProposalText, StoredView
     from weir_common.phrases import sentence
 
     now = timezone.now()
     at = now - timedelta(hours=3)
-    shown = Shown(
+    shown = ProposalText(
         sentence("Unclean leader election of {partition}", partition="orders-1"),
         (sentence("No broker of the last in-sync replicas {brokers} is alive.", brokers=[2]),),
         {"alive": [3]},

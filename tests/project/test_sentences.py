@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.cluster.local import ROOT
 
 FOLDERS = ("console", "controlplane/selectors", "controlplane/services")
-CALLS = {"AlreadyExists", "MissingPartition", "PermissionDenied", "Rejected", "Unanswered", "reject"}
+CALLS = {"AlreadyExists", "MissingPartition", "PermissionDenied", "Rejected", "LeaderProblem", "reject"}
 """Calls whose first text argument a page shows."""
 
 
@@ -40,5 +40,5 @@ def test_no_reason_that_a_page_shows_is_an_f_string() -> None:
 
 def test_an_f_string_is_found() -> None:
     assert list(formatted('raise Rejected(f"Move {pk} does not exist.", "move")')) == [1]
-    assert list(formatted('Unanswered(f"Its leader rejected it: {e}.")')) == [1]
+    assert list(formatted('LeaderProblem(f"Its leader rejected it: {e}.")')) == [1]
     assert list(formatted('raise Rejected(sentence("Move {pk} does not exist.", pk=pk), f"configs.{name}")')) == []

@@ -15,11 +15,11 @@ from brokerd.sharing.dead_letters import UnwritableReason
 from console import vocabulary
 from controlplane.domain.alert import RULES, alerts, stored_texts
 from controlplane.domain.alert_types import (
+    AlertFacts,
     AlertMetric,
     AnomalyFacts,
     ComputedAlert,
     ConnectFacts,
-    Facts,
     FailedLoginFacts,
     GroupFacts,
     MissingDeadLetterFacts,
@@ -59,7 +59,7 @@ LOGINS = (
 )
 EXAMPLES = (
     replace(ILL, archives=((3, "no space left"),)),
-    Facts(
+    AlertFacts(
         zookeeper=False,
         worker_silent_s=90.0,
         spark_worker_silent_s=150.0,
@@ -67,14 +67,14 @@ EXAMPLES = (
         groups=MANY,
         under_replicated=(9, ("orders-1", "orders-2")),
     ),
-    Facts(
+    AlertFacts(
         share_groups=tuple(ShareGroupFacts(f"workers-{n}", s, "orders-1", 4, 90_000) for n, s in enumerate(ShareStall))
     ),
-    Facts(share_groups=(ShareGroupFacts("workers", ShareStall.NO_MEMBERS, "orders-1"),), share_group_count=99),
-    Facts(hanging=(2, ("orders-1", "orders-2")), hanging_groups=3),
-    Facts(groups=tuple(replace(g, retention_in_s=600.0, retention_partition="orders-1") for g in MANY)),
-    Facts(anomalies=tuple(anomaly(s, b) for s in ("high", "low") for b in ("days", "hours"))),
-    Facts(
+    AlertFacts(share_groups=(ShareGroupFacts("workers", ShareStall.NO_MEMBERS, "orders-1"),), share_group_count=99),
+    AlertFacts(hanging=(2, ("orders-1", "orders-2")), hanging_groups=3),
+    AlertFacts(groups=tuple(replace(g, retention_in_s=600.0, retention_partition="orders-1") for g in MANY)),
+    AlertFacts(anomalies=tuple(anomaly(s, b) for s in ("high", "low") for b in ("days", "hours"))),
+    AlertFacts(
         messages=(
             TopicMessageFacts("orders", 1, 400.0, 1, 90.0, 500),
             TopicMessageFacts("payments", 7, 4_000.0, 12, None, None),
@@ -120,7 +120,7 @@ def facts_in(rule: str, alert: ComputedAlert) -> list[str]:
 
 
 @pytest.mark.parametrize("facts", EXAMPLES)
-def test_a_chinese_alert_has_the_names_and_values_of_the_english_one(facts: Facts) -> None:
+def test_a_chinese_alert_has_the_names_and_values_of_the_english_one(facts: AlertFacts) -> None:
     found = alerts(facts)
     assert found
     for a in found:
@@ -150,7 +150,7 @@ def test_a_chinese_alert_has_the_names_and_values_of_the_english_one(facts: Fact
 )
 def test_the_object_of_an_anomaly_is_in_the_language_of_its_text(subject: str, english: str, chinese: str) -> None:
     """The kind of the object was a part of its name: "group billing" in a Chinese sentence."""
-    (a,) = alerts(Facts(anomalies=(anomaly("high", "days", subject),)))
+    (a,) = alerts(AlertFacts(anomalies=(anomaly("high", "days", subject),)))
     assert a.text.startswith(english)
     stored = {name: to_json(value) for name, value in a.words.items()}
     with translation.override("zh-hans"):

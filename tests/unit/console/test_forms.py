@@ -108,6 +108,6 @@ def test_a_form_without_a_reviewed_move_is_rejected(scope: str) -> None:
 
 
 def test_a_reason_is_required_only_where_data_is_copied_or_deleted() -> None:
-    assert not forms.WhyForm({"comment": " "}).is_valid() and forms.DecideForm({}).is_valid()
+    assert not forms.ReasonForm({"comment": " "}).is_valid() and forms.DecideForm({}).is_valid()
     drained = forms.EndDrainForm("broker 2", {"comment": "x"})
     assert drained.fields["uncordon"].label == "Uncordon broker 2 and restore leadership"

@@ -10,7 +10,7 @@ import pytest
 from console import fragments
 from console.fragments import duration_text, megabytes
 from controlplane.domain.alert import alerts
-from controlplane.domain.alert_types import GROUP_STATUSES, Facts, GroupFacts, Severity
+from controlplane.domain.alert_types import GROUP_STATUSES, AlertFacts, GroupFacts, Severity
 from controlplane.domain.lag import LagStatus
 
 
@@ -177,7 +177,7 @@ def test_an_old_size_has_its_age() -> None:
 @pytest.mark.parametrize("status", GROUP_STATUSES)
 def test_the_status_of_a_group_has_the_tone_of_its_alert(status: LagStatus) -> None:
     """A group that fell behind was red beside its amber alert."""
-    (alert,) = alerts(Facts(groups=(GroupFacts("billing", status, "orders-1", 9, 9_000, lost_records=9),)))
+    (alert,) = alerts(AlertFacts(groups=(GroupFacts("billing", status, "orders-1", 9, 9_000, lost_records=9),)))
     tone = "red" if alert.severity is Severity.AT_RISK else "amber"
     assert f"st-{tone}" in fragments.lag_status(status)
     assert status is LagStatus.DATA_LOST or f"st-{tone}" in fragments.share_lag_status(status)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from controlplane.domain.alert import BRIEFS, alerts, brief
 from controlplane.domain.alert_types import (
+    AlertFacts,
     AlertKind,
     BrokerFacts,
     DiskForecastFacts,
     DocumentFacts,
-    Facts,
     GroupFacts,
     GroupTopic,
     MissingDeadLetterFacts,
@@ -18,7 +18,7 @@ from controlplane.domain.alert_types import (
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_states import MoveState
 
-ILL = Facts(
+ILL = AlertFacts(
     zookeeper=True,
     controller=None,
     brokers=(
@@ -143,5 +143,5 @@ def test_every_kind_of_alert_has_a_short_text() -> None:
 def test_long_names_with_the_same_beginning_have_one_alert() -> None:
     """The database has room for 300 characters, and two open alerts with the same subject would fail the evaluation of all alerts."""
     letters = tuple(MissingDeadLetterFacts("g" * 255, f"{'t' * 100}-{n}", 5, "topic-missing") for n in range(2))
-    found = alerts(Facts(letters_missing=letters))
+    found = alerts(AlertFacts(letters_missing=letters))
     assert [(len(a.subject), a.parts) for a in found] == [(300, GroupTopic("g" * 255, f"{'t' * 100}-0"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controlplane.domain.alert import alerts
 from controlplane.domain.alert_thresholds import RULES, ThresholdName
-from controlplane.domain.alert_types import Facts, GroupFacts
+from controlplane.domain.alert_types import AlertFacts, GroupFacts
 from controlplane.domain.lag import LagStatus
 
 GROUPS_MAX = int(RULES[ThresholdName.GROUP_ALERTS_MAX].default)
@@ -14,9 +14,9 @@ def test_many_groups_at_once_are_one_alert() -> None:
     many = tuple(
         GroupFacts(f"g{i}", LagStatus.STOPPED, "a-0", 5, 10, retention_in_s=900.0 + i) for i in range(GROUPS_MAX)
     )
-    few = alerts(Facts(groups=many))
+    few = alerts(AlertFacts(groups=many))
     assert len(few) == 2 * GROUPS_MAX and ("group_stopped", "g7") in {(a.kind, a.subject) for a in few}
-    crowd = Facts(groups=many, group_counts={LagStatus.STOPPED: 400}, retention_count=300)
+    crowd = AlertFacts(groups=many, group_counts={LagStatus.STOPPED: 400}, retention_count=300)
     assert [(a.kind, a.subject, a.severity) for a in alerts(crowd)] == [
         ("group_retention", "", "at_risk"),
         ("group_stopped", "", "degraded"),
@@ -34,7 +34,7 @@ def test_retention_warns_two_hours_ahead_and_is_critical_half_an_hour_before() -
         g = GroupFacts(
             "g", LagStatus.STOPPED, retention_partition="a-0", retention_in_s=in_s, retention_at_most=at_most
         )
-        return [(a.severity, a.text) for a in alerts(Facts(groups=(g,))) if a.kind == "group_retention"]
+        return [(a.severity, a.text) for a in alerts(AlertFacts(groups=(g,))) if a.kind == "group_retention"]
 
     assert severities(7_201) == []
     assert [s for s, _ in severities(7_200)] == ["degraded"]

@@ -12,8 +12,8 @@ from controlplane.domain.history import (
     POINTS_MAX,
     RANGE_S_MAX,
     STEPS_S,
+    ChartPoint,
     HistorySubject,
-    Step,
     metric_of,
     step_for,
     steps_of,
@@ -34,11 +34,11 @@ def test_the_step_is_not_below_the_resolution() -> None:
 def test_points_are_averages_and_peaks_and_a_gap_stays_a_gap() -> None:
     found = steps_of([(100, 1.0), (110, 2.0), (125, 9.0), (165, 4.0)], 105, 181, 20)
     assert found == [
-        Step(100, 1.5, 2.0),
-        Step(120, 9.0, 9.0),
-        Step(140, None, None),
-        Step(160, 4.0, 4.0),
-        Step(180, None, None),
+        ChartPoint(100, 1.5, 2.0),
+        ChartPoint(120, 9.0, 9.0),
+        ChartPoint(140, None, None),
+        ChartPoint(160, 4.0, 4.0),
+        ChartPoint(180, None, None),
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.domain import notification_message as texts
 from controlplane.domain.notification import DeliveryEvent
-from controlplane.domain.notification_message import Effect, Message
+from controlplane.domain.notification_message import ExplainedAlert, Message
 
 MESSAGE = Message(
     id="d1",
@@ -25,7 +25,7 @@ MESSAGE = Message(
     do="Check the record.",
     since="2026-11-23T10:00:00+00:00",
     ended_at=None,
-    effects=(Effect("drift", "", "degraded", "Two topics differ."),),
+    effects=(ExplainedAlert("drift", "", "degraded", "Two topics differ."),),
     effects_count=3,
     url="https://weir.example/alerts/7/",
 )

@@ -11,7 +11,7 @@ from console import vocabulary
 from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.connection import Declined
 from controlplane.selectors import front_leaders
-from controlplane.selectors.front_leaders import Unanswered, front_of, leader_answers, leaders_of
+from controlplane.selectors.front_leaders import LeaderProblem, front_of, leader_answers, leaders_of
 from tests.unit.controlplane.delayed_answers import DelayAnswers
 from tests.unit.controlplane.world import World
 
@@ -37,14 +37,14 @@ def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pyte
 
     found = leader_answers({**leaders_of("t"), 4: None}, ask)
     with translation.override("zh-hans"):
-        problems = [vocabulary.translated(a.problem) for a in found.values() if isinstance(a, Unanswered)]
+        problems = [vocabulary.translated(a.problem) for a in found.values() if isinstance(a, LeaderProblem)]
     assert problems == ["it is frozen", "其 Leader 拒绝了该请求：NOT_LEADER_OR_FOLLOWER。", "该分区没有 Leader。"]
     assert found == {
         0: "9001/0",
-        1: Unanswered("it is frozen"),
-        2: Unanswered("Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."),
+        1: LeaderProblem("it is frozen"),
+        2: LeaderProblem("Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."),
         3: "9003/3",
-        4: Unanswered("The partition has no leader."),
+        4: LeaderProblem("The partition has no leader."),
     }
 
 
@@ -54,4 +54,4 @@ def test_a_broker_that_is_down_has_its_reason(world: World, monkeypatch: pytest.
 
     world.topic("t", (1, 2))
     monkeypatch.setattr(front_leaders, "call_brokers", silent)
-    assert leader_answers(leaders_of("t"), lambda connection, partition: 0) == {0: Unanswered("down")}
+    assert leader_answers(leaders_of("t"), lambda connection, partition: 0) == {0: LeaderProblem("down")}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from controlplane.services.proposal_kinds import Shown, with_phrases
+from controlplane.services.proposal_kinds import ProposalText, with_phrases
 from weir_common.phrases import TranslatableText, counted, sentence
 
 
 def test_the_texts_of_a_stored_proposal_have_their_phrases() -> None:
-    shown = Shown(
+    shown = ProposalText(
         sentence("Drain broker {broker}", broker=3),
         (counted(2, "{count} partition", "{count} partitions"), "a line of a user"),
         current_values=(sentence("{count} leaders", count=7),),
