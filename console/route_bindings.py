@@ -86,7 +86,7 @@ def text_of(binding: Mapping[str, object]) -> BindingText:
     row = rows[0]
     options: list[tuple[str, str]] = []
     if percent := row["sample_percent"]:
-        options.append((_("Sample, %"), f"{percent} {dict(SAMPLES)[SampleBy(row['sample_by'])]}"))
+        options.append((_("Sample"), f"{percent} % {dict(SAMPLES)[SampleBy(row['sample_by'])]}"))
     for name, label in TRANSFORMATIONS:
         if row[name]:
             options.append((label, row[name]))

@@ -300,4 +300,6 @@ def _display_steps(steps: Sequence[DocumentStepRow]) -> list[_ShownStep]:
 def _value(value: object) -> str:
     if value is None:
         return _("not set")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a limit of a quota
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

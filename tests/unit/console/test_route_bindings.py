@@ -122,7 +122,7 @@ def test_an_empty_form_is_not_valid() -> None:
 def test_the_text_of_a_binding_has_its_match_its_conditions_and_the_options_that_are_set() -> None:
     assert text_of(BINDINGS[0]) == BindingText("paid", "Key is equal", [""], [])
     assert text_of(BINDINGS[1]) == BindingText(
-        "eu", "Key matches pattern", ["eu.*.#"], [("Sample, %", "12.5 by offset")]
+        "eu", "Key matches pattern", ["eu.*.#"], [("Sample", "12.5 % by offset")]
     )
     assert text_of(BINDINGS[2]).conditions == ["kind=x=y", "any"]
     assert text_of(BINDINGS[3]).options == [("Without key", "")]

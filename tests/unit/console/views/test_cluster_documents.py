@@ -63,6 +63,7 @@ def test_a_document_is_compared_applied_and_its_drift_is_shown(operator: Client)
     quotas.set_quota({"user": "billing"}, {"producer_byte_rate": 5.0}, actor="bob")
     page = operator.get(drift).content.decode()
     assert "The cluster differs" in page and "limits.producer_byte_rate" in page
+    assert '<span class="old">5</span>' in page and "1000.0" not in page
     assert f'href="{drift}"' in operator.get("/documents/").content.decode()
 
 
