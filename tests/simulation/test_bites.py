@@ -64,6 +64,7 @@ from tests.simulation import test_tails as tail_cases
 from tests.simulation import test_topic_created_again as again
 from tests.simulation import test_truncation as truncation
 from tests.simulation.__main__ import shortest
+from tests.simulation.detection import expect_detection
 from tests.simulation.disk import SimDisk
 from tests.simulation.fault_injector import AGAIN
 from tests.simulation.run import Live, run
@@ -418,12 +419,7 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(run, first, SEEDS_MAX)
 
 
 def a_producer_is_never_fenced(patch: pytest.MonkeyPatch) -> None:
@@ -476,12 +472,7 @@ def offsets_count_before_their_transaction_ends(patch: pytest.MonkeyPatch) -> No
 def test_a_removed_rule_of_transactions_is_detected(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
     first = RARE.get(mutation.__name__, 1)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=exactly_once.live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=exactly_once.live), first, SEEDS_MAX)
 
 
 def an_observer_counts_for_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -557,12 +548,7 @@ def test_a_removed_rule_of_tails_is_detected(
     mutation: Any, life: Live, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=life).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=life), first, SEEDS_MAX)
 
 
 def test_a_failing_seed_is_reduced_to_its_shortest_failing_prefix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.runtime.front_delivery import FrontDelivery
 from tests.simulation.delay_changes import live
 from tests.simulation.delays import FRONT
+from tests.simulation.detection import expect_detection
 from tests.simulation.run import Outcome, run
 
 SEEDS = (1, 2)
@@ -64,9 +65,4 @@ def a_record_of_a_new_partition_goes_to_an_existing_one(patch: pytest.MonkeyPatc
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

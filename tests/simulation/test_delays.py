@@ -23,6 +23,7 @@ from brokerd.storage import delay_index
 from brokerd.storage.delay_index import DelayIndex
 from brokerd.wire.errors import ErrorCode
 from tests.simulation.delays import live
+from tests.simulation.detection import expect_detection
 from tests.simulation.run import Outcome, run
 
 SEEDS = (1, 2, 9)
@@ -169,9 +170,4 @@ def a_bucket_that_is_being_read_does_not_delay_later_ones(patch: pytest.MonkeyPa
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

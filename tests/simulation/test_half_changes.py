@@ -15,6 +15,7 @@ from brokerd.cluster.model import Now
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.half_messages import DecisionAppended, HalfDecision, HalfMessages
 from brokerd.runtime.front_delivery import FrontDelivery
+from tests.simulation.detection import expect_detection
 from tests.simulation.half_changes import live
 from tests.simulation.halves import CHECK, FRONT
 from tests.simulation.run import Outcome, run
@@ -107,9 +108,4 @@ def a_message_of_a_new_partition_goes_to_an_existing_one(patch: pytest.MonkeyPat
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

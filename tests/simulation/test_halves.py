@@ -18,6 +18,7 @@ from brokerd.delivery.half_messages import DecisionAppended, HalfDecision, HalfM
 from brokerd.delivery.journal import JournalReplay, JournalState, ProducerIdentity, TransferEntry
 from brokerd.delivery.offset_set import OffsetSet
 from brokerd.delivery.transfer_lane import TransferLane
+from tests.simulation.detection import expect_detection
 from tests.simulation.halves import live
 from tests.simulation.run import Outcome, run
 
@@ -137,9 +138,4 @@ def waiting_records_do_not_keep_the_log(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

@@ -29,6 +29,7 @@ from tests.simulation.archive import Archive
 from tests.simulation.checkers import History
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster
+from tests.simulation.detection import expect_detection
 from tests.simulation.disk import SimDisk
 from tests.simulation.earliest import FromEarliest, judge
 from tests.simulation.run import Live, Outcome, run
@@ -302,12 +303,7 @@ def test_a_removed_rule_is_detected(
 ) -> None:
     rule(monkeypatch)
     first, seeds_max = 18, 30
-    for seed in range(first, first + seeds_max):
-        found = run(seed, life=early_with_transactions).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{seeds_max} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=early_with_transactions), first, seeds_max)
 
 
 def test_a_leader_without_history_reads_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

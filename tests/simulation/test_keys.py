@@ -19,6 +19,7 @@ from brokerd.storage.key_hashes import HashedKeys, PlainBatches
 from brokerd.storage.key_index import ENTRY_BYTES, InvalidKeyIndex, KeyIndexBuilder, KeyIndexPart
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch
 from brokerd.storage.segment import Segment
+from tests.simulation.detection import expect_detection
 from tests.simulation.keys import live
 from tests.simulation.run import Outcome, run
 
@@ -230,9 +231,4 @@ def an_io_error_of_an_index_file_is_ignored(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

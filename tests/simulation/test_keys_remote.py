@@ -14,6 +14,7 @@ from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.remote.key_lookups import RemoteKeySearch, RemoteSegmentSearch
 from brokerd.storage.key_search import SegmentSearch
 from brokerd.wire.messages.key_lookups import LookupStop
+from tests.simulation.detection import expect_detection
 from tests.simulation.keys_remote import live
 from tests.simulation.run import Outcome, run
 from tests.simulation.test_keys import the_last_entry_is_left_out
@@ -92,9 +93,4 @@ def the_search_begins_at_the_end_of_a_segment(patch: pytest.MonkeyPatch) -> None
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

@@ -12,6 +12,7 @@ import pytest
 from brokerd.cluster.model import Now
 from brokerd.replication.relocations import Relocation, Relocations
 from brokerd.storage.producers import Producers
+from tests.simulation.detection import expect_detection
 from tests.simulation.log_dirs import live
 from tests.simulation.run import Outcome, run
 
@@ -67,9 +68,4 @@ def a_moved_log_loses_its_producers(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

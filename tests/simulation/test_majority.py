@@ -14,6 +14,7 @@ from brokerd.cluster import majority as rules
 from brokerd.cluster.majority import LogEnd
 from brokerd.cluster.model import PartitionState
 from brokerd.replication import partition, quorum
+from tests.simulation.detection import expect_detection
 from tests.simulation.majority import live
 from tests.simulation.run import Outcome, run
 
@@ -79,9 +80,4 @@ def replicas_that_are_added_do_not_count(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(1, 1 + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), 1, SEEDS_MAX)

@@ -12,6 +12,7 @@ import pytest
 
 from brokerd.coordinator.consumer import consumer_protocol, migration
 from brokerd.coordinator.consumer.events import ConsumerGroupChange, GroupRecordKey
+from tests.simulation.detection import expect_detection
 from tests.simulation.rolling import live
 from tests.simulation.run import Outcome, run
 
@@ -73,9 +74,4 @@ def owned_partitions_of_cooperative_members_are_ignored(patch: pytest.MonkeyPatc
 )
 def test_a_removed_rule_is_detected(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(6, 6 + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), 6, SEEDS_MAX)

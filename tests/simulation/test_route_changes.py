@@ -11,6 +11,7 @@ import pytest
 
 from brokerd.delivery.route_placement import PartitionCounts
 from brokerd.runtime.routing import ReplicaRoutePort
+from tests.simulation.detection import expect_detection
 from tests.simulation.route_changes import live
 from tests.simulation.run import Outcome, run
 
@@ -75,9 +76,4 @@ def records_are_routed_before_their_transaction_ends(patch: pytest.MonkeyPatch) 
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, faults_s=FAULTS_S, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, faults_s=FAULTS_S, life=live), first, SEEDS_MAX)

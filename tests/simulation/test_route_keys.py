@@ -13,6 +13,7 @@ from brokerd.delivery import route_matcher
 from brokerd.delivery.route_partition import RoutePartition
 from brokerd.runtime.routing import ReplicaRoutePort
 from brokerd.wire import records
+from tests.simulation.detection import expect_detection
 from tests.simulation.route_keys import live
 from tests.simulation.run import Outcome, run
 
@@ -84,9 +85,4 @@ def a_target_that_waits_does_not_hold_the_position(patch: pytest.MonkeyPatch) ->
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, faults_s=FAULTS_S, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, faults_s=FAULTS_S, life=live), first, SEEDS_MAX)

@@ -13,6 +13,7 @@ from brokerd.cluster.model import Now
 from brokerd.delivery.route_partition import RoutePartition
 from brokerd.delivery.route_principal import RoutePrincipal
 from brokerd.runtime.route_principals import RoutePrincipals
+from tests.simulation.detection import expect_detection
 from tests.simulation.route_permissions import live
 from tests.simulation.run import Outcome, run
 
@@ -94,9 +95,4 @@ def a_target_without_permission_is_left_out(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

@@ -17,6 +17,7 @@ from brokerd.delivery.route_producer import last_source_offset
 from brokerd.runtime.front_delivery import ReplicaFrontLog
 from brokerd.runtime.routing import Routing
 from brokerd.wire.errors import ErrorCode
+from tests.simulation.detection import expect_detection
 from tests.simulation.routes import live
 from tests.simulation.run import Outcome, run
 
@@ -130,9 +131,4 @@ def a_queue_is_sent_from_its_end(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

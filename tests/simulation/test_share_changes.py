@@ -18,6 +18,7 @@ from brokerd.replication.replica import Replica
 from brokerd.sharing.dead_letters import UnwritableReason
 from brokerd.sharing.delivery import RecordState
 from brokerd.sharing.share_partition import SharePartition
+from tests.simulation.detection import expect_detection
 from tests.simulation.run import Outcome, run
 from tests.simulation.share_changes import live
 
@@ -158,9 +159,4 @@ def a_record_that_has_not_failed_has_a_dead_letter(patch: pytest.MonkeyPatch) ->
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from brokerd.coordinator.share_group.group import ShareGroup
+from tests.simulation.detection import expect_detection
 from tests.simulation.run import Outcome, run
 from tests.simulation.shares import live_with_growth
 
@@ -61,9 +62,4 @@ def added_partitions_are_not_assigned(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live_with_growth).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live_with_growth), first, SEEDS_MAX)

@@ -13,6 +13,7 @@ from brokerd.delivery.route_producer import UNKNOWN
 from brokerd.sharing.delivery import FailedRun, OffsetRun, RecordState
 from brokerd.sharing.share_partition import SharePartition
 from brokerd.wire.errors import ErrorCode
+from tests.simulation.detection import expect_detection
 from tests.simulation.run import run
 from tests.simulation.shares import live_with_letters
 
@@ -90,9 +91,4 @@ def a_record_without_deliveries_left_has_no_dead_letter(patch: pytest.MonkeyPatc
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live_with_letters).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live_with_letters), first, SEEDS_MAX)

@@ -12,6 +12,7 @@ import pytest
 from brokerd.sharing.hash_slots import HashSlots
 from brokerd.sharing.share_partition import SharePartition
 from brokerd.wire.records import batches
+from tests.simulation.detection import expect_detection
 from tests.simulation.run import Outcome, run
 from tests.simulation.shares import live_with_key_order
 
@@ -96,9 +97,4 @@ def a_check_of_the_locks_frees_all_keys(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(1, 1 + SEEDS_MAX):
-        found = run(seed, life=live_with_key_order).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live_with_key_order), 1, SEEDS_MAX)

@@ -18,6 +18,7 @@ from brokerd.coordinator.share_state.state import ShareState, StateUpdate, apply
 from brokerd.runtime.coordinator_ports import InternalLog
 from brokerd.sharing.delivery import OffsetRun, RecordState
 from brokerd.sharing.share_partition import SharePartition
+from tests.simulation.detection import expect_detection
 from tests.simulation.run import Outcome, run
 from tests.simulation.shares import live
 
@@ -184,9 +185,4 @@ def a_delivery_is_not_counted(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        found = run(seed, life=live).violation
-        if found is not None:
-            print(f"seed {seed}: {found}")
-            return
-    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)
