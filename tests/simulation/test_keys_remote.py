@@ -83,9 +83,9 @@ def the_search_begins_at_the_end_of_a_segment(patch: pytest.MonkeyPatch) -> None
     ("mutation", "first"),
     [
         (only_the_local_log_is_searched, 1),
-        (a_missing_answer_counts_as_no_match, 4),
+        (a_missing_answer_counts_as_no_match, 11),
         (an_index_of_another_header_is_used, 31),
-        (a_segment_is_searched_once, 1),
+        (a_segment_is_searched_once, 3),
         (the_search_begins_at_the_end_of_a_segment, 1),
         (the_last_entry_is_left_out, 1),
     ],

@@ -69,15 +69,15 @@ def replicas_that_are_added_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "mutation",
+    ("mutation", "first"),
     [
-        the_first_report_decides,
-        any_log_may_lead,
-        a_minority_commits,
-        replicas_that_are_added_do_not_count,
+        (the_first_report_decides, 1),
+        (any_log_may_lead, 1),
+        (a_minority_commits, 2),
+        (replicas_that_are_added_do_not_count, 18),
     ],
-    ids=lambda m: m.__name__,
+    ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_is_detected(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=live), 1, SEEDS_MAX)
+    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)
