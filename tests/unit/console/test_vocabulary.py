@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from django.utils import translation
 
+from brokerd.config.groups import GROUP_CONFIGS
+from brokerd.config.share_groups import SHARE_CONFIGS
 from console import vocabulary
-from controlplane.domain import alert_thresholds, wait_reason
+from controlplane.domain import alert_thresholds, group_config, wait_reason
 from controlplane.domain import window as windows
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_thresholds import ThresholdName
@@ -112,3 +114,7 @@ def test_every_threshold_has_a_title() -> None:
     assert set(alert_thresholds.TITLES) == set(ThresholdName)
     with translation.override("zh-hans"):
         assert vocabulary.threshold_title("disk_free_low") == "磁盘可用空间：降级"
+
+
+def test_each_description_of_a_group_config_can_be_translated() -> None:
+    assert [c.doc for c in (*GROUP_CONFIGS.values(), *SHARE_CONFIGS.values())] == list(group_config.DOCS)

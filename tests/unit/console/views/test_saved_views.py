@@ -33,7 +33,7 @@ def test_a_hidden_column_stays_hidden_for_this_user(
     form = {"all": ["State", "Partitions"], "show": ["Partitions"], "next": f"/{table}/?sort=name"}
     answer = viewer.post(f"/columns/{table}/", form)
     assert answer.headers["Location"] == f"/{table}/?sort=name"
-    assert 'class="hide-2"' in viewer.get(f"/{table}/").content.decode()
+    assert 'class="cards hide-2"' in viewer.get(f"/{table}/").content.decode()
     assert "hide-" not in operator.get(f"/{table}/").content.decode()
     viewer.post(f"/columns/{table}/", {**form, "show": form["all"]})
     assert "hide-" not in viewer.get(f"/{table}/").content.decode()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brokerd.config.groups import GROUP_CONFIGS
-from brokerd.config.share_groups import SHARE_CONFIGS
-from controlplane.domain.group_config import DOCS, GroupConfigKind, kind_of
+from controlplane.domain.group_config import GroupConfigKind, kind_of
 
 
 @pytest.mark.parametrize(
@@ -20,7 +18,3 @@ from controlplane.domain.group_config import DOCS, GroupConfigKind, kind_of
 )
 def test_the_name_of_a_config_tells_its_kind(name: str, kind: GroupConfigKind) -> None:
     assert kind_of(name) is kind
-
-
-def test_each_description_of_the_brokers_can_be_translated() -> None:
-    assert [c.doc for c in (*GROUP_CONFIGS.values(), *SHARE_CONFIGS.values())] == list(DOCS)
