@@ -155,7 +155,7 @@ def _partition(a: AlertRow) -> list[NextStep]:
 def _unclean_election(a: AlertRow) -> list[NextStep]:
     """The partition of the newest election, and the config that allows these elections."""
     verb = AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY
-    newest = Change.objects.filter(verb=verb, object_name=a.subject).order_by("-pk").first()
+    newest = Change.objects.filter(object_kind="topic", object_name=a.subject, verb=verb).order_by("-pk").first()
     index = min((int(i) for i in newest.after or {}), default=None) if newest is not None else None
     configs = NextStep(StepKind.EDIT_CONFIGS, f"Edit configs of {a.subject}", [a.subject])
     if index is None:

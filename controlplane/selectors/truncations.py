@@ -121,7 +121,8 @@ def _approved_elections(topic: str, partition: int) -> Iterator[tuple[datetime, 
 
 
 def _automatic_elections(topic: str, partition: int) -> Iterator[tuple[datetime, int | None, int | None]]:
-    recorded = Change.objects.filter(verb=AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY, object_name=topic)
+    verb = AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY
+    recorded = Change.objects.filter(object_kind="topic", object_name=topic, verb=verb)
     for change, at, after in recorded.order_by("-pk").values_list("pk", "at", "after")[:ELECTIONS_MAX]:
         if str(partition) in (after or {}):
             yield at - RECORDED_LATE, None, change

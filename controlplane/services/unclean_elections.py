@@ -19,7 +19,7 @@ def unclean_elections(since: datetime) -> tuple[UncleanElectionFacts, ...]:
     """The partitions of each topic that had such an election after `since`. Deleted topics are omitted."""
     rows = Change.objects.filter(verb=AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY, at__gt=since)
     found: dict[str, set[int]] = {}
-    for name, after in rows.order_by("-pk").values_list("object_name", "after")[:CHANGES_MAX]:
+    for name, after in rows.order_by("-at").values_list("object_name", "after")[:CHANGES_MAX]:
         found.setdefault(name, set()).update(int(index) for index in after or {})
     kept = ObservedTopic.objects.filter(name__in=list(found)).values_list("name", flat=True)
     return tuple(

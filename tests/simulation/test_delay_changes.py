@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from brokerd.cluster.configs import TopicConfig
-from brokerd.runtime.front_delivery import FrontDelivery
 from tests.simulation.delay_changes import live
 from tests.simulation.delays import FRONT
 from tests.simulation.detection import expect_detection
+from tests.simulation.front_mutations import (
+    a_record_of_a_new_partition_goes_to_an_existing_one,
+    retention_applies_to_front_topics,
+)
 from tests.simulation.run import Outcome, run
 
 SEEDS = (1, 2)
@@ -39,23 +40,6 @@ def test_the_sample_has_growth_and_changed_configs() -> None:
         reached += ran(seed).reached
     for state in ("topic grows", f"config changed: {FRONT}", "delayed batch", "delayed batch not accepted"):
         assert reached[state] > 5, f"{state}: {reached}"
-
-
-def retention_applies_to_front_topics(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TopicConfig, "retention_deletes", property(lambda self: True))
-    patch.setattr(TopicConfig, "deletes", property(lambda self: True))
-
-
-def a_record_of_a_new_partition_goes_to_an_existing_one(patch: pytest.MonkeyPatch) -> None:
-    send = FrontDelivery.send
-
-    def wrapped(self: FrontDelivery, replica: Any, target: Any, batch: bytes, done: Any) -> None:
-        topic = self.replica_manager.image.topic_named(self._target_name(replica, target))
-        if topic is not None and replica.tp.partition not in topic.partitions:
-            replica = SimpleNamespace(tp=replica.tp._replace(partition=0), config=replica.config)
-        send(self, replica, target, batch, done)
-
-    patch.setattr(FrontDelivery, "send", wrapped)
 
 
 @pytest.mark.parametrize(

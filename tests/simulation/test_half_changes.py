@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.half_messages import DecisionAppended, HalfDecision, HalfMessages
-from brokerd.runtime.front_delivery import FrontDelivery
 from tests.simulation.detection import expect_detection
+from tests.simulation.front_mutations import (
+    a_record_of_a_new_partition_goes_to_an_existing_one,
+    retention_applies_to_front_topics,
+)
 from tests.simulation.half_changes import live
 from tests.simulation.halves import CHECK, FRONT
 from tests.simulation.run import Outcome, run
@@ -77,23 +78,6 @@ def ids_of_decided_messages_are_free(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HalfMessages, "rejection", allowing)
 
 
-def retention_applies_to_front_topics(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TopicConfig, "retention_deletes", property(lambda self: True))
-    patch.setattr(TopicConfig, "deletes", property(lambda self: True))
-
-
-def a_message_of_a_new_partition_goes_to_an_existing_one(patch: pytest.MonkeyPatch) -> None:
-    send = FrontDelivery.send
-
-    def wrapped(self: FrontDelivery, replica: Any, target: Any, batch: bytes, done: Any) -> None:
-        topic = self.replica_manager.image.topic_named(self._target_name(replica, target))
-        if topic is not None and replica.tp.partition not in topic.partitions:
-            replica = SimpleNamespace(tp=replica.tp._replace(partition=0), config=replica.config)
-        send(self, replica, target, batch, done)
-
-    patch.setattr(FrontDelivery, "send", wrapped)
-
-
 @pytest.mark.parametrize(
     ("mutation", "first"),
     [
@@ -102,7 +86,7 @@ def a_message_of_a_new_partition_goes_to_an_existing_one(patch: pytest.MonkeyPat
         (a_decision_without_its_message_is_forgotten, 1),
         (ids_of_decided_messages_are_free, 1),
         (retention_applies_to_front_topics, 1),
-        (a_message_of_a_new_partition_goes_to_an_existing_one, 1),
+        (a_record_of_a_new_partition_goes_to_an_existing_one, 1),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
