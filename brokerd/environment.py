@@ -20,6 +20,7 @@ from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener, SocketBuffers
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
+from brokerd.net.thread_times import ThreadTimesReader
 from brokerd.remote.process import HelperProcess, HelperSettings, RemoteHelper
 from brokerd.security.sasl_client import SaslClientExchange
 from brokerd.storage.disk import Disk, OsDisk
@@ -42,6 +43,7 @@ class Environment:
         self.disk: Disk = OsDisk(self.jobs.background)
         self.read_ahead = ReadAhead(self.jobs.lane("reads", READ_THREADS))
         self._locks: list[int] = []
+        self.thread_times = ThreadTimesReader().read
 
     def listen(
         self,

@@ -6,12 +6,12 @@ records (`fetch_reader`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from brokerd.apis.fetch_conditions import find_divergence
 from brokerd.apis.fetch_lookup import FIRST_BY_ID, Topics, follower_of, look_up, looked_up
 from brokerd.apis.fetch_reader import FetchReader
-from brokerd.apis.fetch_response import FetchRead, response, unauthorized_partition, unauthorized_topics
+from brokerd.apis.fetch_response import FetchRead, may_pause, response, unauthorized_partition, unauthorized_topics
 from brokerd.apis.fetch_sessions import (
     FULL_EPOCH,
     LAST_EPOCH,
@@ -66,9 +66,10 @@ class FetchApi:
         by_rack: bool = False,
         read_ahead: ReadAhead | None = None,
         private: PrivateFetches | None = None,
+        produced: Callable[[], int] = lambda: 0,
     ) -> None:
         """`by_rack`: consumers are redirected to a closer replica (KIP-392). `read_ahead`: loads data that is not in the page cache. With None, the
-        event loop reads the data and blocks. `private`: answers the requests of the control plane."""
+        event loop reads the data and blocks. `private`: answers the requests of the control plane. `produced`: number of requests of producers until now."""
         self._auth = auth
         self._reader = FetchReader(
             loop,
@@ -80,7 +81,7 @@ class FetchApi:
             read_ahead=read_ahead,
         )
         self._history_read_server = HistoryReadServer(replica_manager, lambda: loop.now.wall_ms, find_divergence)
-        self._private = private
+        self._private, self._pacing, self._produced = private, throttles.leader_pacing, produced
         self._loop, self._replica_manager = loop, replica_manager
         self.sessions, self._background_work, self._waiting = sessions, background_work, waiting
 
@@ -183,6 +184,8 @@ class FetchApi:
                     r.data, r.served = unauthorized_partition(r.partition_request.requested.partition), 0
         self._reader.count_sent(read, follower)
         answer = response(read, session_id)
+        if follower is not None and may_pause(read, follower):
+            answer.throttle_time_ms = self._pacing.pause_ms(self._produced())
         if fetch.unauthorized:
             answer.responses.extend(unauthorized_topics(fetch.unauthorized))
         request.reply(answer)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from brokerd.apis.fetch_sessions import CachedPartitionState, FetchSession, Key, PartitionRequest
+from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import FileRegion
 from brokerd.wire.messages import FetchRequest, FetchResponse
@@ -76,6 +77,20 @@ def unauthorized_topics(topics: Iterable[FetchRequest.FetchTopic]) -> list[Fetch
         )
         for t in topics
     ]
+
+
+def may_pause(read: Iterable[FetchRead], follower: ReplicaIncarnation) -> bool:
+    """Whether the follower may wait before its next fetch: the response has records, only for replicas that are not in the ISR, and each of their partitions has
+    the in-sync replicas that producers require."""
+    served = False
+    for r in read:
+        replica = r.partition_request.replica
+        if not r.served or replica is None:
+            continue
+        if replica.core.isr_size < replica.core.min_insync or follower in replica.core.maximal_isr():
+            return False
+        served = True
+    return served
 
 
 def regions_of(regions: Sequence[FileRegion]) -> FileRegion | list[FileRegion]:

@@ -44,6 +44,7 @@ MODULES: Final = (
     "brokerd.net.request_metrics",
     "brokerd.net.slots",
     "brokerd.net.turns",
+    "brokerd.replication.catch_up_pacing",
     "brokerd.replication.fetch_client",
     "brokerd.replication.fetcher_manager",
     "brokerd.replication.follower",

@@ -67,6 +67,13 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """Kafka's name of the only replica selector that is supported."""
 
 
+def _percent(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 100:
+        raise ValueError("expected 1 to 100")
+    return value
+
+
 def _selector(text: str) -> str:
     if text.strip() not in ("", RACK_AWARE):
         raise ValueError(f"expected {RACK_AWARE} or an empty value; custom selector classes are not supported")
@@ -118,6 +125,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("weir.log.dir.probe.interval.ms", int, 5_000, "Interval at which each log directory is probed: a small file is written and flushed. 0: no probes.", 0, live=True),
     Setting("weir.log.dir.slow.ms", int, 1_000, "A log directory is reported as slow after three consecutive probes that took this time.", 1, live=True),
     Setting("weir.log.dir.hung.ms", int, 60_000, "A log directory goes offline when a probe has not returned for this time, and its leaders move to other brokers. It is online again after a restart of the broker.", 1_000, live=True),
+    Setting("weir.catch.up.min.percent", _percent, 20, "Minimum percentage of time in which replicas that are not in the ISR fetch while producers need the CPU of the leader or of this broker. 100: they never pause. Partitions with fewer in-sync replicas than min.insync.replicas never pause.", live=True),
     Setting("weir.metrics.listener", _address, None, "Address of the metrics endpoint for Prometheus: host:port, for example 127.0.0.1:9404. Plain HTTP without authentication, so use a loopback or an internal address. Default: no endpoint."),
     Setting("fetch.max.bytes", int, 55 * MIB, "Maximum number of bytes in the response to a consumer fetch.", 1024),
     Setting("max.incremental.fetch.session.cache.slots", int, 1_000, "Maximum number of incremental fetch sessions (KIP-227). 0: no fetch sessions.", 0),

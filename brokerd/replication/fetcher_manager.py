@@ -17,6 +17,7 @@ from brokerd.cluster.model import TopicPartition
 from brokerd.config.broker import BrokerConfig
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
+from brokerd.replication.catch_up_pacing import CatchUpProgress
 from brokerd.replication.fetch_client import (
     AppendFetched,
     Begin,
@@ -60,10 +61,14 @@ class LeaderFetcher:
         self.peer: Peer | None = None
         self.address: tuple[str, int] | None = None
         self.scheduled = False
+        self.paused_until_ms = 0
+        """No fetch is sent before this monotonic time, because producers need the CPU (`catch_up_pacing`)."""
+        self.progress = CatchUpProgress()
 
 
 class FetcherManager:
-    """`address_of(broker_id)` is called for each connection, because a broker may return with another address."""
+    """`address_of(broker_id)` is called for each connection, because a broker may return with another address. `produced`: number of requests
+    of producers that this broker has answered until now."""
 
     def __init__(
         self,
@@ -73,9 +78,12 @@ class FetcherManager:
         address_of: Callable[[int], tuple[str, int] | None],
         connect: Callable[..., Peer],
         throttles: Throttles,
+        produced: Callable[[], int],
     ) -> None:
         self.loop, self.config, self.replica_manager, self._address_of = loop, config, replica_manager, address_of
-        self._connect, self._throttles = connect, throttles
+        self._connect, self._throttles, self._produced = connect, throttles, produced
+        self._live_responses = 0
+        """Number of responses with new records: producers may wait for this broker."""
         self._followers = FollowerLogs(replica_manager)
         self._fetchers: dict[tuple[int, bool], LeaderFetcher] = {}
         """{(leader, whether it is for replicas that catch up): fetcher}."""
@@ -94,6 +102,7 @@ class FetcherManager:
         if fetcher is not None:
             fetcher.client.unfollow(tp)
             fetcher.behind.pop(tp, None)
+            fetcher.progress.forget(tp)
             if not fetcher.client.followed:
                 self._schedule(fetcher)  # its session ends
 
@@ -137,6 +146,8 @@ class FetcherManager:
         replica = self.replica_manager.hosted.get(tp)
         if replica is None or self._fetcher_of.get(tp) is not fetcher:
             return
+        if fetcher.catching_up:
+            fetcher.progress.appended(tp, replica.log.end_offset, high_watermark, self.loop.now.mono_ms)
         if replica.log.end_offset >= high_watermark:
             if fetcher.behind:
                 fetcher.behind.pop(tp, None)
@@ -172,6 +183,9 @@ class FetcherManager:
 
     def _ready(self, fetcher: LeaderFetcher) -> None:
         fetcher.scheduled = False
+        if self.loop.now.mono_ms < fetcher.paused_until_ms:
+            self._schedule(fetcher, fetcher.paused_until_ms)
+            return
         self._run_effects(fetcher, fetcher.client.handle(Ready(), self.loop.now))
 
     def _run_effects(self, fetcher: LeaderFetcher, effects: list[Effect]) -> None:
@@ -261,18 +275,32 @@ class FetcherManager:
 
     def _on_response(self, fetcher: LeaderFetcher, frame: memoryview | None) -> None:
         event: FetchAnswered | Failed = Failed()
+        pause_ms = 0
         if frame is not None:
             try:
                 _, body = framing.decode_response(ApiKey.FETCH, FETCH_VERSION, frame)
                 event = FetchAnswered(tuple(_partition_answers(body)), body.error_code, body.session_id)
+                pause_ms = body.throttle_time_ms
             except framing.WireError as e:
                 log.warning("malformed fetch response, connection closed: leader=%d error=%s", fetcher.leader, e)
                 assert fetcher.peer is not None
                 fetcher.peer.close()
         now = self.loop.now
         self._run_effects(fetcher, fetcher.client.handle(event, now))
-        if isinstance(event, FetchAnswered):
-            self._run_effects(fetcher, fetcher.client.handle(Ready(), now))
+        if not isinstance(event, FetchAnswered):
+            return
+        fetched = [answer.tp for answer in event.answers if len(answer.records)]
+        if fetched and not fetcher.catching_up:
+            self._live_responses += 1
+        elif fetched and all(self._may_pause(fetcher, tp) for tp in fetched):
+            pause_ms = max(pause_ms, self._throttles.follower_pacing.pause_ms(self._produced() + self._live_responses))
+            fetcher.paused_until_ms = now.mono_ms + pause_ms
+        self._ready(fetcher)
+
+    def _may_pause(self, fetcher: LeaderFetcher, tp: TopicPartition) -> bool:
+        """Whether nothing requires that this replica catches up as fast as it can."""
+        replica = self.replica_manager.hosted.get(tp)
+        return replica is None or not (replica.core.isr_size < replica.core.min_insync or fetcher.progress.is_slow(tp))
 
     def close(self) -> None:
         for fetcher in self._fetchers.values():

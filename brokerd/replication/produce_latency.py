@@ -16,3 +16,8 @@ class ProduceLatency:
     def add(self, ms: int) -> None:
         """Count a request whose answer was sent `ms` after the event loop read it."""
         self.counts[bisect_left(BOUNDS_MS, ms)] += 1
+
+    @property
+    def total(self) -> int:
+        """The number of answered requests."""
+        return sum(self.counts)

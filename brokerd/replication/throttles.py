@@ -1,4 +1,4 @@
-"""Replication throttles (KIP-73): limits of the rate of replication traffic for which no acknowledgement waits.
+"""Replication throttles (KIP-73) and pauses: limits of replication traffic for which no acknowledgement waits.
 
 Invariants: rates are in the dynamic broker configs and replicas in the topic configs, both from the metadata log. A replica in the ISR, or
 proposed for it, is never throttled. Without a rate nothing is throttled. Pure, clocks are parameters.
@@ -7,6 +7,7 @@ proposed for it, is never throttled. Without a rate nothing is throttled. Pure, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from uuid import UUID
 
 from brokerd.cluster.configs import (
@@ -20,9 +21,12 @@ from brokerd.cluster.configs import (
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import BrokerConfigChanged, MetadataRecord, TopicConfigChanged, TopicCreated, TopicDeleted
 from brokerd.cluster.model import TopicPartition, TopicState
+from brokerd.net.thread_times import ThreadTimes
+from brokerd.replication.catch_up_pacing import CatchUpPacing
 
 BURST_MS = 1_000
 """Length of the burst after an idle time. A fetch waits 0.5 s at most, and this wait must not reduce the rate."""
+CATCH_UP_PERCENT = "weir.catch.up.min.percent"
 LEAST_BYTES = 4_096
 """The minimum size of a throttled fetch. A whole batch is sent in any case."""
 
@@ -68,7 +72,16 @@ class Bucket:
 class Throttles:
     """`rate` returns the current broker setting of a name."""
 
-    def __init__(self, broker_id: int, rate: Callable[[str], int]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        rate: Callable[[str], int],
+        thread_times: Callable[[], ThreadTimes | None] = lambda: None,
+    ) -> None:
+        self.leader_pacing = CatchUpPacing(thread_times, partial(rate, CATCH_UP_PERCENT))
+        """For responses of this broker to replicas that catch up."""
+        self.follower_pacing = CatchUpPacing(thread_times, partial(rate, CATCH_UP_PERCENT))
+        """For fetches of this broker's replicas that catch up."""
         self._broker_id, self._rate = broker_id, rate
         self._leading: Bucket | None = None
         self._following: Bucket | None = None
@@ -80,6 +93,11 @@ class Throttles:
         return (self._leading is not None and bool(self._sources)) or (
             self._following is not None and bool(self._targets)
         )
+
+    @property
+    def paused_ms(self) -> int:
+        """Sum of the pauses of replicas that catch up, which this broker has requested."""
+        return self.leader_pacing.paused_ms + self.follower_pacing.paused_ms
 
     # -- changes of the metadata log -------------------------------------------------------------------------------------------
     def load(self, image: Image, now_ms: int) -> None:

@@ -73,6 +73,8 @@ HISTORY_READ_TIMEOUT_MS = 3_000
 
 
 class BrokerServer:
+    produce: ProduceApi
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -118,17 +120,19 @@ class BrokerServer:
         self.dispatch = Dispatch(config, lambda: self.loop.now, self.authorizer, self._build_authenticator())
         auth = AuthHelper(self.authorizer)
         self.listeners = Listeners(config, self.dispatch.frame_handler, environment, self.dispatch.rejections)
-        self.throttles = Throttles(config.broker_id, lambda name: int(config[name]))
+        self.throttles = throttles = Throttles(config.broker_id, config.__getitem__, environment.thread_times)
         connect = partial(self.listeners.connect, environment.connect)
         self.fetcher_manager = FetcherManager(
-            self.loop, config, self.replica_manager, self._address_of, connect, self.throttles
+            self.loop, config, replica_manager, self._address_of, connect, throttles, lambda: self.produce.times.total
         )
         # Separate connections: the responses to markers and to deliveries may wait for replication, and a producer's first batch must not wait for it.
         # History reads have a short time-out: clients wait for them, and another history replica may answer.
         timeout_ms: int = config["replica.socket.timeout.ms"]
 
+        self._clients: list[InterBrokerClient] = []
+
         def client(timeout_ms: int = timeout_ms) -> InterBrokerClient:
-            return InterBrokerClient(
+            connected = InterBrokerClient(
                 self.loop,
                 config.broker_id,
                 self.dispatch.handle_loopback,
@@ -137,21 +141,13 @@ class BrokerServer:
                 timeout_ms=timeout_ms,
                 frame_bytes_max=config["socket.request.max.bytes"],
             )
+            self._clients.append(connected)
+            return connected
 
         self.coordinator_client, self.leader_client, self.delivery_client = client(), client(), client()
         self.route_client, self.share_client = client(), client()
         self.remote_reads_client, self.remote_appends_client = client(), client()
         self.history_client = client(min(timeout_ms, HISTORY_READ_TIMEOUT_MS))
-        self._clients = (
-            self.coordinator_client,
-            self.leader_client,
-            self.delivery_client,
-            self.route_client,
-            self.share_client,
-            self.remote_reads_client,
-            self.remote_appends_client,
-            self.history_client,
-        )
         self.remote_logs = build_remote_logs(
             config,
             environment,

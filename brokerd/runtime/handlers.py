@@ -105,6 +105,7 @@ def build_handler_registry(b: BrokerParts) -> dict[int, Handler]:
         history_reads=b.history_reads,
         by_rack=bool(b.config["replica.selector.class"]),
         read_ahead=b.read_ahead,
+        produced=lambda: b.produce.times.total,
         private=PrivateFetches(
             b.replica_manager,
             b.background_work,

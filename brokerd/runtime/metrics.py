@@ -31,6 +31,10 @@ CHUNK = 100
 PAUSE_S = 0.0001
 """Length of each pause in seconds. After a sleep of zero this thread would often run again before the event loop has woken up."""
 
+PAUSED_TEXT = (
+    "Pauses of replicas that catch up while producers need the CPU, requested by this broker as leader or follower."
+)
+
 Counters = tuple[int, int, int, int]
 NOTHING: Counters = (0, 0, 0, 0)
 TRAFFIC = (
@@ -89,7 +93,8 @@ def _sum(metric: Counters, other: Counters) -> Counters:
 
 
 class BrokerMetrics:
-    """`hosted` are the replicas of the broker. `requests` are the request metrics of all APIs. `rejections` counts rejected requests by reason."""
+    """`hosted` are the replicas of the broker. `requests` are the request metrics of all APIs. `rejections` counts rejected requests by reason.
+    `catch_up_paused_ms`: sum of the pauses of replicas that catch up (`catch_up_pacing`)."""
 
     def __init__(
         self,
@@ -97,8 +102,10 @@ class BrokerMetrics:
         hosted: Callable[[], Mapping[TopicPartition, Replica]],
         requests: Callable[[], Iterable[ApiMetrics]],
         rejections: Callable[[], Mapping[RejectionReason, int]] = dict,
+        catch_up_paused_ms: Callable[[], int] = int,
     ) -> None:
         self._broker_id, self._hosted, self._requests, self._rejections = broker_id, hosted, requests, rejections
+        self._catch_up_paused_ms = catch_up_paused_ms
         self._totals = TrafficTotals()
         self._began_s = time.time()
 
@@ -114,6 +121,8 @@ class BrokerMetrics:
         counts = dict(self._rejections())
         rejected = [("", (("reason", str(r)),), float(counts.get(r, 0))) for r in RejectionReason]
         yield MetricFamily("weir_refused_requests_total", MetricType.COUNTER, "Rejected requests, by reason.", rejected)
+        paused = [("", (), self._catch_up_paused_ms() / 1_000)]
+        yield MetricFamily("weir_catch_up_paused_seconds_total", MetricType.COUNTER, PAUSED_TEXT, paused)
         yield _gauge("weir_broker_info", "1.", 1, ("broker", str(self._broker_id)))
         yield _gauge("process_start_time_seconds", "Unix time of the start of the process.", self._began_s)
         used = os.times()

@@ -90,6 +90,7 @@ def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer
         lambda: broker.replica_manager.hosted,
         lambda: broker.dispatch.metrics.all(),
         lambda: broker.dispatch.rejections.counts,
+        lambda: broker.throttles.paused_ms,
     )
     try:
         return MetricsServer(host.strip("[]"), int(port), metrics.families, ready)

@@ -151,6 +151,9 @@ def main() -> int:
     worlds.add_argument(
         "--log-dirs", action="store_true", help="ordinary worlds with replicas that move between two log directories"
     )
+    worlds.add_argument(
+        "--busy-cores", action="store_true", help="ordinary worlds with brokers that wait for their cores"
+    )
     worlds.add_argument("--majority", action="store_true", help="worlds of topics with majority acknowledgements")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     worlds.add_argument("--keys-remote", action="store_true", help="the same, with tiered storage")
@@ -167,6 +170,7 @@ def main() -> int:
         print("no modules are compiled from these sources: make compile", file=sys.stderr)
         return 2
     from tests.simulation import (
+        busy_cores,
         delay_changes,
         delays,
         exactly_once,
@@ -197,6 +201,7 @@ def main() -> int:
         "--tiered-tails": tails.tiered,
         "--tiered-tail-transactions": tails.tiered_with_transactions,
         "--log-dirs": log_dirs.live,
+        "--busy-cores": busy_cores.live,
         "--majority": majority.live,
         "--keys": keys.live,
         "--keys-remote": keys_remote.live,

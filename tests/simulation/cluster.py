@@ -25,6 +25,7 @@ from brokerd.cluster.requests import CreateTopics, ForwardedRequest
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.config.broker import RACK_AWARE, BrokerConfig
 from brokerd.membership.identity import BrokerIdentity, IdentityError
+from brokerd.net.thread_times import ThreadTimes
 from brokerd.replication.partition import Role
 from brokerd.runtime.broker import BrokerServer
 from brokerd.storage.disk import DiskFailed, DiskFull
@@ -188,6 +189,9 @@ class SimEnvironment:
         self._node.remote_helper = SimRemoteHelper(self._node, self.disk, cluster.remote_store, cluster.remote_rng)
         return self._node.remote_helper
 
+    def thread_times(self) -> ThreadTimes | None:
+        return self._node.thread_times()
+
     def probe_lane(self) -> SimDiskProbes:
         return SimDiskProbes(self._node, self.jobs)
 
@@ -225,6 +229,7 @@ class BrokerNode(Node):
         self.broker: BrokerServer
         self.store: SimStore
         self.remote_helper: SimRemoteHelper | None = None
+        self.thread_times: Callable[[], ThreadTimes | None] = lambda: None
         self.waited_for_disk = ""
         """The calls for which the event loop waited while it served clients; must stay empty."""
         self._start()

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from brokerd.cluster.model import TopicPartition
+from brokerd.replication.catch_up_pacing import CatchUpProgress
 from brokerd.replication.fetch_client import SendFetch
 from brokerd.replication.fetcher_manager import BEHIND_RESPONSES_MAX, FetcherManager, LeaderFetcher
+from tests.simulation.busy_cores import busy_thread, count_pauses, live
+from tests.simulation.detection import expect_detection
+from tests.simulation.run import run
 from tests.simulation.scene import Scene
 from tests.simulation.world import MS
 
@@ -126,3 +130,50 @@ def test_a_replica_that_stays_behind_leaves_the_connection_of_the_others(
         scene.cluster.until(lambda: len(scene.state.isr) == 2, 30, "a complete ISR")
     assert containing(sent, scene.tp, catching_up=True) > BEHIND_RESPONSES_MAX // 2
     assert scene.end() == ["a", *texts]
+
+
+def catch_up_on_busy_cores(seed: int, min_insync: int, *, producing: bool) -> int:
+    """Sum of the pauses in ms until a replica has caught up. All event loops wait for a core all the time."""
+    scene = Scene(seed, min_insync, {**SMALL, "replica.fetch.wait.max.ms": "50"})
+    other = scene.cluster.want_topic("live", 1, 1)
+    scene.cluster.until(scene.cluster.settled, 30, "the second topic")
+    texts = [f"{i:0900}" for i in range(60)]
+    leader, follower = scene.pair()
+    scene.write("first")
+    scene.cluster.network.cut.add((follower.name, leader.name))
+    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 10, "a smaller ISR")
+    for text in texts:
+        assert scene.send(leader.broker_id, text, acks=1) == 0
+    state = scene.cluster.image.partition(TopicPartition(other, 0))
+    assert state is not None
+    scene.pass_ms(1_500)
+    for node in scene.cluster.brokers.values():
+        node.thread_times = busy_thread(scene.world, lambda: 100)
+    scene.heal()
+    began_us = scene.world.now_us
+    while len(scene.state.isr) < 2:
+        if producing:
+            assert scene.send(state.leader, "live", acks=1, topic="live") == 0
+        scene.pass_ms(10)
+        assert scene.world.now_us - began_us < 60_000 * MS, "the replica does not catch up"
+    return count_pauses(scene.cluster)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_replica_pauses_while_producers_need_the_cpu(seed: int) -> None:
+    assert catch_up_on_busy_cores(seed, 1, producing=True) > 100
+    assert catch_up_on_busy_cores(seed, 1, producing=False) == 0
+    assert catch_up_on_busy_cores(seed, 2, producing=True) == 0, "producers wait for this replica"
+
+
+@pytest.mark.parametrize("seed", [2, 8])
+def test_replicas_on_busy_cores_catch_up(seed: int) -> None:
+    outcome = run(seed, life=live)
+    assert outcome.violation is None
+    assert outcome.acks
+
+
+def test_replicas_that_producers_outrun_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutation pauses them forever."""
+    monkeypatch.setattr(CatchUpProgress, "is_slow", lambda self, tp: False)
+    expect_detection(lambda seed: run(seed, life=live), 5, 10)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from brokerd.apis.fetch_response import FetchRead, record_responses, regions_of, response, unauthorized_topics
+from brokerd.apis.fetch_response import (
+    FetchRead,
+    may_pause,
+    record_responses,
+    regions_of,
+    response,
+    unauthorized_topics,
+)
 from brokerd.apis.fetch_sessions import CachedPartitionState, PartitionRequest
+from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import FileRegion
 from brokerd.wire.messages import FetchRequest, FetchResponse
@@ -91,3 +100,22 @@ def test_a_single_region_is_sent_without_a_list() -> None:
     file: Any = None
     one, two = FileRegion(file, 0, 1), FileRegion(file, 1, 1)
     assert regions_of([one]) is one and regions_of([one, two]) == [one, two]
+
+
+FOLLOWER = ReplicaIncarnation(3, 30)
+
+
+def served_to_follower(*, served: int = 1_000, in_sync: bool = False, isr_size: int = 2) -> FetchRead:
+    """A partition with min.insync.replicas 2."""
+    one: Any = read()
+    isr = frozenset({FOLLOWER} if in_sync else ())
+    core = SimpleNamespace(isr_size=isr_size, min_insync=2, maximal_isr=lambda: isr)
+    one.served, one.partition_request.replica = served, SimpleNamespace(core=core)
+    return one  # type: ignore[no-any-return]
+
+
+def test_a_follower_may_pause_only_if_nobody_waits_for_its_replicas() -> None:
+    assert may_pause([served_to_follower(), served_to_follower(served=0, in_sync=True)], FOLLOWER)
+    assert not may_pause([served_to_follower(), served_to_follower(in_sync=True)], FOLLOWER)
+    assert not may_pause([served_to_follower(), served_to_follower(isr_size=1)], FOLLOWER)
+    assert not may_pause([served_to_follower(served=0)], FOLLOWER), "a response without records waited for new ones"

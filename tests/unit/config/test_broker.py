@@ -45,6 +45,8 @@ def test_every_setting_is_used() -> None:
     [
         ({"broker.id": "one"}, "invalid value broker.id='one'"),
         ({"broker.id": "-1"}, "below the minimum 0"),
+        ({"weir.catch.up.min.percent": "0"}, "expected 1 to 100"),
+        ({"weir.catch.up.min.percent": "101"}, "expected 1 to 100"),
         ({"no.such.thing": "1"}, "unknown setting 'no.such.thing'"),
         ({"listeners": "EXTERNAL://127.0.0.1:9092"}, "listener EXTERNAL has no security protocol; add it to"),
         ({"listeners": "A://h:1,A://h:2"}, "duplicate listener name"),

@@ -24,7 +24,7 @@ class Scene:
         self.harness = Harness(SimDisk())
         self.hosted: dict[Any, Any] = self.harness.replica_manager.hosted
         self.requests = RequestMetrics((ApiKey.PRODUCE, ApiKey.FETCH))
-        self.metrics = BrokerMetrics(1, lambda: self.hosted, self.requests.all)
+        self.metrics = BrokerMetrics(1, lambda: self.hosted, self.requests.all, catch_up_paused_ms=lambda: 1_500)
 
     def samples(self) -> Samples:
         found: Samples = {}
@@ -46,6 +46,10 @@ def test_bytes_by_topic_and_over_all() -> None:
     assert found[IN] == {(): replica.bytes_in, T: replica.bytes_in} and replica.bytes_in > 0
     assert found["kafka_server_brokertopicmetrics_bytesout_total"][T] == 5
     assert found["kafka_server_brokertopicmetrics_replicationbytesout_total"][()] == 7
+
+
+def test_pauses_of_replicas_that_catch_up_are_in_seconds() -> None:
+    assert Scene().samples()["weir_catch_up_paused_seconds_total"] == {(): 1.5}
 
 
 def test_counters_keep_the_bytes_of_replicas_that_are_gone() -> None:

@@ -96,6 +96,7 @@ def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, mo
         def __init__(self, config: Any, store: Any) -> None:
             self.replica_manager = SimpleNamespace(hosted={})
             self.dispatch = SimpleNamespace(metrics=RequestMetrics(), rejections=Rejections(lambda: 0))
+            self.throttles = SimpleNamespace(paused_ms=2_000)
 
         def run(self) -> None:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
@@ -106,6 +107,7 @@ def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, mo
     assert started(monkeypatch, settings) == 0
     assert 'weir_broker_info{broker="1"} 1.0' in found[0]
     assert "kafka_server_replicamanager_partitioncount 0.0" in found[0]
+    assert "weir_catch_up_paused_seconds_total 2.0" in found[0]
 
 
 def test_a_taken_address_of_the_metrics_endpoint_prevents_the_start(

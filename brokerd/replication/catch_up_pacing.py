@@ -1,0 +1,93 @@
+"""Pauses between the fetches of replicas that catch up, while producers need the CPU (decision 104).
+
+A copy without a limit takes all of a core. The leader and the broker that copies each measure how long their event loop ran, and how long it waited for a
+core, since the last response. If producers use the broker, the next fetch is delayed until both shares are acceptable again on average.
+Invariants: without producers nothing is delayed, and a copy always has its minimum share of time. Pure, except for `thread_times`. Does not contain: which
+replicas catch up, and which of them are too urgent for a pause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.net.thread_times import ThreadTimes
+
+WAITING_SHARE_MAX = 0.05
+"""Share of time that the event loop may wait for a core."""
+RUNNING_SHARE_MAX = 0.7
+"""Share of time that the event loop may run."""
+PAUSE_MS_MAX = 500
+PROGRESS_MS = 5_000
+"""Interval in which the progress of a replica is measured."""
+PROGRESS_SHARE_MIN = 0.5
+"""Share of the copied records by which the lag must shrink. Otherwise producers write too fast for a copy with pauses."""
+PRODUCERS_NS = 1_000_000_000
+"""Producers use the broker if it served one of them within this time."""
+NS_PER_MS = 1_000_000
+
+
+class CatchUpPacing:
+    """`thread_times` returns the times of the event loop's thread, or None if the system does not measure them. `percent_min` returns the minimum percentage of
+    time in which replicas that catch up fetch."""
+
+    def __init__(self, thread_times: Callable[[], ThreadTimes | None], percent_min: Callable[[], int]) -> None:
+        self._thread_times, self._percent_min = thread_times, percent_min
+        self._last: ThreadTimes | None = None
+        self._pause_ns = 0
+        self._rest_ns = 0
+        """A pause has whole milliseconds. The rest is part of the next one."""
+        self._served = 0
+        self._served_at: int | None = None
+        self.paused_ms = 0
+        """Sum of all pauses. It only grows."""
+
+    def pause_ms(self, served: int) -> int:
+        """The pause before the next fetch, after a response with records. `served`: number of requests of producers that this broker has served until now."""
+        times = self._thread_times()
+        if times is None:
+            return 0
+        last, self._last = self._last, times
+        pause_ns, self._pause_ns = self._pause_ns, 0
+        if served != self._served:
+            self._served_at = None if last is None else times.clock
+            self._served = served
+        if last is None or self._served_at is None or times.clock - self._served_at > PRODUCERS_NS:
+            self._rest_ns = 0
+            return 0
+        busy_ns = max(0, times.clock - last.clock - pause_ns)
+        cycle_ns = max(
+            (times.waiting - last.waiting) / WAITING_SHARE_MAX, (times.running - last.running) / RUNNING_SHARE_MAX
+        )
+        wanted_ns = min(cycle_ns - busy_ns, busy_ns * (100 / self._percent_min() - 1), PAUSE_MS_MAX * NS_PER_MS)
+        total_ns = max(0, int(wanted_ns)) + self._rest_ns
+        pause = total_ns // NS_PER_MS
+        self._rest_ns = total_ns % NS_PER_MS
+        self._pause_ns = pause * NS_PER_MS
+        self.paused_ms += pause
+        return pause
+
+
+class CatchUpProgress:
+    """The replicas of one connection that catch up, and which of them are too slow for pauses. Such a replica stays without pauses until it has caught up."""
+
+    def __init__(self) -> None:
+        self._began: dict[TopicPartition, tuple[int, int, int]] = {}
+        """{partition: (monotonic ms, log end offset, lag in records) at the start of the current interval}."""
+        self._slow: set[TopicPartition] = set()
+
+    def appended(self, tp: TopicPartition, end_offset: int, high_watermark: int, now_ms: int) -> None:
+        lag = high_watermark - end_offset
+        began_ms, began_offset, began_lag = self._began.setdefault(tp, (now_ms, end_offset, lag))
+        if now_ms - began_ms < PROGRESS_MS:
+            return
+        if began_lag - lag < PROGRESS_SHARE_MIN * (end_offset - began_offset):
+            self._slow.add(tp)
+        self._began[tp] = now_ms, end_offset, lag
+
+    def is_slow(self, tp: TopicPartition) -> bool:
+        return tp in self._slow
+
+    def forget(self, tp: TopicPartition) -> None:
+        self._began.pop(tp, None)
+        self._slow.discard(tp)
