@@ -80,7 +80,7 @@ def unauthorized_topics(topics: Iterable[FetchRequest.FetchTopic]) -> list[Fetch
 
 
 def may_pause(read: Iterable[FetchRead], follower: ReplicaIncarnation) -> bool:
-    """Whether the follower may wait before its next fetch: the response has records, only for replicas that are not in the ISR, and each of their partitions has
+    """Return whether the follower may wait before its next fetch: the response has records, only for replicas that are not in the ISR, and each of their partitions has
     the in-sync replicas that producers require."""
     served = False
     for r in read:

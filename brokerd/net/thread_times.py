@@ -1,4 +1,4 @@
-"""How long the main thread of this process ran and how long it waited for a core, as the scheduler of the kernel counts it."""
+"""CPU times of the main thread: how long it ran, and how long it waited for a core, as the scheduler of the kernel counts it."""
 
 from __future__ import annotations
 

@@ -14,14 +14,15 @@ from brokerd.cluster.model import TopicPartition
 from brokerd.net.thread_times import ThreadTimes
 
 WAITING_SHARE_MAX = 0.05
-"""Share of time that the event loop may wait for a core."""
+"""Maximum share of time that the event loop waits for a core."""
 RUNNING_SHARE_MAX = 0.7
-"""Share of time that the event loop may run."""
+"""Maximum share of time that the event loop runs."""
 PAUSE_MS_MAX = 500
+"""Maximum length of one pause."""
 PROGRESS_MS = 5_000
 """Interval in which the progress of a replica is measured."""
 PROGRESS_SHARE_MIN = 0.5
-"""Share of the copied records by which the lag must shrink. Otherwise producers write too fast for a copy with pauses."""
+"""Minimum share of the copied records by which the lag must shrink. Otherwise producers write too fast for a copy with pauses."""
 PRODUCERS_NS = 1_000_000_000
 """Producers use the broker if it served one of them within this time."""
 NS_PER_MS = 1_000_000

@@ -298,7 +298,7 @@ class FetcherManager:
         self._ready(fetcher)
 
     def _may_pause(self, fetcher: LeaderFetcher, tp: TopicPartition) -> bool:
-        """Whether nothing requires that this replica catches up as fast as it can."""
+        """Return whether nothing requires that this replica catches up as fast as it can."""
         replica = self.replica_manager.hosted.get(tp)
         return replica is None or not (replica.core.isr_size < replica.core.min_insync or fetcher.progress.is_slow(tp))
 
