@@ -297,12 +297,13 @@ def apply_config_operations(
     out = dict(configs)
     for op in operations:
         name, value, kind = op.name, op.value, op.op
+        if kind is OpType.DELETE:
+            # Also an unknown name, as in Kafka: MirrorMaker 2 deletes each config that has its default in the source, which may be another version.
+            out.pop(name, None)
+            continue
         definition = TOPIC_CONFIGS.get(name)
         if definition is None:
             return out, f"Unknown topic config name: {name}"
-        if kind is OpType.DELETE:
-            out.pop(name, None)
-            continue
         if kind in (OpType.APPEND, OpType.SUBTRACT):
             if definition.kafka_type != 7:
                 return out, f"{name} is not a list config; append and subtract do not apply"

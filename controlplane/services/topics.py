@@ -245,19 +245,21 @@ def _alter(
             placed = {**(row.assignment or {}), **{str(k): list(v) for k, v in assignment.items()}}
     after = {"partitions": count, "configs": configs}
     if after == before:
-        record(
-            actor,
-            AuditOperation.TOPIC_ALTER,
-            "topic",
-            name,
-            comment=comment,
-            before=before,
-            after=after,
-            object_id=str(row.id),
-            generation=row.generation,
-            outcome=Outcome.UNCHANGED,
-            detail="No change: all values were already set.",
-        )
+        # Kafka clients such as MirrorMaker 2 send all configs of each topic every few minutes. Such requests would hide the changes in the audit log.
+        if request_id is None:
+            record(
+                actor,
+                AuditOperation.TOPIC_ALTER,
+                "topic",
+                name,
+                comment=comment,
+                before=before,
+                after=after,
+                object_id=str(row.id),
+                generation=row.generation,
+                outcome=Outcome.UNCHANGED,
+                detail="No change: all values were already set.",
+            )
         return row
     generation = row.generation + 1
     changed = Topic.objects.filter(id=row.id, generation=row.generation, deleted_at__isnull=True).update(

@@ -50,6 +50,17 @@ def test_a_change_that_changes_nothing_is_unchanged_and_costs_no_generation(worl
     assert last().outcome == "unchanged"
 
 
+def test_a_request_of_a_kafka_client_that_changes_nothing_is_not_in_the_audit_log(world: World) -> None:
+    """MirrorMaker 2 sends the configs of each topic again at each interval."""
+    topics.create_topic("flights", actor="alice")
+    mirror, configs = "User:mirror at broker 1", {"retention.ms": "1000"}
+    row = topics.alter_topic("flights", set_configs=configs, actor=mirror, request_id="1")
+    changed = last()
+    assert (changed.actor, changed.after["configs"]) == (mirror, configs)
+    again = topics.alter_topic("flights", set_configs=configs, actor=mirror, request_id="2")
+    assert (again.generation, last()) == (row.generation, changed)
+
+
 def test_an_operation_with_an_older_generation_is_rejected(world: World) -> None:
     topics.create_topic("flights", actor="alice")
     topics.alter_topic("flights", partitions=2, actor="bob")
