@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-matrix bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-majority bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-matrix bench-cold-cache bench-hostile bench-readers bench-shares bench-route-latency bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-lookup-cost bench-majority bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect mirror compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -289,6 +289,9 @@ clients: setup tools  ## every feature against third-party clients (Python, Java
 
 connect: setup  ## two workers of Apache Kafka's Connect (from Maven) on three brokers: connectors, rebalances, killed worker and leader; docs/how-to/kafka-connect.md
 	$(BIN)/python -m tests.connect $(ARGS)
+
+mirror: setup  ## a migration from Apache Kafka to a secured local cluster and back with MirrorMaker 2 (from Maven), while it and leaders are killed; some seven minutes; docs/migrate-from-kafka.md (options: make mirror ARGS='--kafka 3.9.2')
+	$(BIN)/python -m tests.mirror $(ARGS)
 
 clean:  ## remove build output, keep data
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .import_linter_cache
