@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from brokerd.apis.connected_clients import connected_clients
+from brokerd.apis.share_partitions import Shared
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.quotas import Quotas
@@ -23,6 +24,7 @@ from brokerd.replication.produce_latency import ProduceLatency
 from brokerd.replication.relocations import Relocations
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.sharing.dead_letters import DeadLetterCounts
+from brokerd.sharing.in_flight import records_in_flight
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.log_dirs import LogDir
 from brokerd.wire.errors import ErrorCode
@@ -42,6 +44,9 @@ it is out of the ISR."""
 
 UNKNOWN_MS = -1
 """The time of a probe before the first one."""
+
+NO_LOCK_MS = -1
+"""The time until the first lock ends, if no record is acquired."""
 
 CLIENTS_MAX = 1_000
 """Maximum number of connected clients per response, about 150 bytes each."""
@@ -73,12 +78,14 @@ class LogDirsApi:
         connections: Callable[[], Iterable[tuple[str, Connection]]],
         remote_sizes: Callable[[], Iterable[RemoteSizes]] = tuple,
         request_metrics: Callable[[], Iterable[ApiMetrics]] = tuple,
-        share_letters: Mapping[tuple[str, str], DeadLetterCounts] | None = None,
         *,
+        share_letters: Mapping[tuple[str, str], DeadLetterCounts] | None = None,
+        share_partitions: Iterable[Shared] = (),
         rejections: Rejections | None = None,
     ) -> None:
         self._rejections = rejections or Rejections()
         self._remote_sizes, self._request_metrics = remote_sizes, request_metrics
+        self._share_partitions = share_partitions
         self._share_letters = {} if share_letters is None else share_letters
         self._replica_manager, self._relocations, self._clock, self._times = replica_manager, relocations, clock, times
         self._auth, self._quotas, self._connections = auth, quotas, connections
@@ -185,6 +192,8 @@ class LogDirsApi:
                 )
                 for (group, topic), counts in self._share_letters.items()
             ]
+        if body.share_group:
+            answer.share_in_flight = list(self._share_in_flight(body.share_group))
         if body.rejections:
             answer.rejections = [*self._rejection_counts(), *self._rejected_clients()]
             answer.failed_logins = list(self._failed_logins())
@@ -206,6 +215,26 @@ class LogDirsApi:
                 self._connections(), self._clock().mono_ms, CLIENTS_MAX
             )
         request.reply(answer)
+
+    def _share_in_flight(self, group_id: str) -> Iterator[DescribeLogDirsResponse.ShareInFlight]:
+        """The share partitions of a group that this broker leads and has loaded."""
+        for shared in self._share_partitions:
+            if shared.place.group_id != group_id or shared.core is None or not shared.replica.leads:
+                continue
+            found = records_in_flight(shared.core, self._clock().mono_ms)
+            yield DescribeLogDirsResponse.ShareInFlight(
+                topic=shared.replica.topic,
+                partition_index=shared.replica.tp.partition,
+                acquired=[
+                    DescribeLogDirsResponse.AcquiredRecords(member_id=member, count=count)
+                    for member, count in found.acquired.items()
+                ],
+                lock_ms=NO_LOCK_MS if found.lock_ms is None else found.lock_ms,
+                redelivery=found.redelivery,
+                archiving=found.archiving,
+                in_flight=found.in_flight,
+                in_flight_max=found.in_flight_max,
+            )
 
     def _rejection_counts(self) -> Iterator[DescribeLogDirsResponse.Rejection]:
         for reason, count in sorted(self._rejections.counts.items()):

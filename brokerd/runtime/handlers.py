@@ -137,7 +137,8 @@ def build_handler_registry(b: BrokerParts) -> dict[int, Handler]:
         lambda: b.listeners.connections(),
         b.remote_logs.sizes,
         lambda: b.dispatch.metrics.all(),
-        b.coordinators.share_dead_letters.counts,
+        share_letters=b.coordinators.share_dead_letters.counts,
+        share_partitions=b.coordinators.share_partitions,
         rejections=b.dispatch.rejections,
     )
     share_offsets = ShareOffsetsApi(

@@ -6,7 +6,7 @@ Invariant: each request has a deadline of one second, because pages and the clus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from brokerd.wire import messages as m
@@ -18,7 +18,7 @@ from controlplane.clients.group_samples import DescribedGroupState, GroupType, K
 READ_SECONDS = 1.0
 """Deadline of one request of a page."""
 
-DESCRIBE_VERSION, OFFSETS_VERSION = 1, 1
+DESCRIBE_VERSION, OFFSETS_VERSION, LOG_DIRS_VERSION = 1, 1, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,20 @@ class SharePartitionOffset:
     start: int | None
     lag: int | None
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareInFlight:
+    """Records in flight of a share group in one partition, as its leader counts them. `acquired`: records by the member that holds them. `lock_ms`: ms until the
+    first of their locks ends; None without one. `redelivery`: delivered before, and waiting for another delivery. `archiving`: waiting for dead letters.
+    `in_flight`: offsets from the first record whose delivery has not ended to the last delivered one, at most `in_flight_max`."""
+
+    acquired: Mapping[str, int]
+    lock_ms: int | None
+    redelivery: int
+    archiving: int
+    in_flight: int
+    in_flight_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,23 @@ def describe_share_groups(connection: KafkaConnection, group_ids: Sequence[str])
         )
         for g in mine
     ]
+
+
+def describe_in_flight(connection: KafkaConnection, group_id: str) -> dict[Key, ShareInFlight]:
+    """Records in flight in the share partitions of a group that this broker leads and has loaded. Raises NoResponse."""
+    body = m.DescribeLogDirsRequest(topics=[], share_group=group_id)
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION, body, READ_SECONDS)
+    return {
+        (x.topic, x.partition_index): ShareInFlight(
+            {a.member_id: a.count for a in x.acquired},
+            x.lock_ms if x.lock_ms >= 0 else None,
+            x.redelivery,
+            x.archiving,
+            x.in_flight,
+            x.in_flight_max,
+        )
+        for x in answer.share_in_flight
+    }
 
 
 def sample_share_groups(connection: KafkaConnection, broker_id: int) -> tuple[DescribedShareGroup, ...] | None:

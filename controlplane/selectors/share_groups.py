@@ -17,7 +17,7 @@ from brokerd.config.share_groups import DEAD_LETTER_TOPIC, KEY_ORDER
 from controlplane.clients import share_groups as client
 from controlplane.clients.all_brokers import BrokerAddress, BrokerResponse, call_brokers
 from controlplane.clients.connection import KafkaConnection
-from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
+from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup, ShareInFlight
 from controlplane.domain.lag import LagStatus, worst
 from controlplane.domain.share_lag import stall_of
 from controlplane.models import ObservedPartition, ShareGroupPartition
@@ -65,7 +65,10 @@ class SharePartitionRow:
     has not ended, acquired ones included. `end_offset`: as last observed. `member_count`: members to which the partition is assigned. `problem`: why
     the offsets are unknown, or empty. As last observed by the cluster monitor: `lag_ms`, the age of the record at the start offset, null if unknown;
     `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`); `stall`: why the group makes no progress there
-    (`controlplane.domain.share_lag`), or empty."""
+    (`controlplane.domain.share_lag`), or empty. As the leader counts them, null if it did not answer or has not loaded the state: `acquired`, records that
+    members hold; `lock_ms`, until the first of their locks ends, also null without one; `redelivery`, records that were delivered before and wait for another
+    delivery; `archiving`, records that wait for their dead letters; `in_flight`, offsets from `start_offset` to the last delivered record, at most
+    `in_flight_max`. At this limit no new record is delivered."""
 
     topic: str
     index: int
@@ -78,17 +81,29 @@ class SharePartitionRow:
     stall: str
     member_count: int
     problem: str
+    acquired: int | None = None
+    lock_ms: int | None = None
+    redelivery: int | None = None
+    archiving: int | None = None
+    in_flight: int | None = None
+    in_flight_max: int | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit of records in flight prevents the delivery of new records."""
+        return self.in_flight is not None and self.in_flight_max is not None and self.in_flight >= self.in_flight_max
 
 
 @dataclass(frozen=True, slots=True)
 class ShareMemberRow:
-    """`partitions`: as topic-index."""
+    """`partitions`: as topic-index. `acquired`: records that the member holds, in the partitions whose leaders answered; null if none of them did."""
 
     member_id: str
     client_id: str
     host: str
     topics: list[str]
     partitions: list[str]
+    acquired: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +160,19 @@ def share_group_list(
 
 def share_group(group_id: str) -> ShareGroupDetail:
     """One share group with its members and partitions."""
-    answers = _call_all(living_brokers(), lambda c, b: client.describe_share_groups(c, [group_id]))
+    answers = _call_all(
+        living_brokers(),
+        lambda c, b: (client.describe_share_groups(c, [group_id]), client.describe_in_flight(c, group_id)),
+    )
     silent, offline = _silent(answers), _offline_partitions()
     # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.
-    found = max(((a.value[0], a.broker_id) for a in answers if a.value), key=lambda pair: pair[0].epoch, default=None)
+    described = ((a.value[0][0], a.broker_id) for a in answers if a.value and a.value[0])
+    found = max(described, key=lambda pair: pair[0].epoch, default=None)
     if found is None or not sees(GROUP, group_id):
         return ShareGroupDetail(group_id, None, None, "", [], [], len(answers), silent, offline)
     group, coordinator = found
     observed = _monitor_rows([group_id])[group_id]
+    in_flight = {key: x for a in answers if a.value for key, x in a.value[1].items() if sees(TOPIC, key[0])}
     configs = desired_group_configs(group_id)
     topic = configs.get(DEAD_LETTER_TOPIC, "")
     return ShareGroupDetail(
@@ -167,10 +187,11 @@ def share_group(group_id: str) -> ShareGroupDetail:
                 x.host,
                 [t for t in x.topics if sees(TOPIC, t)],
                 [f"{t}-{i}" for t, i in sorted(x.partitions) if sees(TOPIC, t)],
+                sum(p.acquired.get(x.member_id, 0) for p in in_flight.values()) if in_flight else None,
             )
             for x in group.members
         ],
-        partitions=_partitions(group, observed),
+        partitions=_partitions(group, observed, in_flight),
         brokers_asked=len(answers),
         brokers_silent=silent,
         offline_partitions=offline,
@@ -247,7 +268,9 @@ def _row(
     )
 
 
-def _partitions(group: DescribedShareGroup, observed: Observed) -> list[SharePartitionRow]:
+def _partitions(
+    group: DescribedShareGroup, observed: Observed, in_flight: Mapping[tuple[str, int], ShareInFlight]
+) -> list[SharePartitionRow]:
     rows = ObservedPartition.objects.filter(topic__name__in={x.topic for x in group.offsets})
     ends = {(t, i): end for t, i, end in rows.values_list("topic__name", "index", "end_offset")}
     members = Counter(key for x in group.members for key in x.partitions)
@@ -256,7 +279,7 @@ def _partitions(group: DescribedShareGroup, observed: Observed) -> list[SharePar
         if not sees(TOPIC, x.topic):
             continue
         key = (x.topic, x.index)
-        seen = observed.get(key)
+        seen, counted = observed.get(key), in_flight.get(key)
         status = LagStatus(seen.status) if seen is not None else LagStatus.UNKNOWN
         rows_of_group.append(
             SharePartitionRow(
@@ -271,6 +294,12 @@ def _partitions(group: DescribedShareGroup, observed: Observed) -> list[SharePar
                 stall=stall_of(status, members[key]) or "",
                 member_count=members[key],
                 problem=x.error,
+                acquired=sum(counted.acquired.values()) if counted is not None else None,
+                lock_ms=counted.lock_ms if counted is not None else None,
+                redelivery=counted.redelivery if counted is not None else None,
+                archiving=counted.archiving if counted is not None else None,
+                in_flight=counted.in_flight if counted is not None else None,
+                in_flight_max=counted.in_flight_max if counted is not None else None,
             )
         )
     return rows_of_group

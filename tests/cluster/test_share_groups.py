@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import pytest
 from confluent_kafka import AcknowledgeType as ShareType
@@ -27,6 +28,8 @@ from confluent_kafka.admin import (
 )
 
 from brokerd.sharing.delivery import AcknowledgeType
+from controlplane.clients.connection import KafkaConnection
+from controlplane.clients.share_groups import ShareInFlight, describe_in_flight
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.share_consumer import Delivery, ShareMember
 
@@ -162,6 +165,32 @@ def test_deliveries_are_counted_and_limited(cluster: LocalCluster) -> None:
     assert all(sorted(counts[v]) == [1, 2, 3] for v in bad), counts
     assert all(counts[v] == [1] for v in values if v not in bad)
     judge(members)
+
+
+def test_an_operator_sees_which_member_holds_records(cluster: LocalCluster) -> None:
+    """A member accepts nothing: its records are counted by the leader until their locks end, and wait for another delivery when it has left."""
+    topic = "unacknowledged"
+    prepare(cluster, topic, 1, share_record_lock_duration_ms="20000")
+    member = ShareMember(cluster, topic, topic, lambda d: None)
+    try:
+        produce(cluster, topic, [str(i) for i in range(5)])
+        wait_for(lambda: len(member.deliveries) >= 5, "the deliveries", 60)
+        (found,) = in_flight(cluster, topic)
+        assert found.acquired == {member.member_id: 5}
+        assert found.lock_ms is not None and 0 < found.lock_ms <= 20_000
+        assert (found.redelivery, found.in_flight) == (0, 5)
+    finally:
+        member.leave()
+    wait_for(lambda: not any(x.acquired for x in in_flight(cluster, topic)), "the end of the locks", 60)
+
+
+def in_flight(cluster: LocalCluster, topic: str) -> list[ShareInFlight]:
+    """As the control plane reads it from all brokers, for the group with the name of the topic."""
+    found = []
+    for host, port in (address.split(":") for address in cluster.bootstrap.split(",")):
+        with closing(KafkaConnection(host, int(port))) as connection:
+            found += describe_in_flight(connection, topic).values()
+    return found
 
 
 class OrderedMember:

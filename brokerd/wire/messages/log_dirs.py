@@ -78,6 +78,8 @@ class DescribeLogDirsRequest(Struct):
     rejections: bool = f("bool", "2+", tag=10_010, tagged="2+")
     # Likewise the latest truncations of replicas.
     truncations: bool = f("bool", "2+", tag=10_011, tagged="2+")
+    # Likewise the records in flight of this share group, in the partitions that this broker leads. Empty: of no group.
+    share_group: str = f("string", "2+", tag=10_012, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -226,6 +228,24 @@ class DescribeLogDirsResponse(Struct):
         leader_epoch: int = f("int32")
         at_ms: int = f("int64")
 
+    @dataclass(slots=True)
+    class AcquiredRecords(Struct):
+        member_id: str = f("string")
+        count: int = f("int32")
+
+    @dataclass(slots=True)
+    class ShareInFlight(Struct):
+        """Records in flight of one share partition: `brokerd.sharing.in_flight`. `lock_ms`: -1 without an acquired record."""
+
+        topic: str = f("string")
+        partition_index: int = f("int32")
+        acquired: list[DescribeLogDirsResponse.AcquiredRecords] = f(array("AcquiredRecords"))
+        lock_ms: int = f("int64")
+        redelivery: int = f("int32")
+        archiving: int = f("int32")
+        in_flight: int = f("int32")
+        in_flight_max: int = f("int32")
+
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "3+")
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
@@ -248,3 +268,6 @@ class DescribeLogDirsResponse(Struct):
     # The latest failed logins of the clients in `rejections`. `brokerd.net.rejections`.
     failed_logins: list[DescribeLogDirsResponse.FailedLogin] = f(array("FailedLogin"), "2+", tag=10_010, tagged="2+")
     truncations: list[DescribeLogDirsResponse.Truncation] = f(array("Truncation"), "2+", tag=10_011, tagged="2+")
+    share_in_flight: list[DescribeLogDirsResponse.ShareInFlight] = f(
+        array("ShareInFlight"), "2+", tag=10_012, tagged="2+"
+    )

@@ -15,6 +15,7 @@ from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, Topic
 from brokerd.cluster.quota_entities import PRODUCE
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.sasl_failures import SaslFailure
+from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.net.rejections import Denial, FailedLogin, Rejections
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.replication.follower import Follower
@@ -28,6 +29,7 @@ from brokerd.wire.framing import decode_response, encode_response
 from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from tests.simulation.disk import SimDisk
 from tests.unit.replication.test_relocations import Harness
+from tests.unit.sharing.test_share_partition import LOCK_MS, made, take
 
 
 def led(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
@@ -259,5 +261,37 @@ def test_truncations_are_returned_on_request_only() -> None:
     assert (found.topic_id, found.partition_index, found.first_offset, found.end_offset) == (UUID(int=1), 2, 538, 1_038)
     assert (found.high_watermark, found.leader_epoch, found.at_ms) == (1_000, 7, 1_700_000_000_000)
     assert answers[1].truncations == []
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+
+
+def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> None:
+    def shared(group_id: str, partition: int, *, leads: bool = True, loaded: bool = True) -> Any:
+        core = made()
+        take(core, "m1", (0, 9))
+        replica = SimpleNamespace(topic="orders", tp=TopicPartition(UUID(int=1), partition), leads=leads)
+        place = SharePartitionKey(group_id, UUID(int=1), partition)
+        return SimpleNamespace(place=place, replica=replica, core=core if loaded else None)
+
+    partitions = [shared("g", 0), shared("g", 1, leads=False), shared("g", 2, loaded=False), shared("other", 3)]
+    api = LogDirsApi(
+        SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[])),  # type: ignore[arg-type]
+        SimpleNamespace(under_way={}),  # type: ignore[arg-type]
+        lambda: Now(1_000, 0),
+        ProduceLatency(),
+        ALLOW_ALL,
+        Quotas(),
+        tuple,
+        share_partitions=partitions,
+    )
+    answers: list[DescribeLogDirsResponse] = []
+    for group in ("g", ""):
+        body = DescribeLogDirsRequest(topics=[], share_group=group)
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
+    (found,) = answers[0].share_in_flight
+    assert (found.topic, found.partition_index, found.in_flight, found.in_flight_max) == ("orders", 0, 10, 200)
+    assert [(x.member_id, x.count) for x in found.acquired] == [("m1", 10)]
+    assert found.lock_ms == LOCK_MS - 1_000
+    assert not answers[1].share_in_flight
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])

@@ -32,6 +32,8 @@ class ShareGroupWorld:
     slow: set[ApiKey] = field(default_factory=set)
     errors: dict[tuple[str, int], ErrorCode] = field(default_factory=dict)
     requests: list[ApiKey] = field(default_factory=list)
+    in_flight: dict[str, list[m.DescribeLogDirsResponse.ShareInFlight]] = field(default_factory=dict)
+    """Records in flight by group, of the partitions that broker 1 leads."""
 
     def connection(self, host: str, port: int) -> Any:
         def call(api: ApiKey, version: int, body: Any, seconds: float = 0) -> Any:
@@ -106,6 +108,9 @@ class ShareGroupWorld:
             out.append(r.DescribeShareGroupOffsetsResponseGroup(group_id=g.group_id, topics=shown))
         return r(groups=out)
 
+    def describe_log_dirs(self, body: Any) -> Any:
+        return m.DescribeLogDirsResponse(share_in_flight=self.in_flight.get(body.share_group, []))
+
     def alter_share_group_offsets(self, body: Any) -> Any:
         r = m.AlterShareGroupOffsetsResponse
         if self.members.get(body.group_id):
@@ -152,3 +157,11 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> ShareGroupWorld:
     world = ShareGroupWorld()
     monkeypatch.setattr(selectors, "call_brokers", world.ask)
     return world
+
+
+def records_in_flight(topic: str, index: int, **counts: Any) -> m.DescribeLogDirsResponse.ShareInFlight:
+    """`acquired`: numbers by member. Other numbers are 0, and the limit is 200."""
+    r = m.DescribeLogDirsResponse
+    acquired = [r.AcquiredRecords(member_id=k, count=n) for k, n in counts.pop("acquired", {}).items()]
+    values = {"lock_ms": -1, "redelivery": 0, "archiving": 0, "in_flight": 0, "in_flight_max": 200, **counts}
+    return r.ShareInFlight(topic=topic, partition_index=index, acquired=acquired, **values)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from controlplane.clients import share_groups as client
-from controlplane.clients.share_groups import ListedShareGroup, ShareMember, SharePartitionOffset
-from tests.unit.controlplane.share_group_answers import ShareGroupWorld
+from controlplane.clients.share_groups import ListedShareGroup, ShareInFlight, ShareMember, SharePartitionOffset
+from tests.unit.controlplane.share_group_answers import ShareGroupWorld, records_in_flight
 
 
 def test_a_group_is_listed_and_described_with_members_and_offsets() -> None:
@@ -41,3 +41,19 @@ def test_a_sample_without_an_answer_is_unknown() -> None:
     world.slow = {ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS}
     assert client.sample_share_groups(world.connection("h", 1), 1) is None
     assert client.sample_share_groups(ShareGroupWorld().connection("h", 1), 1) == ()
+
+
+def test_records_in_flight_are_read_from_the_leader() -> None:
+    world = ShareGroupWorld()
+    world.in_flight["g"] = [
+        records_in_flight(
+            "orders", 0, acquired={"m1": 3, "m2": 1}, lock_ms=900, redelivery=2, archiving=1, in_flight=9
+        ),
+        records_in_flight("orders", 1),
+    ]
+    connection = world.connection("h", 1)
+    assert client.describe_in_flight(connection, "g") == {
+        ("orders", 0): ShareInFlight({"m1": 3, "m2": 1}, 900, 2, 1, 9, 200),
+        ("orders", 1): ShareInFlight({}, None, 0, 0, 0, 200),
+    }
+    assert client.describe_in_flight(connection, "other") == {}

@@ -8,7 +8,7 @@ from django.utils import timezone
 from controlplane.domain.access import AccessRecordKind
 from controlplane.models import AccessEntry, ShareGroupPartition
 from controlplane.selectors import share_groups as selectors
-from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
+from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering, records_in_flight
 from tests.unit.controlplane.world import World
 
 
@@ -59,6 +59,20 @@ def test_one_group_has_members_and_partitions(groups: ShareGroupWorld) -> None:
     again = selectors.share_group("b")
     assert again.dead_letter_topic == "dlq.orders" and again.key_order
     assert selectors.share_group("absent").row is None
+
+
+def test_records_in_flight_are_those_of_the_leaders_that_answer(groups: ShareGroupWorld) -> None:
+    before = selectors.share_group("b")
+    assert {(p.acquired, p.in_flight, p.is_full) for p in before.partitions} == {(None, None, False)}
+    assert [x.acquired for x in before.members] == [None, None]
+    groups.in_flight["b"] = [
+        records_in_flight("orders", 0, acquired={"m1": 3, "gone": 1}, lock_ms=900, redelivery=2, in_flight=200)
+    ]
+    found = selectors.share_group("b")
+    full, unknown = found.partitions
+    assert (full.acquired, full.lock_ms, full.redelivery, full.archiving, full.in_flight) == (4, 900, 2, 0, 200)
+    assert full.is_full and not unknown.is_full and unknown.acquired is None
+    assert [(x.member_id, x.acquired) for x in found.members] == [("m1", 3), ("m2", 0)]
 
 
 def observed(index: int, group: str = "b", topic: str = "orders", **values: object) -> None:
