@@ -287,6 +287,10 @@ def _share_groups(data: shapes.ShareGroupsUpdate, subjects: Set[str], out: PageU
             g["state"],
             tuple(p["status"] for p in g["partitions"]),
         )
+        # Records in flight are read from the leaders when the panel reloads.
+        out.marks[f"share-progress:{g['group_id']}", ""] = tuple(
+            (p["start_offset"], p["lag_records"]) for p in g["partitions"]
+        )
         if f"share-group:{g['group_id']}" in subjects:
             out.put(
                 f"share-group:{g['group_id']}",

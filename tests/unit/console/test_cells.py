@@ -151,6 +151,7 @@ def test_a_share_group_updates_its_row_its_partitions_and_its_list() -> None:
         assert "61" in found.cells[subject, "lag_s"] and "&gt;" in found.cells[subject, "lag_s"]
         assert "Stalled" in found.cells[subject, "status"]
     assert found.marks["share-members:s", ""] == (2, "Stable", ("stalled",)) and found.marks["share-groups", ""] == 1
+    assert found.marks["share-progress:s", ""] == ((4000, 1),)
     assert cells.page_update(update, {"group:s"}).cells == {}
 
 
