@@ -143,7 +143,14 @@ def test_a_share_group_updates_its_row_its_partitions_and_its_list() -> None:
     group = {"group_id": "s", "state": "Stable", **counts, **lag}
     data = {"groups": [{**group, "partitions": [shared]}], "gone": ["old"], "total": 1}
     update = live_events.LiveUpdate(run="r", seq=1, kind=live_events.SHARE_GROUPS, data=data)
-    shown = {"share-groups", "share-group:s", "share-lag:s:t:0", "share-group:old", "share-members:s"}
+    shown = {
+        "share-groups",
+        "share-group:s",
+        "share-lag:s:t:0",
+        "share-group:old",
+        "share-members:s",
+        "share-progress:s",
+    }
     found = cells.page_update(update, shown)
     assert found.cells["share-group:s", "members"] == "2" and "4" in found.cells["share-lag:s:t:0", "start"]
     assert found.gone == {"share-group:old"}
