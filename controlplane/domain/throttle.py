@@ -17,12 +17,12 @@ RAISE_FACTOR = 1.25
 LOWER_FACTOR = 0.5
 """Factor per second with harm: a thirty-second of the rate after five seconds."""
 AFFECTED_FACTOR = 2.0
-"""Producers are harmed if their p99 is this multiple of the baseline and AFFECTED_MS_MIN above it. Each bucket is half as wide again as the one before."""
+"""Producers are affected if their p99 is this multiple of the baseline and AFFECTED_MS_MIN above it. Each bucket is half as wide again as the one before."""
 AFFECTED_MS_MIN = 25.0
 """Minimum increase that a producer notices: a quarter of a tenth of a second, below which a response seems immediate. A compiler on the same
 machine doubles a baseline of a few ms; a smaller increase is harmless."""
-HARM_SECONDS = 2
-"""Consecutive harmed seconds until the copy is the cause. The effect of a copy lasts as long as the copy; noise of a machine is short. Until then the
+AFFECTED_SECONDS = 2
+"""Consecutive affected seconds until the copy is the cause. The effect of a copy lasts as long as the copy; noise of a machine is short. Until then the
 rate does not grow."""
 FIRST_SECONDS = 5
 """Seconds with a p99 at the floor before the rate grows. A single second may be an exception."""
@@ -48,12 +48,12 @@ class Adaptive:
     floor: int
     rate: float | None = None
     baseline: float | None = None
-    heard: float | None = None
+    measured_at: float | None = None
     p99: float | None = None
-    own: float | None = None
-    learned: int = 0
-    harmed: int = 0
-    slow: int = 0
+    own_p99: float | None = None
+    baseline_seconds: int = 0
+    affected_seconds: int = 0
+    floor_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,17 @@ class ThrottlesBefore:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """`rate` in bytes/s per broker. `baseline` in ms, None = not learned yet. `heard`: time of the last producer latencies (Unix seconds).
-    `own`: p99 in ms while the copy was too slow to affect producers; the baseline never exceeds it. Seconds: `learned` in the baseline, `harmed`
-    above it, `slow` at the floor; the last two are consecutive until now."""
+    """`rate` in bytes/s per broker. `baseline` in ms, None = not learned yet. `measured_at`: time of the last producer latencies (Unix seconds).
+    `own_p99`: p99 in ms while the copy was too slow to affect producers; the baseline never exceeds it. Seconds: `baseline_seconds` in the baseline, `affected_seconds`
+    above it, `floor_seconds` at the floor; the last two are consecutive until now."""
 
     rate: float
     baseline: float | None
-    heard: float
-    own: float | None = None
-    learned: int = 0
-    harmed: int = 0
-    slow: int = 0
+    measured_at: float
+    own_p99: float | None = None
+    baseline_seconds: int = 0
+    affected_seconds: int = 0
+    floor_seconds: int = 0
 
 
 def p99(before: Sequence[int], after: Sequence[int]) -> float | None:
@@ -110,25 +110,37 @@ def is_latency_affected(p99_ms: float, baseline: float) -> bool:
     return p99_ms > baseline * AFFECTED_FACTOR and p99_ms > baseline + AFFECTED_MS_MIN
 
 
-def next_speed(speed: Speed, worst_ms: float | None, *, heard: bool, floor: float, cap: float, now: float) -> Speed:
-    """The state of the next second. `worst_ms`: the highest p99 of the brokers that the copy uses, None = no produce requests. `heard` False: a
+def next_speed(speed: Speed, worst_ms: float | None, *, answered: bool, floor: float, cap: float, now: float) -> Speed:
+    """The state of the next second. `worst_ms`: the highest p99 of the brokers that the copy uses, None = no produce requests. `answered` False: a
     broker did not respond."""
-    slow = speed.slow + 1 if speed.rate <= floor else 0
-    if not heard:
-        blind = now - speed.heard >= NO_RESPONSE_SECONDS
-        return replace(speed, rate=floor if blind else speed.rate, harmed=0, slow=slow)
+    floor_seconds = speed.floor_seconds + 1 if speed.rate <= floor else 0
+    if not answered:
+        blind = now - speed.measured_at >= NO_RESPONSE_SECONDS
+        return replace(speed, rate=floor if blind else speed.rate, affected_seconds=0, floor_seconds=floor_seconds)
     if worst_ms is None:
-        return replace(speed, rate=_faster(speed.rate, floor, cap), heard=now, harmed=0, slow=slow)
-    if speed.learned <= FIRST_SECONDS and not slow:
         return replace(
-            speed, rate=floor, heard=now, slow=0
+            speed,
+            rate=_faster(speed.rate, floor, cap),
+            measured_at=now,
+            affected_seconds=0,
+            floor_seconds=floor_seconds,
+        )
+    if speed.baseline_seconds <= FIRST_SECONDS and not floor_seconds:
+        return replace(
+            speed, rate=floor, measured_at=now, floor_seconds=0
         )  # without produce requests until now, the current rate has not been shown to be harmless
-    harmed = speed.harmed + 1 if speed.baseline is not None and is_latency_affected(worst_ms, speed.baseline) else 0
-    after = replace(_learn(speed, worst_ms, slow), heard=now, harmed=harmed, slow=slow)
-    if after.learned <= FIRST_SECONDS:
+    affected = (
+        speed.affected_seconds + 1
+        if speed.baseline is not None and is_latency_affected(worst_ms, speed.baseline)
+        else 0
+    )
+    after = replace(
+        _learn(speed, worst_ms, floor_seconds), measured_at=now, affected_seconds=affected, floor_seconds=floor_seconds
+    )
+    if after.baseline_seconds <= FIRST_SECONDS:
         return replace(after, rate=floor)
-    if harmed:
-        return replace(after, rate=max(floor, speed.rate * (LOWER_FACTOR if harmed >= HARM_SECONDS else 1.0)))
+    if affected:
+        return replace(after, rate=max(floor, speed.rate * (LOWER_FACTOR if affected >= AFFECTED_SECONDS else 1.0)))
     return replace(after, rate=_faster(speed.rate, floor, cap))
 
 
@@ -136,17 +148,17 @@ def _faster(rate: float, floor: float, cap: float) -> float:
     return min(cap, max(floor, rate * RAISE_FACTOR))
 
 
-def _learn(speed: Speed, worst_ms: float, slow: int) -> Speed:
-    """Each second counts, also a harmed one; otherwise noise would lower the baseline to the p99 of the quietest seconds. Only seconds in which the
+def _learn(speed: Speed, worst_ms: float, floor_seconds: int) -> Speed:
+    """Each second counts, also an affected one; otherwise noise would lower the baseline to the p99 of the quietest seconds. Only seconds in which the
     copy could not affect producers raise the limit of the baseline."""
-    weight = max(BASELINE_WEIGHT, 1 / (speed.learned + 1))
+    weight = max(BASELINE_WEIGHT, 1 / (speed.baseline_seconds + 1))
     mean = worst_ms if speed.baseline is None else speed.baseline + weight * (worst_ms - speed.baseline)
-    own = worst_ms if speed.own is None else speed.own
-    if speed.learned <= FIRST_SECONDS:
+    own = worst_ms if speed.own_p99 is None else speed.own_p99
+    if speed.baseline_seconds <= FIRST_SECONDS:
         own += weight * (worst_ms - own)
-    elif slow > SETTLED_SECONDS:
+    elif floor_seconds > SETTLED_SECONDS:
         own = min(own + weight * (worst_ms - own), max(own, OWN_MS_MAX))
-    return replace(speed, baseline=min(mean, own), own=own, learned=speed.learned + 1)
+    return replace(speed, baseline=min(mean, own), own_p99=own, baseline_seconds=speed.baseline_seconds + 1)
 
 
 def worth_writing(now: float, then: float) -> bool:

@@ -106,24 +106,24 @@ def _next_rate(move: Move, worst: float | None, complete: bool, now: float, valu
     speed = throttle.Speed(
         move.throttle_bytes_per_s if adaptive.rate is None else adaptive.rate,
         adaptive.baseline,
-        now if adaptive.heard is None else adaptive.heard,
-        own=adaptive.own,
-        learned=adaptive.learned,
-        harmed=adaptive.harmed,
-        slow=adaptive.slow,
+        now if adaptive.measured_at is None else adaptive.measured_at,
+        own_p99=adaptive.own_p99,
+        baseline_seconds=adaptive.baseline_seconds,
+        affected_seconds=adaptive.affected_seconds,
+        floor_seconds=adaptive.floor_seconds,
     )
     floor, cap = float(adaptive.floor), float(adaptive.cap)
-    next_speed = throttle.next_speed(speed, worst, heard=complete, floor=floor, cap=cap, now=now)
+    next_speed = throttle.next_speed(speed, worst, answered=complete, floor=floor, cap=cap, now=now)
     values["adaptive"] = replace(
         adaptive,
         rate=next_speed.rate,
         baseline=next_speed.baseline,
-        heard=next_speed.heard,
+        measured_at=next_speed.measured_at,
         p99=worst,
-        own=next_speed.own,
-        learned=next_speed.learned,
-        harmed=next_speed.harmed,
-        slow=next_speed.slow,
+        own_p99=next_speed.own_p99,
+        baseline_seconds=next_speed.baseline_seconds,
+        affected_seconds=next_speed.affected_seconds,
+        floor_seconds=next_speed.floor_seconds,
     )
     edge = next_speed.rate in (floor, cap) and int(next_speed.rate) != move.throttle_bytes_per_s
     if edge or throttle.worth_writing(next_speed.rate, move.throttle_bytes_per_s):

@@ -25,7 +25,7 @@ MOVE = {
     "sums": MoveTotals(parts=3, ended=1, total=7),
     "overrides": ("too few replicas",),
     "window": windows.Window(opens=time(22), stop_by=time(5, 30), days=frozenset({0, 6})),
-    "adaptive": Adaptive(cap=100, floor=10, rate=12.5, baseline=None, heard=1.0, harmed=2),
+    "adaptive": Adaptive(cap=100, floor=10, rate=12.5, baseline=None, measured_at=1.0, affected_seconds=2),
     "producer_latency": ProducerLatency(counts={"1": (1, 2)}, rows=((1.5, None), (3.0, 20.0))),
 }
 

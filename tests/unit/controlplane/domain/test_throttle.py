@@ -42,7 +42,7 @@ class CopyModel:
                 self.counts[bucket(min(9_000.0, self.rng.expovariate(1 / mean)))] += 1
         worst = p99(before, self.counts)
         self.now += 1
-        self.speed = next_speed(self.speed, worst, heard=self.answers, floor=FLOOR, cap=CAP, now=self.now)
+        self.speed = next_speed(self.speed, worst, answered=self.answers, floor=FLOOR, cap=CAP, now=self.now)
         return worst or 0.0
 
     def run(self, seconds: int) -> list[tuple[float, float]]:
@@ -88,12 +88,12 @@ def reported(series: Iterable[float | None], speed: Speed | None = None, cap: fl
     """The copy rates that result from this producer latency in each second, independent of the copy rate."""
     speed, out = speed or Speed(FLOOR, None, 0.0), []
     for now, worst in enumerate(series):
-        speed = next_speed(speed, worst, heard=True, floor=FLOOR, cap=cap, now=float(now))
+        speed = next_speed(speed, worst, answered=True, floor=FLOOR, cap=cap, now=float(now))
         out.append(speed)
     return out
 
 
-BASELINE_KNOWN = Speed(50 * MB, 5.0, 0.0, own=5.0, learned=60)
+BASELINE_KNOWN = Speed(50 * MB, 5.0, 0.0, own_p99=5.0, baseline_seconds=60)
 """The copy is fast, and producers wait 5 ms."""
 
 
@@ -102,14 +102,14 @@ def test_the_baseline_excludes_the_effect_of_the_copy() -> None:
     fast = [s for s in seen if s.rate > FLOOR]
     assert len(fast) == 6 and {s.baseline for s in fast} == {5.0}
     assert {s.rate for s in seen[10:]} == {FLOOR}, "nor does it go on beside producers in such trouble, whosever it is"
-    assert seen[-1].own == throttle.OWN_MS_MAX
+    assert seen[-1].own_p99 == throttle.OWN_MS_MAX
 
 
 def test_a_small_effect_does_not_raise_the_baseline_step_by_step() -> None:
     """Half an hour of 29 ms with a baseline of 5 ms. The rule accepts 29 ms, so a baseline learned from accepted seconds would grow without limit."""
     seen = reported([29.0] * 1800, BASELINE_KNOWN)
     assert (seen[-1].baseline, seen[-1].rate) == (5.0, CAP)
-    assert seen[-1].own == 5.0
+    assert seen[-1].own_p99 == 5.0
 
 
 def test_one_slow_second_keeps_the_rate_and_the_next_halves_it() -> None:
@@ -146,7 +146,7 @@ def test_a_higher_latency_without_the_copy_becomes_the_baseline_at_the_floor() -
     assert seen[-1].rate > 10 * FLOOR
     again = reported([5.0] * 60, seen[-1])
     assert (again[-1].baseline or 0) < 10, "and forgotten when it is over"
-    assert again[-1].own == seen[-1].own
+    assert again[-1].own_p99 == seen[-1].own_p99
 
 
 def test_the_baseline_of_new_producers_is_measured_at_the_floor() -> None:
@@ -176,8 +176,8 @@ def test_counters_of_a_restarted_broker_are_not_compared_with_earlier_ones() -> 
 @given(st.lists(st.tuples(st.one_of(st.none(), st.floats(0, 20_000)), st.booleans()), max_size=80))
 def test_no_sequence_of_measurements_leaves_the_bounds(story: list[tuple[float | None, bool]]) -> None:
     speed = Speed(FLOOR, None, 0.0)
-    for now, (worst, heard) in enumerate(story):
-        speed = next_speed(speed, worst, heard=heard, floor=FLOOR, cap=CAP, now=float(now))
+    for now, (worst, answered) in enumerate(story):
+        speed = next_speed(speed, worst, answered=answered, floor=FLOOR, cap=CAP, now=float(now))
         assert FLOOR <= speed.rate <= CAP
 
 
