@@ -90,7 +90,7 @@ class SharePartitionRow:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit of records in flight prevents the delivery of new records."""
+        """True if the limit of records in flight prevents the delivery of new records."""
         return self.in_flight is not None and self.in_flight_max is not None and self.in_flight >= self.in_flight_max
 
 
