@@ -138,8 +138,8 @@ class GroupLags:
         for key in keys:
             found, committed = facts(key), group.committed.get(key)
             if found is None or committed is None:
-                metrics.lags[key] = PartitionLag(None if found is None else found.end)
-                metrics.unknown += 1
+                metrics.lags[key] = _without_commit(found)
+                metrics.unknown += metrics.lags[key].records is None
                 continue
             observed[key] = found
             track = tracks.setdefault(key, lag.Track(limits=self._limits_of(group.group_id)))
@@ -377,6 +377,15 @@ def _block(partition_facts: PartitionFacts, committed: int, stable: int | None) 
         # Transaction markers are written with acks=all: below min.insync.replicas no transaction ends.
         return Block.UNDER_MIN_ISR if partition_facts.under_min_isr else Block.OPEN_TRANSACTION
     return Block.NONE
+
+
+def _without_commit(found: PartitionFacts | None) -> PartitionLag:
+    """An assigned partition without a committed offset. A log without records, for example of a partition that was just added, has nothing to read."""
+    if found is None:
+        return PartitionLag()
+    if found.end == found.start:
+        return PartitionLag(found.end, 0, status=LagStatus.HEALTHY)
+    return PartitionLag(found.end)
 
 
 def _sum_up(metrics: GroupMetrics) -> None:

@@ -14,7 +14,8 @@ from controlplane.models import ConsumerGroup, GroupPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A group in one partition. An assigned partition without a committed offset has only the status UNKNOWN."""
+    """A group in one partition. An assigned partition without a committed offset has only the status UNKNOWN, unless its log is
+    empty."""
 
     end: int | None = None
     records: int | None = None

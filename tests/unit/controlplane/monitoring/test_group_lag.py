@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.clients.broker_samples import BrokerSample
+from controlplane.clients.group_samples import DescribedMember, GroupSample
 from controlplane.domain.alert_thresholds import of_stored
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.log_ends import STORED_MAX
@@ -144,6 +145,21 @@ def test_offsets_of_a_topic_without_an_assigned_member_are_not_subscribed(world:
         "orders": "not_subscribed",
     }
     assert ConsumerGroup.objects.get().status == "healthy"
+
+
+@pytest.mark.parametrize(("end", "status", "unknown"), [(0, "healthy", 0), (1, "unknown", 1)])
+def test_an_added_partition_has_no_unknown_lag_while_it_is_empty(
+    world: World, end: int, status: str, unknown: int
+) -> None:
+    """A healthy group became `Unknown` when partitions were added to its topic."""
+    world.topic("flights", (1, 2), (1, 2))
+    member = DescribedMember("m", "client", "127.0.0.1", (F0, ("flights", 1)))
+    reader = GroupSample("g", "Stable", "consumer", "range", (member,), {F0: 9})
+    metrics = MetricsCache()
+    answer = BrokerSample(1, 1000, {F0: (0, 9), ("flights", 1): (0, end)}, None, (reader,))
+    metrics.write(metrics.apply([answer], {}, world.image, 1000), world.projection, world.image)
+    row = ConsumerGroup.objects.get()
+    assert (row.status, row.lag_records, row.partitions_unknown) == (status, 0, unknown)
 
 
 def test_the_threshold_of_a_group_precedes_the_one_of_the_cluster(world: World) -> None:
