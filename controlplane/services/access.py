@@ -60,7 +60,10 @@ def put(
     row.save()
     if kind == AccessRecordKind.ACL:
         _mirror(before, value, actor)
-    name = {AccessRecordKind.ACL: "an ACL", BROKER: "all brokers" if key == ALL_BROKERS else key}.get(kind, key)
+    name = {
+        AccessRecordKind.ACL: _resource_of_acl(value or before),
+        BROKER: "all brokers" if key == ALL_BROKERS else key,
+    }.get(kind, key)
     hidden = kind == AccessRecordKind.SCRAM
     record(
         actor,
@@ -75,6 +78,11 @@ def put(
         generation=row.generation,
     )
     return row
+
+
+def _resource_of_acl(value: Mapping[str, object] | None) -> str:
+    """The name of an ACL in the audit log. Its key contains all fields."""
+    return f"{value['resource_type']}:{value['resource_name']}" if value and "resource_type" in value else "an ACL"
 
 
 def put_settings(

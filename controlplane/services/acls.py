@@ -7,9 +7,8 @@ from django.db import IntegrityError, transaction
 from controlplane.domain.access import AccessRecordKind, AclOperation, AclPattern, AclPermission, AclResource
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Acl
-from controlplane.models.change import Outcome
 from controlplane.services import access
-from controlplane.services.common import Rejected, audited, record
+from controlplane.services.common import Rejected, audited
 from weir_common.phrases import sentence
 
 RESOURCE_TYPES, PATTERN_TYPES = tuple(AclResource), tuple(AclPattern)
@@ -42,7 +41,6 @@ def create_acl(
         "operation": operation,
         "permission": permission,
     }
-    name = f"{resource_type}:{resource_name}"[:255]
     for field, value, known in (
         ("resource_type", resource_type, RESOURCE_TYPES),
         ("pattern_type", pattern_type, PATTERN_TYPES),
@@ -71,17 +69,8 @@ def create_acl(
     try:
         with transaction.atomic():
             row = Acl.objects.create(created_by=actor, **after)
-            access.put(AccessRecordKind.ACL, access.acl_key(after), after, actor=actor, comment=comment)
-            record(
-                actor,
-                AuditOperation.ACL_CREATE,
-                "acl",
-                name,
-                comment=comment,
-                after=after,
-                object_id=f"acl-{row.pk}",
-                outcome=Outcome.CONFIRMED,
-            )
+            key, verb = access.acl_key(after), AuditOperation.ACL_CREATE
+            access.put(AccessRecordKind.ACL, key, after, actor=actor, comment=comment, verb=verb)
             return row
     except IntegrityError:
         raise Rejected("This ACL exists already.") from None
@@ -103,13 +92,3 @@ def delete_acl(acl_id: int, *, actor: str, comment: str = "") -> None:
             "permission": row.permission,
         }
         access.put(AccessRecordKind.ACL, access.acl_key(before), None, actor=actor, comment=comment)
-        record(
-            actor,
-            AuditOperation.ACL_DELETE,
-            "acl",
-            f"{row.resource_type}:{row.resource_name}"[:255],
-            comment=comment,
-            before=before,
-            object_id=f"acl-{acl_id}",
-            outcome=Outcome.CONFIRMED,
-        )

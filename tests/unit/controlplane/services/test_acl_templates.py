@@ -27,7 +27,8 @@ def test_only_missing_acls_are_created_and_each_is_in_the_audit_log() -> None:
     done = acl_templates.apply_template(AclTemplate.CONSUMER, VALUES, principal="User:a", actor="bob", comment="new")
     assert done == preview
     assert Acl.objects.count() == 3
-    assert Change.objects.filter(verb="acl.create", comment="new").count() == 2
+    changes = Change.objects.filter(comment="new").values_list("verb", "object_name")
+    assert sorted(changes) == [("acl.create", "topic:orders")] * 2, "one change for each ACL, with its resource"
     again = acl_templates.apply_template(AclTemplate.CONSUMER, VALUES, principal="User:a", actor="bob")
     assert all(a.exists for a in again) and Acl.objects.count() == 3
 
