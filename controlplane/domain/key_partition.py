@@ -1,7 +1,8 @@
 """The partition that a client's default partitioner chooses for a key. Pure.
 
 Two defaults exist: the Java client uses murmur2, librdkafka (and the clients on it) CRC-32. A topic does not record which client produced to it, so
-both are candidates. Neither is correct for a producer with a custom partitioner, or for records that were written before partitions were added.
+both are candidates. Neither is correct for a producer with a custom partitioner. Does not contain: earlier numbers of partitions
+(`selectors.topic_growth`).
 """
 
 from __future__ import annotations

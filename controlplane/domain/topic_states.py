@@ -46,8 +46,9 @@ class DriftKind(StrEnum):
 
 
 class ConfigSource(StrEnum):
-    """Origin of the value of a topic config. `MOVE`: a move has set it for the time of its throttle."""
+    """Origin of the value of a topic config. `MOVE`: a move has set it for the time of its throttle. `CLUSTER`: the dynamic configs of all brokers."""
 
     TOPIC = "topic"
     MOVE = "move"
+    CLUSTER = "cluster"
     DEFAULT = "default"

@@ -26,6 +26,7 @@ from controlplane.domain.record_filter import Matcher
 from controlplane.domain.record_query import PARTITIONS_MAX, RecordQuery, ResumePoint, StartPosition
 from controlplane.domain.record_scan import PartitionProblem, Scan, ScanBudget, ScanRange, StopReason, run
 from controlplane.models import ObservedPartition
+from controlplane.selectors.topic_growth import earlier_partition_counts
 from weir_common.phrases import Phrase, counted, joined, sentence
 
 PAGE_SECONDS, PAGE_BYTES, PAGE_RESPONSE_BYTES = 5.0, 64 * 1024 * 1024, 4 * 1024 * 1024
@@ -88,10 +89,12 @@ class PartitionRead:
 
 @dataclass(frozen=True, slots=True)
 class KeyPartition:
-    """The partition that a default partitioner chooses for the key: murmur2 (Java clients) or crc32 (librdkafka clients)."""
+    """The partition that a default partitioner chooses for the key: murmur2 (Java clients) or crc32 (librdkafka clients). `earlier_count`: number of partitions
+    that the topic had when it chose this one; None: the number of today."""
 
     partitioner: str
     partition: int
+    earlier_count: int | None = None
 
     @property
     def is_murmur2(self) -> bool:
@@ -180,8 +183,7 @@ def selected_partitions(query: RecordQuery) -> tuple[list[int], list[KeyPartitio
         raise Rejected(sentence("There is no topic {topic}.", topic=repr(query.topic)), "topic")
     by_key: list[KeyPartition] = []
     if query.filters.key:
-        found = key_partitions(query.filters.key.encode(), len(existing))
-        by_key = [KeyPartition(name.value, index) for name, index in found.items()]
+        by_key = _partitions_of_key(query.topic, query.filters.key.encode(), len(existing))
     if missing := sorted(set(query.partitions) - existing):
         raise Rejected(
             sentence("Partition {topic}-{missing} does not exist.", topic=query.topic, missing=missing[0]), "partitions"
@@ -200,6 +202,16 @@ def selected_partitions(query: RecordQuery) -> tuple[list[int], list[KeyPartitio
             "partitions",
         )
     return sorted(chosen), by_key
+
+
+def _partitions_of_key(topic: str, key: bytes, count: int) -> list[KeyPartition]:
+    """The partitions that may have records with the key: those of today's number of partitions, and of each earlier one, the latest first."""
+    counts = [None, *(n for n in earlier_partition_counts(topic) if n < count)]
+    return [
+        KeyPartition(name.value, index, earlier)
+        for earlier in counts
+        for name, index in key_partitions(key, earlier or count).items()
+    ]
 
 
 def _read_records(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRenderer) -> RawRead:

@@ -17,6 +17,7 @@ from controlplane.domain.topic_states import UNAPPLIED, ConfigSource, DriftKind,
 from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
+from controlplane.selectors.topic_configs import dynamic_topic_defaults
 from controlplane.selectors.visibility import GROUP, named, visible
 from weir_common.phrases import sentence
 
@@ -67,8 +68,8 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRow:
-    """`source`: topic (an override) or default. `applied` is the value in the cluster. `acts` False = stored and shown only. `choices`: the values
-    that are allowed; empty = any value of its type."""
+    """`default`: the value without an override: of the dynamic configs of all brokers, else Kafka's. `source`: a ConfigSource. `applied` is the value in the
+    cluster. `acts` False = stored and shown only. `choices`: the values that are allowed; empty = any value of its type."""
 
     name: str
     value: str
@@ -82,6 +83,10 @@ class ConfigRow:
     @property
     def is_override(self) -> bool:
         return self.source == ConfigSource.TOPIC
+
+    @property
+    def is_of_cluster(self) -> bool:
+        return self.source == ConfigSource.CLUSTER
 
     @property
     def is_of_move(self) -> bool:
@@ -240,27 +245,30 @@ def topic_configs(name: str) -> list[ConfigRow]:
     seen = ObservedTopic.objects.filter(id=detail.row.id).first()
     applied = dict(seen.configs) if seen is not None else {}
     overlay = Topic.objects.filter(id=detail.row.id).values_list("overlay", flat=True).first() or {}
-    held = apply_overlay(detail.configs, overlay)
+    held, of_brokers = apply_overlay(detail.configs, overlay), dynamic_topic_defaults()
     rows = [
         ConfigRow(
             name=d.name,
-            value=held.get(d.name, d.default_text),
-            default=d.default_text,
+            value=held.get(d.name, of_brokers.get(d.name, d.default_text)),
+            default=of_brokers.get(d.name, d.default_text),
             source=(
                 ConfigSource.MOVE
                 if d.name in overlay
                 else ConfigSource.TOPIC
                 if d.name in detail.configs
+                else ConfigSource.CLUSTER
+                if d.name in of_brokers
                 else ConfigSource.DEFAULT
             ).value,
-            applied=applied.get(d.name, d.default_text) if seen is not None else None,
+            applied=applied.get(d.name, of_brokers.get(d.name, d.default_text)) if seen is not None else None,
             doc=d.doc,
             acts=d.acts,
             choices=config_choices(d),
         )
         for d in TOPIC_CONFIGS.values()
     ]
-    return sorted(rows, key=lambda r: (r.source == ConfigSource.DEFAULT, r.name))
+    inherited = (ConfigSource.DEFAULT, ConfigSource.CLUSTER)
+    return sorted(rows, key=lambda r: (r.source in inherited, r.source == ConfigSource.DEFAULT, r.name))
 
 
 def _drift() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:

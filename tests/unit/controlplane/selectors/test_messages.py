@@ -15,8 +15,10 @@ from controlplane.domain.masking import MaskRule, MaskTarget, RecordRenderer
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
+from controlplane.models import Topic
 from controlplane.selectors import messages
 from controlplane.selectors.messages import MessageRead, masked_matcher, message_line, message_row
+from controlplane.services import topics
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -134,6 +136,20 @@ def test_a_key_is_read_from_the_partitions_of_the_default_partitioners() -> None
     assert len(everywhere.partitions) == PARTITIONS and everywhere.key_partitions == read.key_partitions
     chosen = read_messages(query(partitions=(3,), filters=RecordFilters(key="UA")))
     assert [p.partition for p in chosen.partitions] == [3]
+
+
+def test_a_key_is_also_read_from_its_partitions_before_partitions_were_added() -> None:
+    """A search for a record from before the addition ended with `Complete` and found nothing."""
+    row = Topic.objects.get(name="flights")
+    Topic.objects.filter(id=row.id).update(partitions=5)
+    topics.alter_topic("flights", partitions=PARTITIONS, actor="alice")
+    today, before = key_partitions(b"UA", PARTITIONS), key_partitions(b"UA", 5)
+    read = read_messages(query(partitions=(), filters=RecordFilters(key="UA")))
+    assert {p.partition for p in read.partitions} == {*today.values(), *before.values()}
+    assert [(k.partition, k.earlier_count) for k in read.key_partitions] == [
+        *((p, None) for p in today.values()),
+        *((p, 5) for p in before.values()),
+    ]
 
 
 def test_problems_belong_to_their_partition_and_are_tried_again(reader: type[LogReader]) -> None:

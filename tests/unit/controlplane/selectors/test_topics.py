@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from brokerd.cluster.configs import TOPIC_CONFIGS
-from controlplane.models import ObservedTopic, Topic
+from brokerd.cluster.configs import ALL_BROKERS, TOPIC_CONFIGS
+from brokerd.cluster.metadata import BROKER
+from controlplane.models import AccessEntry, ObservedTopic, Topic
 from controlplane.selectors import topics
 from controlplane.services import topics as services
 from tests.unit.controlplane.world import World
@@ -86,6 +87,18 @@ def test_configs_have_their_source_and_overrides_are_first(world: World) -> None
     ]
     assert rows[1].value == rows[1].applied == "5" and rows[1].default == "604800000"
     assert len(rows) == len(TOPIC_CONFIGS) and topics.topic_configs("none") == []
+
+
+def test_a_config_without_an_override_has_the_dynamic_value_of_all_brokers(world: World) -> None:
+    """The page of a topic showed 1 for min.insync.replicas, and its partitions were under min ISR with one replica in sync."""
+    world.topic("flights", (1, 2), configs={"retention.ms": "5"})
+    dynamic = {"min.insync.replicas": "2", "log.retention.hours": "1", "compression.type": "zstd"}
+    AccessEntry.objects.create(kind=BROKER, key=str(ALL_BROKERS), value=dynamic, generation=1)
+    rows = {r.name: (r.value, r.default, r.source, r.applied) for r in topics.topic_configs("flights")}
+    assert rows["min.insync.replicas"] == ("2", "2", "cluster", "2")
+    assert rows["retention.ms"] == ("5", "3600000", "topic", "5")
+    assert rows["compression.type"] == ("zstd", "zstd", "cluster", "zstd")
+    assert rows["cleanup.policy"] == ("delete", "delete", "default", "delete")
 
 
 def test_the_choices_of_a_list_of_two_words_include_both() -> None:
