@@ -73,6 +73,7 @@ from controlplane.services import (
     transactions,
 )
 from weir_common import spark_jobs
+from weir_common.lake import COLUMN_MEANINGS
 from weir_common.phrases import Phrase, TranslatableText, render
 
 LISTED = (
@@ -248,6 +249,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from move_phrases.texts()
     yield from ((text, "") for text in (cluster_document.TOO_MANY, *cluster_document.SAME_RESOURCE.values()))
     yield from page_phrases.texts()
+    yield from ((text, "") for text in COLUMN_MEANINGS.values())
     yield from ((label, "") for label in audit_operation.LABELS.values())
     yield from ((text, "") for text in PROBLEM_TEXTS.values())
     yield from planner_phrases.texts()

@@ -31,6 +31,22 @@ DEAD_LETTERS = "weir.dead-letters"
 DEAD_LETTERS_PUBLISHED = "weir.dead-letters-published"
 """Property of the table of dead letters: the `id` of the files that were added last."""
 
+COLUMN_MEANINGS: dict[str, str] = {
+    "timestamp_type": "0 = set by the producer, 1 = by the log",
+    "schema_id": "ID of the schema registry",
+    "metric_subject": "cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX",
+    "minute": "begin of the minute",
+    "average": "average of the minute, three significant digits",
+    "change_source": "change = by an operator, event = of the cluster",
+    "change_id": "of the row in the database",
+    "forecast_subject": "broker:ID or group:ID",
+    "forecast_time": "time of the forecast",
+    "forecast_level": "when is it reached",
+    "forecast_low": "begin of the interval; null = after the end of the horizon",
+    "horizon": "end of the horizon",
+}
+"""Documentation of columns, which a table stores in English and the console translates."""
+
 JOB, OFFSETS, ROWS = "weir.job", "weir.offsets", "weir.rows"
 """Properties in the summary of a snapshot: the job, the offset ranges {"partition": [first, next]} as JSON, and the rows of the commit."""
 

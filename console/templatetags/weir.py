@@ -33,6 +33,7 @@ from console.notification_forms import alert_kind_title
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.alert_types import AlertMetric, ClientRejection
 from controlplane.domain.text import duration_text
+from controlplane.selectors.notifications import NotificationDeliveryRow
 from controlplane.selectors.paging import Page
 from weir_common import rest_operations
 
@@ -142,6 +143,14 @@ class PacedGroup(Protocol):
 @register.filter
 def alert_text(alert: ShownAlert) -> str:
     return vocabulary.alert_text(alert.kind, alert.subject, alert.text, alert.metric or alert.client)
+
+
+@register.filter
+def delivery_text(delivery: NotificationDeliveryRow) -> str:
+    """The text of a notification: as it was sent, in other languages the short text of its kind."""
+    if not delivery.alert_kind:
+        return delivery.text
+    return vocabulary.alert_text(delivery.alert_kind, delivery.subject, delivery.text)
 
 
 @register.filter

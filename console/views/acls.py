@@ -20,6 +20,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from console.vocabulary import translated, word_text
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.selectors import acls
 from controlplane.services import Rejected, acl_templates
@@ -48,7 +49,7 @@ def create(request: HttpRequest) -> HttpResponse:
                 _("ACL created: {permission} {operation} on {resource_type} {resource_name} for {principal}.").format(
                     permission=v["permission"],
                     operation=v["operation"],
-                    resource_type=v["resource_type"],
+                    resource_type=translated(word_text(v["resource_type"])),
                     resource_name=v["resource_name"],
                     principal=v["principal"],
                 ),
@@ -111,7 +112,7 @@ def delete(request: HttpRequest, acl_id: int) -> HttpResponse:
             ).format(
                 permission=row.permission,
                 operation=row.operation,
-                resource_type=row.resource_type,
+                resource_type=translated(word_text(row.resource_type)),
                 resource_name=row.resource_name,
                 pattern_type=row.pattern_type,
                 principal=row.principal,

@@ -23,7 +23,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import rejection_text
+from console.vocabulary import rejection_text, translated, word_text
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.masking import MaskTarget
 from controlplane.selectors import masking
@@ -97,7 +97,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
         title=_("Delete masking rule {rule_id}").format(rule_id=rule_id),
         lines=[
             _("Viewers see {target} {value} of topics {topics} again.").format(
-                target=row.target, value=row.field or "(whole)", topics=row.topics
+                target=translated(word_text(row.target)), value=row.field or _("(whole)"), topics=row.topics
             ),
             _("Created by {created_by}.").format(created_by=row.created_by),
         ],

@@ -276,15 +276,19 @@ def _render_review(
     caps = {"parts_in_flight_max": 8, "parts_per_broker_max": 4, "throttle_bytes_per_s": throttle, "mode": mode}
     if form is not None and form.cleaned_data.get("handover"):
         caps["handover"] = form.cleaned_data["handover"]
+    form = form or MoveForm(initial={"scope": json.dumps(to_json(scope))})
+    if preview.problems:
+        # The focus would scroll past the note with the problems.
+        form.fields["comment"].widget.attrs.pop("autofocus", None)
     context |= {
         "preview": preview,
         "parts": preview.parts[:PARTS_SHOWN_MAX],
         "copies": copies,
         "button": button,
-        "form": form or MoveForm(initial={"scope": json.dumps(to_json(scope))}),
+        "form": form,
         "body": {"scope": to_json(scope), "start": True, **caps},
     }
-    status = 409 if form is not None and form.errors else 200
+    status = 409 if form.errors else 200
     return render_page(request, "console/move_review.html", context, nav="moves", status=status)
 
 

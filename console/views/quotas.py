@@ -47,7 +47,7 @@ def quota(request: HttpRequest, quota_id: int) -> HttpResponse:
 
 @operator_required
 def create(request: HttpRequest) -> HttpResponse:
-    form = QuotaForm(request.POST or None, initial=initial_from_query(request, "user"))
+    form = QuotaForm(request.POST or None, initial=initial_from_query(request, "applies_to", "user", "client_id"))
     if request.method == "POST" and form.is_valid():
         require_role(request, RoleResource.QUOTA, [entity_text(form.entity())])
         try:

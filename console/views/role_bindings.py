@@ -23,7 +23,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from console.vocabulary import rejection_text
+from console.vocabulary import rejection_text, translated, word_text
 from controlplane.domain.access import AclPattern
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.roles import NAME_CHARS_MAX, Access, AccessRole, RoleResource
@@ -166,10 +166,10 @@ def delete(request: HttpRequest, binding_id: int) -> HttpResponse:
         lines=[
             _("{holder} loses the role {role} on {resource_type} {resource_name} ({pattern_type}).").format(
                 holder=row.user or row.group,
-                role=row.role,
-                resource_type=row.resource_type,
+                role=translated(word_text(row.role)),
+                resource_type=translated(word_text(row.resource_type)),
                 resource_name=row.resource_name,
-                pattern_type=row.pattern_type,
+                pattern_type=translated(word_text(row.pattern_type)),
             ),
             _("Created by {created_by}.").format(created_by=row.created_by),
         ],

@@ -20,6 +20,16 @@ LABELS = {
     TopOf.PRINCIPALS: gettext_lazy("Principals"),
 }
 
+ONE = {
+    TopOf.TOPICS: gettext_lazy("Topic"),
+    TopOf.PARTITIONS: gettext_lazy("Partition"),
+    TopOf.GROUPS: gettext_lazy("Group"),
+    TopOf.BROKERS: gettext_lazy("Broker"),
+    TopOf.CLIENTS: gettext_lazy("Client"),
+    TopOf.PRINCIPALS: gettext_lazy("Principal"),
+}
+"""Heads of the columns with one object in each row."""
+
 
 @viewer_required
 def top_page(request: HttpRequest) -> HttpResponse:
@@ -33,6 +43,7 @@ def top_page(request: HttpRequest) -> HttpResponse:
         "kinds": LABELS,
         "silent": silent,
         "label": LABELS[kind],
+        "one": ONE[kind],
         "curl_path": f"top?of={kind}",
     }
     return render_page(request, "console/top.html", context, nav="top")

@@ -14,7 +14,7 @@ from console.history_charts import page_charts
 from console.panels import lazy
 from console.texts import gettext_lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
-from controlplane.domain.topic_states import ConfigSource, TopicRowState, TopicSubset
+from controlplane.domain.topic_states import TopicRowState, TopicSubset
 from controlplane.selectors import (
     changes,
     dead_letters,
@@ -104,12 +104,13 @@ def compared_configs(name: str, other: str, only: str) -> ComparedConfigs:
     """`other`: the topic to compare with, or "". `only`: a ConfigChoice; another value selects all."""
     rows = topics.topic_configs(name)
     values = {c.name: c.value for c in topics.topic_configs(other)} if other else {}
-    shown = [c for c in rows if only != ConfigChoice.CHANGED or c.source != ConfigSource.DEFAULT]
+    overrides = [c for c in rows if c.is_override or c.is_of_move]
+    shown = overrides if only == ConfigChoice.CHANGED else rows
     if values and only == ConfigChoice.DIFFERENT:
         shown = [c for c in rows if values.get(c.name) != c.value]
     return ComparedConfigs(
         [(c, values.get(c.name)) for c in shown],
-        sum(1 for c in rows if c.source != ConfigSource.DEFAULT),
+        len(overrides),
         sum(1 for c in rows if values and values.get(c.name) != c.value),
         _("There is no topic {other}.").format(other=other) if other and not values else "",
     )

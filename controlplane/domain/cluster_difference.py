@@ -25,11 +25,12 @@ from brokerd.cluster.metadata import (
     TopicDeleted,
 )
 from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState
+from weir_common.phrases import Phrase, counted, sentence
 
 ALL_BROKERS = -1
 """Broker id of cluster-wide broker configs."""
 
-NO_LEADER_TEXT = "none"
+NO_LEADER_TEXT = sentence("none")
 
 
 class DifferenceKind(StrEnum):
@@ -68,8 +69,10 @@ def ids_text(ids: Iterable[int]) -> str:
 def placement_text(state: PartitionState) -> str:
     """Replicas in the order of preference. Replicas that are being added or removed are marked."""
     parts = [f"{b}+" if b in state.adding else f"{b}-" if b in state.removing else str(b) for b in state.replicas]
-    observers = f" observers {ids_text(state.observers)}" if state.observers else ""
-    return ", ".join(parts) + observers
+    replicas = ", ".join(parts)
+    if not state.observers:
+        return replicas
+    return sentence("{replicas} observers {observers}", replicas=replicas, observers=ids_text(state.observers))
 
 
 def leader_text(state: PartitionState) -> str:
@@ -97,15 +100,19 @@ def partition_differences(
 
 def broker_text(broker: BrokerState | None) -> str | None:
     """Return state and address of the broker as text, None for a broker that never registered."""
-    return None if broker is None else f"{'up' if broker.alive else 'down'}, {broker.host}:{broker.port}"
+    if broker is None:
+        return None
+    state = Phrase("alive") if broker.alive else Phrase("down")
+    return sentence("{state}, {address}", state=state, address=f"{broker.host}:{broker.port}")
 
 
 def _broker_difference(broker_id: int, old: BrokerState | None, new: BrokerState | None) -> Iterator[StateDifference]:
     before, after = broker_text(old), broker_text(new)
     if old is not None and new is not None and before == after and old.broker_epoch != new.broker_epoch and new.alive:
-        before, after = f"broker epoch {old.broker_epoch}", f"restarted, broker epoch {new.broker_epoch}"
+        before = sentence("broker epoch {epoch}", epoch=old.broker_epoch)
+        after = sentence("restarted, broker epoch {epoch}", epoch=new.broker_epoch)
     if before != after:
-        yield StateDifference(DifferenceKind.BROKER, f"broker {broker_id}", before, after, broker=broker_id)
+        yield StateDifference(DifferenceKind.BROKER, _broker(broker_id), before, after, broker=broker_id)
 
 
 def _config_differences(
@@ -120,7 +127,13 @@ def _config_differences(
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
             yield StateDifference(
-                kind, f"{subject}: {name}", old.get(name), new.get(name), topic=topic, broker=broker, name=name
+                kind,
+                sentence("{object}: {name}", object=subject, name=name),
+                old.get(name),
+                new.get(name),
+                topic=topic,
+                broker=broker,
+                name=name,
             )
 
 
@@ -128,7 +141,7 @@ def _broker_configs(broker_id: int, old: Mapping[str, str], new: Mapping[str, st
     everywhere = broker_id == ALL_BROKERS
     yield from _config_differences(
         DifferenceKind.BROKER_CONFIG,
-        "all brokers" if everywhere else f"broker {broker_id}",
+        sentence("all brokers") if everywhere else _broker(broker_id),
         old,
         new,
         broker=None if everywhere else broker_id,
@@ -136,15 +149,21 @@ def _broker_configs(broker_id: int, old: Mapping[str, str], new: Mapping[str, st
 
 
 def _topic_text(topic: TopicState | None) -> str | None:
-    if topic is None:
-        return None
-    return f"{topic.partition_count} partition{'' if topic.partition_count == 1 else 's'}"
+    return None if topic is None else _partitions(topic.partition_count)
+
+
+def _partitions(count: int) -> str:
+    return counted(count, "{count} partition", "{count} partitions")
+
+
+def _broker(broker_id: int) -> str:
+    return sentence("broker {id}", id=broker_id)
 
 
 def _topic_difference(name: str, old: TopicState | None, new: TopicState | None) -> Iterator[StateDifference]:
     before, after = _topic_text(old), _topic_text(new)
     if old is not None and new is not None and old.topic_id != new.topic_id:
-        after = f"{after}, created again"
+        after = sentence("{partitions}, created again", partitions=after)
     if before != after:
         yield StateDifference(DifferenceKind.TOPIC, name, before, after, name)
 
@@ -152,7 +171,7 @@ def _topic_difference(name: str, old: TopicState | None, new: TopicState | None)
 def access_text(generation: int, value: Mapping[str, object] | None) -> str | None:
     if value is None:
         return None
-    return json.dumps(value, sort_keys=True) if value else f"version {generation}"
+    return json.dumps(value, sort_keys=True) if value else sentence("version {generation}", generation=generation)
 
 
 Access = tuple[int, Mapping[str, object] | None]
@@ -202,7 +221,7 @@ def record_differences(image: Image, record: MetadataRecord) -> Iterator[StateDi
             broker_id = record.broker_id
             yield from _broker_difference(broker_id, image.brokers.get(broker_id), after.brokers.get(broker_id))
         case TopicCreated():
-            text = f"{record.partition_count} partition{'' if record.partition_count == 1 else 's'}"
+            text = _partitions(record.partition_count)
             yield StateDifference(DifferenceKind.TOPIC, record.name, None, text, record.name)
         case TopicDeleted() if record.topic_id in image.topics:
             topic = image.topics[record.topic_id]
@@ -210,7 +229,7 @@ def record_differences(image: Image, record: MetadataRecord) -> Iterator[StateDi
         case PartitionsGrown() if record.topic_id in image.topics:
             topic = image.topics[record.topic_id]
             yield StateDifference(
-                DifferenceKind.TOPIC, topic.name, _topic_text(topic), f"{record.partition_count} partitions", topic.name
+                DifferenceKind.TOPIC, topic.name, _topic_text(topic), _partitions(record.partition_count), topic.name
             )
         case PartitionChanged() if record.topic_id in image.topics:
             topic = image.topics[record.topic_id]

@@ -104,7 +104,7 @@ class EntryRow:
 @dataclass(frozen=True, slots=True)
 class IncidentDetail:
     """An alert with its context. `severity`: the most severe of the alert and its effects. `caused_by`: the open alert that explains this one.
-    `before`: changes and events of the 15 minutes before, newest first."""
+    `before`: changes and events of the 15 minutes before and the minute after, newest first."""
 
     alert: AlertRow
     severity: str
@@ -162,7 +162,7 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
 
 
 def changes_before(since: datetime) -> list[ContextRow]:
-    """The changes by operators, moves and the cluster itself in the 15 minutes before, newest first."""
+    """The changes by operators, moves and the cluster itself in the 15 minutes before and the minute after, newest first."""
     window = (since - BEFORE, since + AFTER)
     changes = visible(Change.objects.filter(at__range=window).exclude(object_kind__in=(*WITHOUT_EFFECT, "alert")))
     rows = [

@@ -87,6 +87,10 @@ class PartitionRow:
     sample_age_s: float | None
     majority: MajorityVote | None
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self.state == "under_min_isr"
+
 
 PARTITION_COLUMNS = {
     "index": "index",

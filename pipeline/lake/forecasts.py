@@ -17,18 +17,20 @@ from pipeline.lake import history
 from pipeline.lake.conditions import at_least
 from pipeline.lake.tables import Step, no_step
 from pipeline.lake.writing import write_arrow
-from weir_common.lake import FORECASTS
+from weir_common.lake import COLUMN_MEANINGS, FORECASTS
 
 FORECASTS_SCHEMA = Schema(
-    NestedField(1, "subject", StringType(), required=True, doc="broker:ID or group:ID"),
+    NestedField(1, "subject", StringType(), required=True, doc=COLUMN_MEANINGS["forecast_subject"]),
     NestedField(2, "metric", StringType(), required=True),
-    NestedField(history.TIMESTAMP_ID, "timestamp", TimestamptzType(), required=True, doc="time of the forecast"),
+    NestedField(
+        history.TIMESTAMP_ID, "timestamp", TimestamptzType(), required=True, doc=COLUMN_MEANINGS["forecast_time"]
+    ),
     NestedField(4, "value", DoubleType(), required=True),
-    NestedField(5, "level", DoubleType(), required=True, doc="when is it reached"),
-    NestedField(6, "low", TimestamptzType(), doc="begin of the interval; null = after the end of the horizon"),
+    NestedField(5, "level", DoubleType(), required=True, doc=COLUMN_MEANINGS["forecast_level"]),
+    NestedField(6, "low", TimestamptzType(), doc=COLUMN_MEANINGS["forecast_low"]),
     NestedField(7, "median", TimestamptzType()),
     NestedField(8, "high", TimestamptzType()),
-    NestedField(9, "until", TimestamptzType(), required=True, doc="end of the horizon"),
+    NestedField(9, "until", TimestamptzType(), required=True, doc=COLUMN_MEANINGS["horizon"]),
 )
 _TIME = pa.timestamp("us", tz="UTC")
 FORECASTS_ARROW = pa.schema(

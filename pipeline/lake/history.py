@@ -26,6 +26,7 @@ from pipeline.history_rows import MinuteChunk, RecordedChange, Series
 from pipeline.lake.tables import COMMITS_MAX, PROPERTIES, RETRY_SECONDS, Step, no_step
 from weir_common import lake as names
 from weir_common.history_codes import MINUTE_S, unpack, value_of
+from weir_common.lake import COLUMN_MEANINGS
 
 TIMESTAMP_ID = 3
 
@@ -35,15 +36,15 @@ POINTS_SCHEMA = Schema(
         "subject",
         StringType(),
         required=True,
-        doc="cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX",
+        doc=COLUMN_MEANINGS["metric_subject"],
     ),
     NestedField(2, "metric", StringType(), required=True),
-    NestedField(TIMESTAMP_ID, "timestamp", TimestamptzType(), required=True, doc="begin of the minute"),
-    NestedField(4, "value", DoubleType(), required=True, doc="average of the minute, three significant digits"),
+    NestedField(TIMESTAMP_ID, "timestamp", TimestamptzType(), required=True, doc=COLUMN_MEANINGS["minute"]),
+    NestedField(4, "value", DoubleType(), required=True, doc=COLUMN_MEANINGS["average"]),
 )
 CHANGES_SCHEMA = Schema(
-    NestedField(1, "source", StringType(), required=True, doc="change = by an operator, event = of the cluster"),
-    NestedField(2, "id", LongType(), required=True, doc="of the row in the database"),
+    NestedField(1, "source", StringType(), required=True, doc=COLUMN_MEANINGS["change_source"]),
+    NestedField(2, "id", LongType(), required=True, doc=COLUMN_MEANINGS["change_id"]),
     NestedField(TIMESTAMP_ID, "timestamp", TimestamptzType(), required=True),
     NestedField(4, "actor", StringType()),
     NestedField(5, "kind", StringType()),

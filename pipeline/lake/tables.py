@@ -36,7 +36,7 @@ from pipeline.lake import columns
 from pipeline.offsets import Range
 from pipeline.tables import Contradiction
 from weir_common import lake as names
-from weir_common.lake import DeadLetterFiles
+from weir_common.lake import COLUMN_MEANINGS, DeadLetterFiles
 
 COMMITS_MAX = 20
 """Maximum number of attempts of a commit while other processes (compaction, new columns) commit to the same table."""
@@ -53,7 +53,7 @@ RAW_FIELDS = (
     NestedField(1, "partition", IntegerType(), required=True),
     NestedField(2, "offset", LongType(), required=True),
     NestedField(TIMESTAMP_ID, "timestamp", TimestamptzType()),
-    NestedField(4, "timestamp_type", IntegerType(), doc="0 = set by the producer, 1 = by the log"),
+    NestedField(4, "timestamp_type", IntegerType(), doc=COLUMN_MEANINGS["timestamp_type"]),
     NestedField(KEY_ID, "key", BinaryType()),
     NestedField(6, "value", BinaryType()),
     NestedField(
@@ -66,7 +66,7 @@ RAW_FIELDS = (
         ),
     ),
 )
-TOPIC_SCHEMA = Schema(*RAW_FIELDS, NestedField(11, "schema_id", IntegerType(), doc="ID of the schema registry"))
+TOPIC_SCHEMA = Schema(*RAW_FIELDS, NestedField(11, "schema_id", IntegerType(), doc=COLUMN_MEANINGS["schema_id"]))
 DEAD_LETTER_SCHEMA = Schema(
     *RAW_FIELDS, NestedField(11, "reason", StringType()), NestedField(12, "detail", StringType())
 )

@@ -36,6 +36,14 @@ def test_a_drain_is_reviewed_with_its_bytes_and_becomes_a_move(world: World, ope
     assert f"Broker 1 is draining: move {move.pk}." in done.content.decode()
 
 
+def test_a_drain_that_is_not_possible_shows_its_reason_and_no_plan(world: World, operator: Client) -> None:
+    """The page said `The broker is cordoned`, and its disabled button had a number of replicas."""
+    world.topic("flights", (1, 2, 3))
+    page = operator.get("/brokers/1/drain/").content.decode()
+    assert "This broker cannot be drained" in page and "?kind=replication_factor" in page
+    assert "The broker is cordoned" not in page and "Drain: move" not in page
+
+
 def test_a_broker_without_replicas_is_only_cordoned_and_demoted(world: World, operator: Client) -> None:
     assert "Cordon and demote" in operator.get("/brokers/3/drain/").content.decode()
     page = operator.post("/brokers/3/drain/", {"comment": "old disk"}, follow=True).content.decode()

@@ -51,7 +51,9 @@ def test_the_throttle_of_the_active_moves_is_changed(seeded: dict[str, Any], ope
     assert active
     form = {"step": "review", "throttle_bytes_per_s": "7", "comment": "slow"}
     page = operator.post(THROTTLES, form).content.decode()
-    assert "7,000,000" in page
+    assert "7,000,000" in page and f"move {active[0]}" in page
+    chinese = operator.post(THROTTLES, form, headers={"accept-language": "zh-hans"}).content.decode()
+    assert f"迁移 {active[0]}" in chinese and f"move {active[0]}" not in chinese
     answer = operator.post(THROTTLES, hidden(page))
     assert answer.status_code == 200
     changed = set(Move.objects.filter(throttle_bytes_per_s=7_000_000).values_list("pk", flat=True))

@@ -30,6 +30,17 @@ def test_the_list_shows_the_clients_of_the_brokers(
     assert "No matching clients." in text(viewer, "/clients/?q=nothing&broker=x")
 
 
+def test_the_client_id_opens_a_quota_for_it(
+    operator: Client, viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, {1: [client("shop api")]})
+    link = "/new/quota/?applies_to=client-id&amp;client_id=shop%20api"
+    assert f'href="{link}"' in text(operator, "/clients/")
+    form = text(operator, link.replace("&amp;", "&"))
+    assert 'value="shop api"' in form and '<option value="client-id" selected>' in form
+    assert "/new/quota/" not in text(viewer, "/clients/")
+
+
 def test_missing_clients_are_named(viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, {}, silent=[3], count=1_200)
     page = text(viewer, "/clients/")

@@ -30,6 +30,8 @@ def test_tables_and_a_table(operator: Client, lake: Path) -> None:
     assert "t__dead_letters" in page and "dead letters" in page
     page = operator.get("/lake/topics/t/").content.decode()
     assert "data.n" in page and "timestamp_day=" in page and "job-1" in page
+    chinese = operator.get("/lake/topics/t/", headers={"accept-language": "zh-hans"}).content.decode()
+    assert "由生产者设置" in chinese and "set by the producer" not in chinese and "set by the producer" in page
     assert operator.get("/lake/topics/absent/").status_code == 404
     assert operator.get("/api/v1/lake/tables/topics/t").json()["positions"] == [{"partition": 0, "next_offset": 2}]
     assert operator.get("/api/v1/lake/tables/topics/absent").status_code == 404

@@ -64,6 +64,13 @@ def test_an_early_hand_over_is_chosen_in_the_wizard_and_a_partition_shows_its_hi
     assert "records below offset 500 are read from" in shown
 
 
+def test_a_rejected_move_shows_its_problems_first(seeded: dict[str, Any], operator: Client) -> None:
+    """The focus of the reason scrolled the note with the problems out of sight."""
+    address = "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0="
+    possible, rejected = (operator.get(address + brokers).content.decode() for brokers in ("1,2,4", "9"))
+    assert "autofocus" in possible and "autofocus" not in rejected and "note red" in rejected
+
+
 def test_a_tail_move_is_chosen_in_the_wizard_and_its_deletion_of_records_is_typed(
     seeded: dict[str, Any], operator: Client
 ) -> None:

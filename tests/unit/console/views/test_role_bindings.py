@@ -39,6 +39,8 @@ def test_an_administrator_creates_checks_and_deletes_a_binding(administrator: Cl
     assert viewer.get(check.format("nobody", "x")).status_code == 400
     number = RoleBinding.objects.get().pk
     assert "bob loses the role operator" in administrator.get(f"/role-bindings/{number}/delete/").content.decode()
+    chinese = administrator.get(f"/role-bindings/{number}/delete/", headers={"accept-language": "zh-hans"})
+    assert "操作员" in chinese.content.decode() and "bob loses" not in chinese.content.decode()
     assert administrator.post(f"/role-bindings/{number}/delete/", {"comment": "left"}).status_code == 302
     assert administrator.get(f"/role-bindings/{number}/delete/").status_code == 404
 

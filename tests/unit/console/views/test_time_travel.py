@@ -30,7 +30,10 @@ def kept(db: None) -> None:
 def test_the_newest_known_time_is_compared_with_fifteen_minutes_before(kept: None, viewer: Client) -> None:
     page = text(viewer)
     assert 'value="2026-01-20T12:30:00"' in page and 'value="2026-01-20T12:15:00"' in page
-    assert "broker 2" in page and "ISR expands 1" in page and "up, 127.0.0.1:9002" in page
+    assert "broker 2" in page and "ISR expands 1" in page and "alive, 127.0.0.1:9002" in page
+    viewer.cookies["weir_language"] = "zh-hans"
+    chinese = text(viewer)
+    assert "Broker 2" in chinese and "存活，127.0.0.1:9002" in chinese and "alive" not in chinese
 
 
 def test_each_tab_shows_the_chosen_time(kept: None, viewer: Client) -> None:

@@ -26,6 +26,7 @@ def test_each_kind_has_its_lists(viewer: Client, world: World, monkeypatch: pyte
     ObservedPartition.objects.filter(index=1).update(size_bytes=8_000_000)
     Broker.objects.update(size_bytes=5_000_000)
     page = text(viewer)
+    assert '<th scope="col">Topic</th>' in page, "each row is one topic"
     assert "Top topics" in page and 'href="/topics/orders/"' in page and "12.5" in page and "3.0 MB" in page
     page = text(viewer, "?of=partitions")
     assert 'href="/topics/orders/1/"' in page and "160" in page

@@ -57,3 +57,16 @@ def test_configs_are_compared_with_another_topic(two: World) -> None:
     assert {c.name: v for c, v in found.rows}["retention.ms"] == "7"
     missing = views.compared_configs("flights", "none", "different")
     assert missing.problem == "There is no topic none." and missing.different == 0 and len(missing.rows) > 20
+
+
+def test_a_partition_under_min_isr_names_the_limit_and_the_brokers_to_start(world: World, viewer: Client) -> None:
+    """The ISR of "2 of 3" did not show why writes were rejected."""
+    world.topic("flights", (1, 2, 3), configs={"min.insync.replicas": "3"})
+    note = "2 replicas are in sync, but min.insync.replicas is 3."
+    assert note not in viewer.get("/topics/flights/0/").content.decode()
+    world.put("flights", 0, isr=(1, 2))
+    page = viewer.get("/topics/flights/0/").content.decode()
+    assert note in page and "NOT_ENOUGH_REPLICAS" in page
+    assert "/topics/flights/alter/?config=min.insync.replicas" in page and "Start these brokers" not in page
+    world.down(3)
+    assert "Start these brokers" in viewer.get("/topics/flights/0/").content.decode()

@@ -53,9 +53,9 @@ def base() -> Image:
 @pytest.mark.parametrize(
     ("record", "found"),
     [
-        (BrokerDown(2, 102), [("broker", "broker 2", "up, host:9002", "down, host:9002")]),
+        (BrokerDown(2, 102), [("broker", "broker 2", "alive, host:9002", "down, host:9002")]),
         (BrokerDown(2, 99), []),
-        (BrokerUp(3, 103, "u3", "host", 9003), [("broker", "broker 3", None, "up, host:9003")]),
+        (BrokerUp(3, 103, "u3", "host", 9003), [("broker", "broker 3", None, "alive, host:9003")]),
         (PartitionChanged(TOPIC, 0, state(2, (2,))), [("leader", "t-0", "1", "2"), ("isr_shrink", "t-0", "1, 2", "2")]),
         (PartitionChanged(TOPIC, 0, state(-1, (1, 2))), [("leader", "t-0", "1", "none")]),
         (
