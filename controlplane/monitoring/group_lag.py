@@ -379,13 +379,13 @@ def _block(partition_facts: PartitionFacts, committed: int, stable: int | None) 
     return Block.NONE
 
 
-def _without_commit(found: PartitionFacts | None) -> PartitionLag:
+def _without_commit(facts: PartitionFacts | None) -> PartitionLag:
     """An assigned partition without a committed offset. A log without records, for example of a partition that was just added, has nothing to read."""
-    if found is None:
+    if facts is None:
         return PartitionLag()
-    if found.end == found.start:
-        return PartitionLag(found.end, 0, status=LagStatus.HEALTHY)
-    return PartitionLag(found.end)
+    if facts.end == facts.start:
+        return PartitionLag(facts.end, 0, status=LagStatus.HEALTHY)
+    return PartitionLag(facts.end)
 
 
 def _sum_up(metrics: GroupMetrics) -> None:
