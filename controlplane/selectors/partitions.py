@@ -89,7 +89,7 @@ class PartitionRow:
 
     @property
     def is_under_min_isr(self) -> bool:
-        return self.state == "under_min_isr"
+        return self.leader is not None and len(self.isr) < self.min_isr
 
 
 PARTITION_COLUMNS = {
