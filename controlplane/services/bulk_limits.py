@@ -117,8 +117,8 @@ def _move_row(move: Move, bytes_per_s: int | None) -> BulkLimitRow:
         if move.state in FINISHED_STATES
         else ""
     )
-    changes = [] if same else [(THROTTLE, now, bytes_per_s)]
-    return BulkLimitRow(str(move.pk), sentence("move {id}", id=move.pk), changes, problem)
+    name = sentence("move {id}", id=move.pk)
+    return BulkLimitRow(str(move.pk), name, [] if same else [(THROTTLE, now, bytes_per_s)], problem)
 
 
 def throttle_moves(keys: Sequence[str], bytes_per_s: int | None, *, actor: str, comment: str) -> list[BulkLimitResult]:
