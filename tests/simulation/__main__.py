@@ -154,6 +154,7 @@ def main() -> int:
     worlds.add_argument(
         "--busy-cores", action="store_true", help="ordinary worlds with brokers that wait for their cores"
     )
+    worlds.add_argument("--combined", action="store_true", help="worlds with all loads and all faults together")
     worlds.add_argument("--majority", action="store_true", help="worlds of topics with majority acknowledgements")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     worlds.add_argument("--keys-remote", action="store_true", help="the same, with tiered storage")
@@ -171,6 +172,7 @@ def main() -> int:
         return 2
     from tests.simulation import (
         busy_cores,
+        combined,
         delay_changes,
         delays,
         exactly_once,
@@ -202,6 +204,7 @@ def main() -> int:
         "--tiered-tail-transactions": tails.tiered_with_transactions,
         "--log-dirs": log_dirs.live,
         "--busy-cores": busy_cores.live,
+        "--combined": combined.live,
         "--majority": majority.live,
         "--keys": keys.live,
         "--keys-remote": keys_remote.live,

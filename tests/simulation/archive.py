@@ -16,7 +16,7 @@ from tests.simulation.cluster import Cluster
 
 class Archive:
     def __init__(self, cluster: Cluster, topics: tuple[str, ...]) -> None:
-        self.cluster, self._topics = cluster, topics
+        self.cluster, self.topics = cluster, topics
         self._kept: dict[TopicPartition, bytearray] = {}
         self._upto: dict[TopicPartition, int] = {}
         self._names = frozenset(n.name for n in cluster.brokers.values())
@@ -29,7 +29,7 @@ class Archive:
         for node in self.cluster.brokers.values():
             if node.name in touched and node.alive and not node.frozen:
                 for tp, replica in node.broker.replica_manager.hosted.items():
-                    if replica.topic in self._topics and replica.core.role is Role.LEADER:
+                    if replica.topic in self.topics and replica.core.role is Role.LEADER:
                         self.take(tp, replica)
 
     def take(self, tp: TopicPartition, replica: Replica) -> None:
@@ -64,7 +64,7 @@ class Archive:
         """At the end the leaders' logs are, byte for byte, the end of the committed batches."""
         for topic, index, state in self.cluster.image.each_partition():
             tp = TopicPartition(topic.topic_id, index)
-            if topic.name not in self._topics or state.leader < 0:
+            if topic.name not in self.topics or state.leader < 0:
                 continue
             replica = self.cluster.brokers[state.leader].broker.replica_manager.hosted[tp]
             stored = raw(self.cluster, state.leader, tp, replica.core.high_watermark)

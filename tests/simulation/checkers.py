@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from brokerd.cluster.metadata import BrokerDown, BrokerUp, Entry, MetadataRecord, PartitionChanged
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, PartitionState, TopicPartition
@@ -340,16 +340,18 @@ class History:
         if known != value:
             raise Violation(f"{topic}-{partition}: offset {offset} was {known!r} and is {value!r} to a consumer")
 
-    def judge(self, cluster: Cluster) -> None:
-        """Compares with the leaders' logs or, where logs are truncated, with all records that were ever committed."""
+    def judge(self, cluster: Cluster, topics: Container[str] | None = None) -> None:
+        """Compares with the leaders' logs or, where logs are truncated, with all records that were ever committed. `topics`: only these; None: all."""
         for topic, index, state in cluster.image.each_partition():
             key = (topic.name, index)
             if (by_id := f"by-id-{topic.topic_id.hex[:8]}") in self.named_by_id:
                 key = (by_id, index)
             if topic.name in self.unpromised or topic.name == GROUP_OFFSETS_TOPIC:
                 continue
+            if topics is not None and topic.name not in topics:
+                continue
             tp = TopicPartition(topic.topic_id, index)
-            if cluster.archive is None:
+            if cluster.archive is None or topic.name not in cluster.archive.topics:
                 log = values(cluster, state.leader, tp)
             else:
                 log = [(r.offset, r.value or b"") for r in records.iterate(memoryview(cluster.archive.of(tp)))]

@@ -351,7 +351,8 @@ class BrokerNode(Node):
             self.boot += 1
             before, self.disk = self.disk, self.disk.power_cut(self.world.rng)
             self.world.deliver(f"{self.name} lost power")
-            if any(self.disk.size(p) < len(i.live) for p, i in before.names.items() if p.suffix == ".log"):
+            left = {p: len(i.live) for p, i in self.disk.names.items()}
+            if any(left.get(p, -1) < len(i.live) for p, i in before.names.items() if p.suffix == ".log"):
                 self.world.reached["lost tail"] += 1
 
     def start(self) -> None:

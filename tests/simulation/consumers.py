@@ -43,12 +43,17 @@ class OwnedPartitions(GroupHistory):
 
 
 class Consumer(Member):
-    def __init__(self, cluster: Cluster, history: OwnedPartitions, name: str, places: list[Place]) -> None:
+    lease_ms = SESSION_MS
+    """It owns its partitions that long after it has sent a heartbeat that was answered. Shorter than a session if clocks have different speeds."""
+
+    def __init__(
+        self, cluster: Cluster, history: OwnedPartitions, name: str, places: list[Place], group: str = GROUP
+    ) -> None:
         self.holdings = history
         self.lease_us = 0
         self.lives = 0
         history.consumers.append(self)
-        super().__init__(cluster, history, name, places)
+        super().__init__(cluster, history, name, places, group)
         self._be_new()
 
     def _be_new(self) -> None:
@@ -94,7 +99,7 @@ class Consumer(Member):
             topics.setdefault(state.topic_id, []).append(index)
         part = ConsumerGroupHeartbeatRequest.TopicPartitions
         body = ConsumerGroupHeartbeatRequest(
-            group_id=GROUP,
+            group_id=self.group,
             member_id=self.member_id,
             member_epoch=self.generation,
             rebalance_timeout_ms=REBALANCE_MS if whole else -1,
@@ -111,7 +116,7 @@ class Consumer(Member):
                 raise Violation(f"{self.name} got a response out of order")
             self.generation = answer.member_epoch
             self._mine()  # ownership that expired during the wait is not renewed
-            self.lease_us = sent_us + SESSION_MS * MS
+            self.lease_us = sent_us + self.lease_ms * MS
             if self.lease_us <= self.world.now_us:
                 self.lapsed = True  # too late: the member ignores this response and sends a new request
             elif answer.assignment is not None:
@@ -130,7 +135,7 @@ class Consumer(Member):
 
     def _leave(self) -> None:
         self.owned = []
-        body = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=self.member_id, member_epoch=-1)
+        body = ConsumerGroupHeartbeatRequest(group_id=self.group, member_id=self.member_id, member_epoch=-1)
         self._be_new()
         self.send_request(
             self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, lambda answer: self.later(self._find)

@@ -86,6 +86,8 @@ class HalfMessages:
     halves: dict[bytes, Half] = field(default_factory=dict)
     claims: list[tuple[bytes, HalfDecision]] = field(default_factory=list)
     """Errors in the answers to rejected decisions."""
+    clock_error_ms: int = 0
+    """The largest difference between two readings of wall clocks at one moment, of different brokers or before and after a step."""
 
 
 class HalfProducer(Producer):
@@ -173,7 +175,7 @@ class HalfProducer(Producer):
             if half.decision is not None:
                 raise Violation(f"{half_id!r}: {decision} is acknowledged after {half.decision}")
             half.decision = decision
-            half.named(decision, self.began_ms)
+            half.named(decision, self.began_ms - self.shop.clock_error_ms)
 
     def _rejected(self, record: Record, message: str) -> None:
         half_id, decision = meaning(record)
@@ -183,9 +185,9 @@ class HalfProducer(Producer):
         fate = FATES.get(rejection)
         if fate is not None:
             self.shop.claims.append((half_id, fate))
-            half.named(fate, half.sent_ms)
+            half.named(fate, half.sent_ms - self.shop.clock_error_ms)
             self.world.reached[f"second decision rejected after {fate.value}"] += 1
-        elif self.clock().wall_ms < half.sent_ms + DECIDED_KEEP_MS:
+        elif self.clock().wall_ms < half.sent_ms + DECIDED_KEEP_MS - self.shop.clock_error_ms:
             raise Violation(f"{decision} of {half_id!r} is rejected: {rejection}")
 
 
@@ -223,7 +225,10 @@ def sends_watched(world: World, shop: HalfMessages) -> Iterator[None]:
     sent: Counter[tuple[FrontTarget, bytes]] = Counter()
 
     def watched(self: FrontDelivery, replica: Any, target: FrontTarget, batch: bytes, done: Any) -> None:
-        now_ms = self.clock().wall_ms
+        if replica.topic != FRONT:
+            send(self, replica, target, batch, done)
+            return
+        now_ms = self.clock().wall_ms + shop.clock_error_ms
         for record in records.iterate(batch):
             assert record.value is not None
             age_ms = now_ms - shop.halves[record.value].sent_ms

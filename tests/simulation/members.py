@@ -82,9 +82,11 @@ class GroupHistory:
 
 
 class Member(Client):
-    def __init__(self, cluster: Cluster, history: GroupHistory, name: str, places: list[Place]) -> None:
+    def __init__(
+        self, cluster: Cluster, history: GroupHistory, name: str, places: list[Place], group: str = GROUP
+    ) -> None:
         super().__init__(cluster, name)
-        self.history, self.places = history, places
+        self.history, self.places, self.group = history, places, group
         self.coordinator = -1
         self.member_id = ""
         self.generation = -1
@@ -110,13 +112,13 @@ class Member(Client):
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         self.send_request(
-            any_broker, ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=GROUP, key_type=0), answered
+            any_broker, ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=self.group, key_type=0), answered
         )
 
     def _join(self) -> None:
         self.owned = []
         body = JoinGroupRequest(
-            group_id=GROUP,
+            group_id=self.group,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=self.member_id,
@@ -140,7 +142,7 @@ class Member(Client):
     def _sync(self, shares: dict[str, bytes]) -> None:
         assigned = [SyncGroupRequest.SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in shares.items()]
         body = SyncGroupRequest(
-            group_id=GROUP, generation_id=self.generation, member_id=self.member_id, assignments=assigned
+            group_id=self.group, generation_id=self.generation, member_id=self.member_id, assignments=assigned
         )
 
         def answered(body: Any) -> None:
@@ -173,12 +175,12 @@ class Member(Client):
             else:
                 self._commit()
 
-        body = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
+        body = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
         self.send_request(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
 
     def _leave(self) -> None:
         member = LeaveGroupRequest.MemberIdentity(member_id=self.member_id)
-        body = LeaveGroupRequest(group_id=GROUP, members=[member])
+        body = LeaveGroupRequest(group_id=self.group, members=[member])
         self.send_request(
             self.coordinator, ApiKey.LEAVE_GROUP, 3, body, lambda body: self._again(ErrorCode.UNKNOWN_MEMBER_ID)
         )
@@ -193,7 +195,7 @@ class Member(Client):
             partition_index=place[1], committed_offset=commit.number, committed_metadata=None
         )
         body = OffsetCommitRequest(
-            group_id=GROUP,
+            group_id=self.group,
             generation_id_or_member_epoch=self.generation,
             member_id=self.member_id,
             topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=place[0], partitions=[part])],
@@ -216,9 +218,9 @@ class Member(Client):
 class Auditor(Member):
     """Requests the committed offsets until it gets them."""
 
-    def __init__(self, cluster: Cluster, places: list[Place]) -> None:
+    def __init__(self, cluster: Cluster, places: list[Place], group: str = GROUP) -> None:
         self.committed: dict[Place, int] | None = None
-        super().__init__(cluster, GroupHistory(), "auditor", places)
+        super().__init__(cluster, GroupHistory(), "auditor", places, group)
 
     def _join(self) -> None:
         names = dict.fromkeys(t for t, _ in self.places)
@@ -226,7 +228,7 @@ class Auditor(Member):
             OffsetFetchRequest.OffsetFetchRequestTopic(name=n, partition_indexes=[i for t, i in self.places if t == n])
             for n in names
         ]
-        body = OffsetFetchRequest(group_id=GROUP, topics=topics)
+        body = OffsetFetchRequest(group_id=self.group, topics=topics)
         self.send_request(self.coordinator, ApiKey.OFFSET_FETCH, 5, body, self._got_offsets)
 
     def _got_offsets(self, body: Any) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.loop import Timer
 from brokerd.net.slots import Slot
+from brokerd.storage.disk import DiskFailed
 from brokerd.wire.framing import FileRegion
 from tests.simulation.world import MS, Node, World
 
@@ -172,7 +173,12 @@ class SimConnection:
                 return
             loaded = False
             self._answers.popleft()
-            read = [p.file.pread(p.length, p.position) if isinstance(p, FileRegion) else bytes(p) for p in parts]  # type: ignore[attr-defined]
+            try:
+                read = [p.file.pread(p.length, p.position) if isinstance(p, FileRegion) else bytes(p) for p in parts]  # type: ignore[attr-defined]
+            except DiskFailed:
+                self._peer.world.reached["response from a failed directory"] += 1
+                self.close()  # as the real connection when sendfile fails
+                return
             if sum(map(len, read)) < sum(map(len, parts)):
                 self._peer.world.reached["file truncated during a response"] += 1
                 self.close()  # as the real connection when a segment is shorter than expected

@@ -11,8 +11,9 @@ counted, are missing. Does not check: changes of the keys by the route, compacti
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now, TopicPartition
@@ -133,9 +134,16 @@ def places_of(cluster: Cluster) -> tuple[dict[bytes, tuple[int, int, bytes]], se
     return places, aborted - places.keys()
 
 
-def judge(cluster: Cluster, world: World, lost: dict[int, set[int]]) -> None:
+def judge(
+    cluster: Cluster,
+    world: World,
+    lost: dict[int, set[int]],
+    targets: Mapping[str, tuple[int, ...]] = MappingProxyType(GROWN),
+    routed_key: Callable[[str, bytes, bytes], bytes] = lambda target, value, key: key,
+) -> None:
+    """`targets`: the numbers of partitions that each has had; one that is not in `GROWN` gets all records. `routed_key`: the key of a copy, by target, value and key."""
     places, aborted = places_of(cluster)
-    for target, counts in GROWN.items():
+    for target, counts in targets.items():
         found: Counter[bytes] = Counter()
         for partition in range(cluster.topics[target].partitions):
             newest: dict[int, int] = {}
@@ -145,14 +153,15 @@ def judge(cluster: Cluster, world: World, lost: dict[int, set[int]]) -> None:
                 if value in aborted:
                     raise Violation(f"{target}-{partition} has {value!r} of an aborted transaction")
                 place = places.get(value)
-                if place is None or record.key != place[2]:
+                key = None if place is None else routed_key(target, value, place[2])
+                if place is None or key is None or record.key != key:
                     raise Violation(f"{target}-{partition} has {value!r} with key {record.key!r}; source: {place}")
-                if partition not in {key_partition(place[2], n) for n in counts}:
+                if partition not in {key_partition(key, n) for n in counts}:
                     raise Violation(f"{target}-{partition} has {value!r}, whose key belongs to another partition")
                 if place[1] <= newest.get(place[0], -1):
                     raise Violation(f"{target}-{partition}: {value!r} of {place[:2]} follows offset {newest[place[0]]}")
                 newest[place[0]] = place[1]
-        expected = {v for v, (_, _, key) in places.items() if target in wanted_targets(key)}
+        expected = {v for v, (_, _, key) in places.items() if target not in GROWN or target in wanted_targets(key)}
         if twice := [v for v, n in found.items() if n > 1]:
             raise Violation(f"{target} has {twice[:3]} more than once, of {[places[v] for v in twice[:3]]}")
         missing = [v for v in sorted(expected - found.keys()) if places[v][1] not in lost[places[v][0]]]

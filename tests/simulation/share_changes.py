@@ -180,7 +180,7 @@ def undeliverable(cluster: Cluster, decided: DecidedRecords) -> set[tuple[int, i
     topic = cluster.image.topic_named(TOPIC)
     assert topic is not None
     found = set[tuple[int, int]]()
-    for p in range(PARTITIONS):
+    for p in range(cluster.topics[TOPIC].partitions):
         contents = decided.of(TopicPartition(topic.topic_id, p))
         if Content.UNDECIDED in contents.values():
             raise Violation(f"{TOPIC}-{p}: a transaction is undecided at the end")

@@ -125,7 +125,9 @@ class ShareChecker:
     def _begin_state_epoch(self, place: SharePartitionKey, state: ShareState) -> None:
         if state.state_epoch <= self.state_epochs.get(place, -1):
             return
-        if place in self.state_epochs:
+        if (
+            place in self.state_epochs or state.start != NO_START
+        ):  # an operator may change a start that no leader has loaded
             self.first_required[place.partition] = state.start
             for known in (self.sent_types, self.deliveries_seen):
                 for at in [at for at in known if at[0] == place.partition]:

@@ -142,7 +142,7 @@ def committed(cluster: Cluster, partition: int) -> dict[int, Record]:
 
 def dead_letters(cluster: Cluster) -> DeadLetters:
     """The dead letters of each record. Each names its record."""
-    sources = {p: committed(cluster, p) for p in range(PARTITIONS)}
+    sources = {p: committed(cluster, p) for p in range(cluster.topics[TOPIC].partitions)}
     found = DeadLetters()
     for r in records(cluster, DEAD_TOPIC, 0):
         headers = {name: (value or b"").decode() for name, value in r.headers}

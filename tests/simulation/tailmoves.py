@@ -8,6 +8,7 @@ behaviour.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Container
 
 from brokerd.cluster.metadata import PartitionChanged
 from brokerd.cluster.model import NO_LEADER, PartitionState, TopicPartition
@@ -228,8 +229,10 @@ class TailMove:
 class TailWatch(InvariantChecker):
     """The rules of safety section 8, checked after every event and every entry of the metadata log."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, topics: Container[str] | None = None) -> None:
+        """`topics`: those whose replicas are checked after every event. None: all."""
         super().__init__(cluster)
+        self._topics = topics
         self._begun: dict[TopicPartition, set[int]] = defaultdict(set)
         """The start offsets of a partition's tail since its observers were assigned."""
         self._ends: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
@@ -243,6 +246,8 @@ class TailWatch(InvariantChecker):
         for node in self.cluster.brokers.values():
             if node.name in touched and node.alive and not node.frozen:
                 for tp, replica in node.broker.replica_manager.hosted.items():
+                    if self._topics is not None and replica.topic not in self._topics:
+                        continue
                     self._copies_nothing_below(node, tp, replica)
                     if replica.core.role is Role.LEADER and replica.core.high_watermark:
                         self._all_isr_members_have_it(node, tp, replica)

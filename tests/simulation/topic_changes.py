@@ -41,10 +41,13 @@ class TopicOperator:
         counts: Sequence[int],
         grown: Callable[[str, int], None],
         configs: Mapping[str, Sequence[Mapping[str, str]]],
+        rng: Random | None = None,
     ) -> None:
-        """`together`: topics that grow to each of `counts`. `grown`: called with the topic and the number of partitions. `configs`: changes by topic."""
+        """`together`: topics that grow to each of `counts`. `grown`: called with the topic and the number of partitions. `configs`: changes by topic.
+        `rng`: in worlds with several operators.
+        """
         self.cluster, self.world, self._grown, self._configs = cluster, cluster.world, grown, configs
-        self._rng = Random(self.world.seed)
+        self._rng = rng or Random(self.world.seed)
         self._until_us = self.world.now_us + int(duration_s * S)
         at_us = sorted(self._rng.randint(0, int(max(0.0, duration_s - GROWTH_S) * S)) for _ in counts)
         for start_us, count in zip(at_us, counts, strict=True):

@@ -383,6 +383,7 @@ class Zombie(Transactional):
 class Carrier(Transactional):
     """Reads, writes and commits the offset in one transaction."""
 
+    source = SOURCE
     offset = 0
 
     def next(self) -> None:
@@ -393,7 +394,7 @@ class Carrier(Transactional):
             groups=[
                 OffsetFetchRequest.OffsetFetchRequestGroup(
                     group_id="carriers",
-                    topics=[OffsetFetchRequest.OffsetFetchRequestTopics(name=SOURCE, partition_indexes=[0])],
+                    topics=[OffsetFetchRequest.OffsetFetchRequestTopics(name=self.source, partition_indexes=[0])],
                 )
             ],
             require_stable=True,
@@ -412,7 +413,7 @@ class Carrier(Transactional):
         self.persist(lambda: self.coordinator(GROUP, "carriers"), ApiKey.OFFSET_FETCH, 8, lambda: body, error_of, done)
 
     def _read(self) -> None:
-        leader = self.leader_of((SOURCE, 0))
+        leader = self.leader_of((self.source, 0))
         if leader is None:
             self.later(self.next, RETRY_MS)
             return
@@ -431,7 +432,11 @@ class Carrier(Transactional):
             self._carry(found[:3])
 
         self.send_request(
-            leader, ApiKey.FETCH, 11, committed_fetch((SOURCE, 0), self.offset, self.epochs[SOURCE, 0]), fetched
+            leader,
+            ApiKey.FETCH,
+            11,
+            committed_fetch((self.source, 0), self.offset, self.epochs[self.source, 0]),
+            fetched,
         )
 
     def _carry(self, found: list[Record]) -> None:
@@ -466,7 +471,7 @@ class Carrier(Transactional):
             group_id="carriers",
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=SOURCE, partitions=[part])],
+            topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=self.source, partitions=[part])],
         )
 
         def done(answer: Any, error: int) -> None:
@@ -604,9 +609,9 @@ def decided_records(cluster: Cluster, place: Place) -> tuple[list[tuple[int, byt
     return sorted(committed), sorted(aborted)
 
 
-def judge(cluster: Cluster, ledger: Ledger, readers: Sequence[CommittedReader]) -> None:
+def judge(cluster: Cluster, ledger: Ledger, readers: Sequence[CommittedReader], source_topic: str = SOURCE) -> None:
     stands: dict[Place, set[bytes]] = {}
-    for place in ((LEDGER, 0), (LEDGER, 1), (COPY, 0), (SOURCE, 0)):
+    for place in ((LEDGER, 0), (LEDGER, 1), (COPY, 0), (source_topic, 0)):
         committed, _ = decided_records(cluster, place)
         values = [v for _, v in committed]
         if len(set(values)) != len(values):
@@ -628,7 +633,7 @@ def judge(cluster: Cluster, ledger: Ledger, readers: Sequence[CommittedReader]) 
             raise Violation(
                 f"a transaction that was {'committed' if attempt.reported else 'aborted'} has another outcome in the log: {shown}"
             )
-    source = [v for _, v in decided_records(cluster, (SOURCE, 0))[0]]
+    source = [v for _, v in decided_records(cluster, (source_topic, 0))[0]]
     copied = [v for _, v in decided_records(cluster, (COPY, 0))[0]]
     if copied != source[: len(copied)]:
         at = next(i for i, (a, b) in enumerate(zip(copied, [*source, b""], strict=False)) if a != b)

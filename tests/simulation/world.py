@@ -19,7 +19,9 @@ from brokerd.net.turns import Turns
 
 MS = 1_000
 S = 1_000_000
-WALL_MS = 1_790_000_000_000
+WALL_MS, MONO_MS = 1_790_000_000_000, 1_000_000
+"""The clocks at the start."""
+PPM = 1_000_000
 Event = Callable[[], None]
 
 
@@ -105,6 +107,8 @@ class Node:
         self.alive = True
         self.frozen = False
         self.wall_skew_ms = 0
+        self.drift_ppm = 0
+        """Its monotonic clock is that much faster than the others, in parts per million."""
         self.on_death: list[Event] = []
         self._arrived: deque[tuple[int, Event]] = deque()
         self._due: deque[tuple[int, Event]] = deque()
@@ -116,7 +120,14 @@ class Node:
 
     def clock(self) -> Now:
         ms = self.world.now_us // MS
-        return Now(1_000_000 + ms, WALL_MS + ms + self.wall_skew_ms)
+        mono_ms = self.world.now_us * (PPM + self.drift_ppm) // (PPM * MS) if self.drift_ppm else ms
+        return Now(MONO_MS + mono_ms, WALL_MS + ms + self.wall_skew_ms)
+
+    def us_until(self, mono_ms: int) -> int:
+        """Microseconds until the monotonic clock shows this time."""
+        if not self.drift_ppm:
+            return (mono_ms - self.clock().mono_ms) * MS
+        return -(-(mono_ms - MONO_MS) * MS * PPM // (PPM + self.drift_ppm)) - self.world.now_us
 
     # -- faults and events ------------------------------------------------------------------------------------------------
     def post(self, delay_us: int, event: Event, *, timer: bool = False) -> None:
@@ -241,7 +252,7 @@ class SimLoop(Loop):
 
     def call_at(self, mono_ms: int, callback: Callable[[Now], None]) -> Timer:
         timer = Timer(callback)
-        delay_us = (mono_ms - self._node.clock().mono_ms) * MS
+        delay_us = self._node.us_until(mono_ms)
         self._node.post(delay_us, lambda: None if timer.cancelled else timer.callback(self.now), timer=True)
         return timer
 
