@@ -65,7 +65,7 @@ def half_messages(patch: pytest.MonkeyPatch, world: World) -> None:
 
 
 def share_groups(patch: pytest.MonkeyPatch) -> None:
-    from tests.unit.controlplane.share_group_answers import answering
+    from tests.unit.controlplane.share_group_answers import answering, records_in_flight
 
     found = answering(patch)
     found.groups = {
@@ -73,6 +73,11 @@ def share_groups(patch: pytest.MonkeyPatch) -> None:
         "refunds": {("orders", n): (40 * n, 0) for n in range(3)},
     }
     found.members = {"mail": ["mail-1-6f2c", "mail-2-90ab"]}
+    found.in_flight["mail"] = [
+        records_in_flight(
+            "invoices", 0, acquired={"mail-1-6f2c": 187, "mail-2-90ab": 5}, lock_ms=12_000, redelivery=8, in_flight=200
+        )
+    ]
 
 
 def transactions(patch: pytest.MonkeyPatch, world: World) -> None:
