@@ -7,7 +7,7 @@ A client has several connections, and a new port for each. Does not contain: aut
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from brokerd.net.connection import Connection
 from brokerd.net.turns import BROKERS
@@ -18,13 +18,16 @@ ConnectedClient = DescribeLogDirsResponse.ConnectedClient
 
 
 def connected_clients(
-    connections: Iterable[tuple[str, Connection]], now_ms: int, clients_max: int
+    connections: Iterable[tuple[str, Connection]], now_ms: int, clients_max: int, topic: Collection[object] = ()
 ) -> tuple[list[ConnectedClient], int]:
     """Return the `clients_max` clients with the most traffic, and the number of all clients. `connections` are pairs with the name of the listener. A
-    connection counts from its first request on."""
+    connection counts from its first request on. `topic`: its name and its id; then only connections that have produced to it count."""
     clients: dict[tuple[object, ...], ConnectedClient] = {}
     for listener, c in connections:
         if not c.traffic.requests:
+            continue
+        produced = c.traffic.produced
+        if topic and (produced is None or not produced.total(*topic)):
             continue
         principal = c.session.principal if c.session is not None else ANONYMOUS
         is_broker = c.owner == BROKERS
@@ -50,8 +53,13 @@ def connected_clients(
         client.received_bytes_per_second += rates.received_bytes
         client.sent_bytes_per_second += rates.sent_bytes
         client.cold_bytes_per_second += rates.cold_bytes
+        if topic and produced is not None:
+            client.produced_bytes += produced.total(*topic)
+            client.produced_bytes_per_second += produced.per_second(*topic, now_ms=now_ms)
     return heapq.nlargest(clients_max, clients.values(), key=_traffic), len(clients)
 
 
 def _traffic(client: ConnectedClient) -> float:
+    if client.produced_bytes:
+        return client.produced_bytes_per_second
     return client.received_bytes_per_second + client.sent_bytes_per_second

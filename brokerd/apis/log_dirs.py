@@ -212,9 +212,16 @@ class LogDirsApi:
             ]
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
-                self._connections(), self._clock().mono_ms, CLIENTS_MAX
+                self._connections(), self._clock().mono_ms, CLIENTS_MAX, self._keys_of(body.producers_of)
             )
         request.reply(answer)
+
+    def _keys_of(self, topic: str) -> tuple[object, ...]:
+        """Name and id of a topic, as Produce requests contain one of them."""
+        if not topic:
+            return ()
+        state = self._replica_manager.image.topic_named(topic)
+        return (topic,) if state is None else (topic, state.topic_id)
 
     def _share_in_flight(self, group_id: str) -> Iterator[DescribeLogDirsResponse.ShareInFlight]:
         """The share partitions of a group that this broker leads and has loaded."""

@@ -1,13 +1,17 @@
-"""The client of one connection: its client id and software, and the rates of its requests and bytes."""
+"""The client of one connection: its client id and software, the rates of its requests and bytes, and the topics to which it produces."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 WINDOW_MS = 10_000
 """Milliseconds between two recorded values of the counters. A rate is the average over one to two of these windows, like the rates of quotas."""
 NEW_MS = 1_000
 """Minimum time in milliseconds over which the rate of a new connection is averaged."""
+
+TOPICS_MAX = 200
+"""Maximum number of topics that are counted for one connection. Later ones are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,46 @@ class TrafficRates:
 IDLE = TrafficRates()
 
 
+class ProducedTopics:
+    """Bytes of record batches that the client sent, by topic. Batches of rejected requests count too."""
+
+    __slots__ = ("_last", "_previous", "bytes")
+
+    def __init__(self, now_ms: int) -> None:
+        self.bytes: dict[object, int] = {}
+        """{name, or id since Produce 13: bytes since the connection was accepted}."""
+        self._last: tuple[int, dict[object, int]] = (now_ms, {})
+        self._previous: tuple[int, dict[object, int]] = (now_ms, {})
+
+    def add(self, body: Any, now_ms: int) -> None:
+        """`body`: a ProduceRequest."""
+        counts = self.bytes
+        if now_ms - self._last[0] >= WINDOW_MS:
+            self._previous, self._last = self._last, (now_ms, counts.copy())
+        for topic in body.topic_data:
+            size = 0
+            for part in topic.partition_data:
+                if part.records is not None:
+                    size += len(part.records)
+            key: object = topic.name or topic.topic_id
+            before = counts.get(key)
+            if before is not None:
+                counts[key] = before + size
+            elif len(counts) < TOPICS_MAX:
+                counts[key] = size
+
+    def total(self, *keys: object) -> int:
+        """Bytes for a topic, whose `keys` are its name and its id."""
+        return sum(self.bytes.get(key, 0) for key in keys)
+
+    def per_second(self, *keys: object, now_ms: int) -> float:
+        """Bytes per second over one to two windows. Zero without a produce request for two windows."""
+        if now_ms - self._last[0] >= 2 * WINDOW_MS:
+            return 0.0
+        at_ms, before = self._previous
+        return (self.total(*keys) - sum(before.get(key, 0) for key in keys)) * 1_000 / max(now_ms - at_ms, NEW_MS)
+
+
 class ClientTraffic:
     """Counters since the connection was accepted. The owner increases `sent_bytes`."""
 
@@ -32,6 +76,7 @@ class ClientTraffic:
         "_previous",
         "client_id",
         "cold_bytes",
+        "produced",
         "received_bytes",
         "requests",
         "sent_bytes",
@@ -43,6 +88,8 @@ class ClientTraffic:
         self._last = self._previous = (now_ms, 0, 0, 0, 0)
         self.client_id = ""
         """Client id of the last request."""
+        self.produced: ProducedTopics | None = None
+        """None before the first Produce request."""
         self.software = ("", "")
         """Name and version (KIP-511). Empty for older clients."""
 
@@ -53,6 +100,12 @@ class ClientTraffic:
             self._previous, self._last = self._last, (now_ms, *counters)
         self.requests += 1
         self.received_bytes += size
+
+    def add_produced(self, body: Any, now_ms: int) -> None:
+        """Count a ProduceRequest."""
+        if self.produced is None:
+            self.produced = ProducedTopics(now_ms)
+        self.produced.add(body, now_ms)
 
     def add_cold(self, size: int) -> None:
         self.cold_bytes += size

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from brokerd.authz.authorizer import Authorizer
 from brokerd.authz.quotas import Quotas
@@ -28,6 +28,7 @@ from brokerd.wire import apis, framing
 from brokerd.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
+PRODUCE: Final = int(apis.ApiKey.PRODUCE)
 
 
 class Dispatch:
@@ -118,7 +119,10 @@ class Dispatch:
         except framing.WireError as e:
             self._reject(connection, RejectionReason.MALFORMED, str(e))
             return
-        connection.traffic.add_request(header.client_id or "", len(frame), self.clock().mono_ms)
+        now_ms = self.clock().mono_ms
+        connection.traffic.add_request(header.client_id or "", len(frame), now_ms)
+        if header.api_key == PRODUCE:
+            connection.traffic.add_produced(body, now_ms)
         handler = self.handlers.get(header.api_key)
         if handler is None:
             self._reject(connection, RejectionReason.UNSUPPORTED_API, f"unsupported API: api_key={header.api_key}")

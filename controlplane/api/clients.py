@@ -29,6 +29,9 @@ class ClientQuery(PageQuery):
         max_value=BROKER_ID_MAX,
         help_text="Only connections to this broker.",
     )
+    topic = drf.CharField(
+        default="", allow_blank=True, help_text="Only clients that have produced to this topic since they connected."
+    )
     with_brokers = drf.BooleanField(default=False, help_text="Also the connections between brokers.")
 
 
@@ -38,5 +41,5 @@ class ClientViewSet(RowViewSet):
     @extend_schema(parameters=[ClientQuery], responses={200: ONE_PAGE}, filters=False)
     def list(self, request: Request) -> Response:
         """Clients that are connected to the brokers, those with the most traffic first. Waits for brokers, at most two seconds. `sort`: bytes_per_s,
-        received_bytes_per_s, sent_bytes_per_s, cold_bytes_per_s, requests_per_s, connections, client_id, principal, host, software, connected_s, idle_s."""
+        received_bytes_per_s, produced_bytes_per_s, sent_bytes_per_s, cold_bytes_per_s, requests_per_s, connections, client_id, principal, host, software, connected_s, idle_s."""
         return page_response(request, selectors.client_list(**self.query(ClientQuery)))

@@ -22,6 +22,7 @@ REJECTED_MAX = 100
 COLUMNS = (
     "bytes_per_s",
     "received_bytes_per_s",
+    "produced_bytes_per_s",
     "sent_bytes_per_s",
     "cold_bytes_per_s",
     "requests_per_s",
@@ -42,7 +43,8 @@ class ClientRow:
     """The connections with the same principal, client ID, address, software and listener, at all brokers. `software`: name and version that the client
     reports (KIP-511), empty for older clients. Rates over the last ten to twenty seconds; `received` by the brokers, `sent` by them, `cold`: loaded from
     the disk for this client, because it reads records that are not in memory. `connected_s`: age of the oldest connection. `idle_s`: since the last
-    request. `is_broker`: replication and requests between brokers."""
+    request. `is_broker`: replication and requests between brokers. Only in a list of one topic, otherwise null: `produced_bytes_per_s` and `produced_bytes`, of
+    record batches for the topic, now and since the connections were opened; rejected ones count too."""
 
     client_id: str
     principal: str
@@ -59,6 +61,8 @@ class ClientRow:
     requests_per_s: float
     connected_s: float
     idle_s: float
+    produced_bytes_per_s: float | None = None
+    produced_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +117,20 @@ def client_list(
     *,
     query: str = "",
     broker: int | None = None,
+    topic: str = "",
     with_brokers: bool = False,
     sort: str = "-bytes_per_s",
     page: PageStart = 1,
     per_page: int = 50,
 ) -> ClientPage:
-    """Clients with `query` in their client ID, principal, address or software. `broker`: only the connections to this broker. `with_brokers`: also the
-    connections between brokers. Waits up to two seconds for brokers that do not answer."""
+    """Clients with `query` in their client ID, principal, address or software. `broker`: only the connections to this broker. `topic`: only clients that
+    have produced to this topic since they connected. `with_brokers`: also the connections between brokers. Waits up to two seconds for brokers that do not answer."""
     brokers = [b for b in living_brokers().values() if broker in (None, b.broker_id)]
-    answers = call_brokers(brokers, connected_clients)
+    answers = call_brokers(brokers, lambda connection: connected_clients(connection, topic))
     known = {a.broker_id: a.value for a in answers if a.value is not None}
-    rows = [r for r in _rows(known) if (with_brokers or not r.is_broker) and _contains(r, query.lower())]
+    rows = [r for r in _rows(known, topic) if (with_brokers or not r.is_broker) and _contains(r, query.lower())]
     column = sort.lstrip("-")
-    if column not in COLUMNS:
+    if column not in COLUMNS or (column == "produced_bytes_per_s" and not topic):
         sort, column = "-bytes_per_s", "bytes_per_s"
     cold = [r.cold_bytes_per_s for r in rows if r.cold_bytes_per_s > 0]
     order = [(attrgetter(column), sort.startswith("-")), *((attrgetter(name), False) for name in KEY)]
@@ -206,7 +211,7 @@ def _contains(row: ClientRow, query: str) -> bool:
     return any(query in text.lower() for text in (row.client_id, row.principal, row.host, row.software))
 
 
-def _rows(answers: dict[int, ConnectedClients]) -> list[ClientRow]:
+def _rows(answers: dict[int, ConnectedClients], topic: str) -> list[ClientRow]:
     """One row per client, over all brokers."""
     found: dict[tuple[object, ...], list[tuple[int, ConnectedClient]]] = {}
     for broker_id, answer in answers.items():
@@ -214,10 +219,10 @@ def _rows(answers: dict[int, ConnectedClients]) -> list[ClientRow]:
             software = f"{c.software_name} {c.software_version}".strip()
             key = (c.client_id, c.principal, c.host, software, c.listener, c.is_broker)
             found.setdefault(key, []).append((broker_id, c))
-    return [_row(software=str(key[3]), parts=parts) for key, parts in found.items()]
+    return [_row(software=str(key[3]), parts=parts, topic=topic) for key, parts in found.items()]
 
 
-def _row(software: str, parts: list[tuple[int, ConnectedClient]]) -> ClientRow:
+def _row(software: str, parts: list[tuple[int, ConnectedClient]], topic: str) -> ClientRow:
     first = parts[0][1]
     clients = [c for _, c in parts]
     received, sent = _sum(c.received_bytes_per_second for c in clients), _sum(c.sent_bytes_per_second for c in clients)
@@ -237,6 +242,8 @@ def _row(software: str, parts: list[tuple[int, ConnectedClient]]) -> ClientRow:
         requests_per_s=_sum(c.requests_per_second for c in clients),
         connected_s=max(c.connected_ms for c in clients) / 1000,
         idle_s=min(c.idle_ms for c in clients) / 1000,
+        produced_bytes_per_s=_sum(c.produced_bytes_per_second for c in clients) if topic else None,
+        produced_bytes=sum(c.produced_bytes for c in clients) if topic else None,
     )
 
 

@@ -106,6 +106,27 @@ def test_connected_clients_are_reported_with_their_software(devcluster: DevClust
     wait_for(all_brokers, "the connections of each broker to others")
 
 
+def test_the_producers_of_a_topic_are_found(devcluster: DevCluster) -> None:
+    for name in ("inventory-changes", "inventory-audit"):
+        devcluster.topic(name, partitions=3, replication_factor=3)
+    producers = {
+        name: Producer({**devcluster.client, "client.id": name, "log_level": 0}) for name in ("warehouse", "shop")
+    }
+
+    def found(topic: str) -> dict[str, Any]:
+        for name, topics in (("warehouse", ["inventory-changes", "inventory-audit"]), ("shop", ["inventory-audit"])):
+            for t in topics:
+                producers[name].produce(t, bytes(1_000))
+            assert producers[name].flush(30) == 0
+        return {r["client_id"]: r for r in devcluster.get(f"clients?topic={topic}")["rows"]}
+
+    rows = wait_for(lambda: found("inventory-changes"), "the producer")
+    assert set(rows) == {"warehouse"} and rows["warehouse"]["produced_bytes"] > 1_000
+    assert rows["warehouse"]["produced_bytes_per_s"] > 0
+    assert set(found("inventory-audit")) == {"warehouse", "shop"}
+    assert found("no-such-topic") == {}
+
+
 def recorded(devcluster: DevCluster) -> list[float]:
     """The times of the recorded values of the last hour, in Unix seconds."""
     status, answer = devcluster.call("GET", "history?subject=cluster&metric=under_replicated")

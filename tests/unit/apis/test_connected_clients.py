@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 from brokerd.apis.connected_clients import connected_clients
 from brokerd.net.client_traffic import ClientTraffic
@@ -11,6 +12,7 @@ from brokerd.net.turns import BROKERS
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.framing import decode_response, encode_response
 from brokerd.wire.messages import DescribeLogDirsResponse
+from tests.unit.net.test_client_traffic import produce_body
 
 NOW_MS = 100_000
 
@@ -83,3 +85,21 @@ def test_the_clients_with_the_most_traffic_are_returned_with_the_number_of_all()
     answer = DescribeLogDirsResponse(clients=found, client_count=total)
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answer))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answer)
+
+
+def test_only_producers_of_a_topic_are_returned() -> None:
+    topic_id = UUID(int=5)
+    rows = [connection("idle", 1), connection("billing", 1), connection("shop", 1), connection("shop", 1)]
+    for (_, c), names in zip(rows[1:], (["payments"], ["orders", "payments"], ["orders"]), strict=True):
+        for name in names:
+            c.traffic.add_produced(produce_body(1_000, topic=name), 95_000)
+    rows[3][1].traffic.add_produced(produce_body(500, topic="", topic_id=topic_id), 96_000)
+    found, total = connected_clients(rows, NOW_MS, 10, ("orders", topic_id))
+    assert total == 1
+    (shop,) = found
+    assert (shop.client_id, shop.connections, shop.produced_bytes) == ("shop", 2, 2_500)
+    assert shop.produced_bytes_per_second == 1_000 / 5 + 1_500 / 5
+    found, total = connected_clients(rows, NOW_MS, 1, ("payments",))
+    assert total == 2 and len(found) == 1
+    everyone, _ = connected_clients(rows, NOW_MS, 10)
+    assert len(everyone) == 3 and not any(c.produced_bytes for c in everyone)

@@ -15,6 +15,7 @@ from brokerd.wire import framing
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
+from tests.unit.net.test_client_traffic import produce_body
 
 
 @pytest.mark.parametrize(("name", "received"), [("CN=alice,O=a", True), ("CN=alice,O=b", False), (None, True)])
@@ -136,3 +137,9 @@ def test_rejected_requests_are_counted_by_reason_and_client() -> None:
     assert [reason for _, reason in reasons(dispatched(b"\x00")[0])] == ["malformed"]
     served = dispatched(heartbeat(), handlers={ApiKey.HEARTBEAT: lambda request: None})[0]
     assert reasons(served) == [] and served.rejections.counts == {}
+
+
+def test_produce_requests_are_counted_by_topic() -> None:
+    frame = framing.encode_request(ApiKey.PRODUCE, 9, 1, "shop", produce_body(100, 20))[4:]
+    _, caller = dispatched(frame, handlers={0: lambda request: None})
+    assert caller.traffic.produced is not None and caller.traffic.produced.bytes == {"orders": 120}

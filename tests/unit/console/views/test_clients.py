@@ -62,3 +62,17 @@ def test_rejected_requests_have_their_client_and_reason(
     assert f'href="{address}"' in viewer.get("/clients/").content.decode()
     answering(monkeypatch, {})
     assert "No rejected requests." in text(viewer, "/clients/")
+
+
+def test_the_producers_of_a_topic_are_listed_from_its_page(
+    viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.topic("orders", (1, 2, 3))
+    assert "/clients/?topic=orders" in text(viewer, "/topics/orders/")
+    answering(monkeypatch, {1: [client("shop", produced_bytes=2_000_000, produced_bytes_per_second=1_500)]})
+    page = text(viewer, "/clients/?topic=orders")
+    assert "Producers of topic" in page and 'href="/topics/orders/"' in page
+    assert "1.5 kB" in page and "2.0 MB" in page and 'name="topic" value="orders"' in page
+    assert "2.0 MB" not in text(viewer, "/clients/")
+    answering(monkeypatch, {})
+    assert "No connected client has produced to this topic" in text(viewer, "/clients/?topic=orders")

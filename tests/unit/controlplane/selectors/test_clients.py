@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from brokerd.cluster.sasl_failures import SaslFailure
-from brokerd.wire.messages import DescribeLogDirsResponse
+from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from controlplane.clients.all_brokers import BrokerResponse
-from controlplane.clients.connected_clients import ConnectedClients
+from controlplane.clients.connected_clients import ConnectedClients, connected_clients
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.selectors import clients as selectors
 from tests.unit.controlplane.world import World
@@ -191,3 +191,29 @@ def test_failed_logins_are_summed_over_brokers_with_advice(monkeypatch: pytest.M
 
 def test_every_failure_of_a_login_has_advice() -> None:
     assert LOGIN_ADVICE.keys() == set(SaslFailure)
+
+
+def test_the_producers_of_a_topic_have_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = client("shop", produced_bytes=900, produced_bytes_per_second=4.5)
+    other = client("audit", produced_bytes=2_000, produced_bytes_per_second=1)
+    answering(monkeypatch, {1: [shop, other], 2: [shop]})
+    found = selectors.client_list(topic="orders", sort="-produced_bytes_per_s")
+    assert [(r.client_id, r.produced_bytes_per_s, r.produced_bytes) for r in found.rows] == [
+        ("shop", 9.0, 1_800),
+        ("audit", 1.0, 2_000),
+    ]
+    everyone = selectors.client_list(sort="-produced_bytes_per_s")
+    assert everyone.sort == "-bytes_per_s" and {r.produced_bytes for r in everyone.rows} == {None}
+
+
+def test_the_topic_is_asked_of_each_broker() -> None:
+    asked: list[DescribeLogDirsRequest] = []
+
+    class Connection:
+        def call(self, api: object, version: int, body: DescribeLogDirsRequest, seconds: float) -> Any:
+            asked.append(body)
+            return DescribeLogDirsResponse()
+
+    connected_clients(Connection(), "orders")  # type: ignore[arg-type]
+    connected_clients(Connection())  # type: ignore[arg-type]
+    assert [body.producers_of for body in asked] == ["orders", ""]
