@@ -6,13 +6,14 @@ Older versions of a request receive INVALID_PRODUCER_EPOCH instead of PRODUCER_F
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
+from brokerd.coordinator.consumer.patterns import Pattern, PatternError
 from brokerd.coordinator.shard import partition_of
 from brokerd.coordinator.transactions import transaction_events as core
 from brokerd.coordinator.transactions.manager import TransactionCoordinator
@@ -322,6 +323,20 @@ class TransactionsApi:
         body: m.ListTransactionsRequest = request.body
         loading = any(not led.loaded for led in self._transactions.shards.values())
         states = {LISTED[s] for s in body.state_filters if s in LISTED}
+        visible = self._auth.filter_by_authorized(
+            request,
+            Operation.DESCRIBE,
+            Resource.TRANSACTIONAL_ID,
+            self._transactions.each(),
+            lambda t: t.transactional_id,
+        )
+        if body.transactional_id_pattern:
+            try:
+                named = match_transactional_ids(body.transactional_id_pattern, [t.transactional_id for t in visible])
+            except PatternError:
+                request.reply(m.ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
+                return
+            visible = [t for t in visible if t.transactional_id in named]
         now = self._clock().wall_ms
 
         def matches(t: Transaction) -> bool:
@@ -347,13 +362,7 @@ class TransactionsApi:
                         producer_id=t.record.producer_id,
                         transaction_state=t.state.value,
                     )
-                    for t in self._auth.filter_by_authorized(
-                        request,
-                        Operation.DESCRIBE,
-                        Resource.TRANSACTIONAL_ID,
-                        self._transactions.each(),
-                        lambda t: t.transactional_id,
-                    )
+                    for t in visible
                     if matches(t)
                 ],
             )
@@ -362,6 +371,13 @@ class TransactionsApi:
 
 UNKNOWN, NOT_ATTEMPTED = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.OPERATION_NOT_ATTEMPTED)
 FORBIDDEN = int(ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+def match_transactional_ids(pattern: str, ids: Iterable[str]) -> frozenset[str]:
+    """The ids that a pattern matches (KIP-1152). Raises PatternError."""
+    if not pattern.isascii():
+        raise PatternError("characters outside of ASCII are not supported")
+    return Pattern(pattern).among(ids)
 
 
 def map_transaction_error(error: int, knows_fenced: bool) -> int:

@@ -186,7 +186,7 @@ APIS: dict[int, Api] = {
             m.DescribeProducersResponse),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, m.DescribeTransactionsRequest,
             m.DescribeTransactionsResponse),
-        Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1, m.ListTransactionsRequest, m.ListTransactionsResponse),
+        Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2, m.ListTransactionsRequest, m.ListTransactionsResponse),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, m.ConsumerGroupHeartbeatRequest,
             m.ConsumerGroupHeartbeatResponse, "the assignors ignore racks, as Kafka's own assignors do since 3.8 (KAFKA-16694)"),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, m.ConsumerGroupDescribeRequest,

@@ -1,10 +1,11 @@
-"""Regular expressions over topic names in RE2's syntax. They match whole names, in time linear in the length of a name. Pure.
+"""Regular expressions over names of topics and transactional ids in RE2's syntax. They match whole names, in time linear in the length of a name. Pure.
 
 Invariants: the positions of an automaton and the work of one search are limited, because clients choose the expression and the event loop runs
 it. Unsupported syntax raises PatternError and is never interpreted differently. Python's `re` backtracks and is not used (docs/decisions/025).
 
 Supported: . [] [^] [[:alpha:]] | () (?:) (?P<name>) (?flags) * + ? {n,m} and their lazy forms, \\d \\w \\s and their complements, \\Q..\\E, \\x,
-^ and \\A at the start, $ and \\z at the end. Not supported: \\p (names are ASCII), \\b, anchors elsewhere, and syntax that RE2 does not support
+^ and \\A at the start, $ and \\z at the end. Not supported: \\p, characters outside of ASCII (a literal
+one matches nothing; . and complements match all of them), \\b, anchors elsewhere, and syntax that RE2 does not support
 (back references, look-around, possessive quantifiers).
 """
 
@@ -27,9 +28,11 @@ WORK_MAX = 200_000
 """Limit of the positions that one search visits, about 40 ms of the event loop. Cached states cost nothing: an expression like `orders-.*` visits some hundreds
 of positions, an expression with a thousand alternatives about ten thousand."""
 
-ALPHABET = string.ascii_lowercase + string.ascii_uppercase + string.digits + "._-"
+ALPHABET = "".join(map(chr, range(128)))
 _BIT = {c: 1 << i for i, c in enumerate(ALPHABET)}
-ANY = (1 << len(ALPHABET)) - 1
+OTHER = 1 << len(ALPHABET)
+"""The bit of all characters outside of ALPHABET."""
+ANY = OTHER | (OTHER - 1)
 
 
 def _mask_of(characters: str) -> int:
@@ -37,20 +40,20 @@ def _mask_of(characters: str) -> int:
 
 
 _WORD = _mask_of(string.ascii_letters + string.digits + "_")
-_CLASSES = {"d": _mask_of(string.digits), "w": _WORD, "s": 0}
+_CLASSES = {"d": _mask_of(string.digits), "w": _WORD, "s": _mask_of("\t\n\f\r ")}
 _CLASSES |= {c.upper(): ANY & ~mask for c, mask in _CLASSES.items()}
 _POSIX = {
     "alnum": _mask_of(string.ascii_letters + string.digits),
     "alpha": _mask_of(string.ascii_letters),
-    "ascii": ANY,
-    "blank": 0,
-    "cntrl": 0,
+    "ascii": ANY & ~OTHER,
+    "blank": _mask_of("\t "),
+    "cntrl": _mask_of(ALPHABET[:32] + ALPHABET[127]),
     "digit": _mask_of(string.digits),
-    "graph": ANY,
+    "graph": _mask_of(ALPHABET[33:127]),
     "lower": _mask_of(string.ascii_lowercase),
-    "print": ANY,
-    "punct": _mask_of("._-"),
-    "space": 0,
+    "print": _mask_of(ALPHABET[32:127]),
+    "punct": _mask_of(string.punctuation),
+    "space": _mask_of(string.whitespace),
     "upper": _mask_of(string.ascii_uppercase),
     "word": _WORD,
     "xdigit": _mask_of(string.hexdigits),
@@ -74,9 +77,12 @@ class Pattern:
         self._masks: list[int] = []
         self._follow: list[int] = []
         self._matches_nothing, self._first, self._last = self._build(tree)
-        self._at = {
-            c: sum(1 << p for p, mask in enumerate(self._masks) if mask & bit) for c, bit in _BIT.items()
-        }  # {character: positions that match it}
+        self._at = {c: self._positions_of(bit) for c, bit in _BIT.items()}
+        self._at_other = self._positions_of(OTHER)
+
+    def _positions_of(self, bit: int) -> int:
+        """The positions that match a character."""
+        return sum(1 << p for p, mask in enumerate(self._masks) if mask & bit)
 
     # -- Glushkov automaton: a state is the set of positions that match the last character ------------------------------------
     def _build(self, node: Node) -> tuple[bool, int, int]:
@@ -124,14 +130,14 @@ class Pattern:
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """The matching names. Raises PatternError if the search exceeds `WORK_MAX`."""
-        follow, at, last = self._follow, self._at, self._last
+        follow, at, other, last = self._follow, self._at, self._at_other, self._last
         after: dict[int, int] = {}
         work = 0
         found = []
         for name in names:
             may, state = self._first, 0
             for c in name:
-                state = may & at.get(c, 0)
+                state = may & at.get(c, other)
                 if not state:
                     break
                 if state not in after:
@@ -183,7 +189,7 @@ def _check_anchors(node: Node, leading: bool, trailing: bool) -> None:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text, self.at, self.depth = text, 0, 0
-        self.any_case = False
+        self.any_case = self.dot_all = False
 
     def fail(self, reason: str) -> NoReturn:
         raise PatternError(f"{reason} (at character {self.at + 1})")
@@ -279,7 +285,7 @@ class _Parser:
             case "[":
                 return self.one(self.bracket())
             case ".":
-                return ("one", ANY)
+                return ("one", ANY if self.dot_all else ANY & ~_BIT["\n"])
             case "^":
                 return BEGIN
             case "$":
@@ -295,7 +301,7 @@ class _Parser:
         self.depth += 1
         if self.depth > DEPTH_MAX:
             self.fail(f"groups are nested deeper than {DEPTH_MAX}")
-        outside = self.any_case
+        outside = self.any_case, self.dot_all
         if self.eats("?"):
             if self.eats("P<") or (self.peek() == "<" and self.peek(1) not in ("=", "!") and self.eats("<")):
                 if not self.read_until(">", "the name of a group").isidentifier():
@@ -306,7 +312,7 @@ class _Parser:
         inside = self.alternatives()
         if not self.eats(")"):
             self.fail("missing )")
-        self.any_case = outside
+        self.any_case, self.dot_all = outside
         self.depth -= 1
         return inside
 
@@ -319,7 +325,9 @@ class _Parser:
                 on = False
             elif c == "i":
                 self.any_case = on
-            elif c not in "msU":  # multi-line, dot-all and lazy flags do not change the match of a whole name
+            elif c == "s":
+                self.dot_all = on
+            elif c not in "mU":  # multi-line and lazy flags do not change the match of a whole name
                 self.fail("unsupported group syntax")
             self.at += 1
         if self.eats(")"):
@@ -344,7 +352,7 @@ class _Parser:
         if c in _CLASSES:
             return _CLASSES[c]
         if c in _CONTROL:
-            return 0
+            return _mask_of(_CONTROL[c])
         if c == "x":
             braced = self.eats("{")
             digits = self.read_until("}", "\\x{") if braced else self.text[self.at : self.at + 2]

@@ -302,6 +302,8 @@ class ListTransactionsRequest(Struct):
     state_filters: list[str] = f(array("string"))
     producer_id_filters: list[int] = f(array("int64"))
     duration_filter: int = f("int64", "1+", default=-1)
+    # A regular expression over whole transactional ids. None or empty: all.
+    transactional_id_pattern: str | None = f("string", "2+", nullable="2+", default=None)
 
 
 @dataclass(slots=True)

@@ -141,3 +141,39 @@ def test_transactions_and_their_topics_are_returned_with_describe_permission() -
     ]
     listed = broker.send_request(ApiKey.LIST_TRANSACTIONS, 0, m.ListTransactionsRequest()).transaction_states
     assert [s.transactional_id for s in listed] == ["x"]
+
+
+def broker_with_transactions(*transactional_ids: str) -> Broker:
+    state = SimpleNamespace(value="Ongoing")
+    record = SimpleNamespace(state=state, started_wall_ms=1, producer_id=5)
+    found = [SimpleNamespace(transactional_id=name, record=record, state=state) for name in transactional_ids]
+    return Broker(transactions=UnusedComponent("transactions", shards={}, each=lambda: found))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "listed"),
+    [
+        (None, ["pay-1", "pay-2", "ship/1"]),
+        ("", ["pay-1", "pay-2", "ship/1"]),
+        ("pay-.*", ["pay-1", "pay-2"]),
+        ("pay", []),
+        (r"\w+/\d", ["ship/1"]),
+    ],
+)
+def test_transactions_are_listed_by_a_pattern_of_whole_ids(pattern: str | None, listed: list[str]) -> None:
+    broker = broker_with_transactions("pay-1", "pay-2", "ship/1", "pay-hidden")
+    for name in ("pay-1", "pay-2", "ship/1"):
+        broker.allow(f"describe transactional_id {name}")
+    answer = broker.send_request(
+        ApiKey.LIST_TRANSACTIONS, 2, m.ListTransactionsRequest(transactional_id_pattern=pattern)
+    )
+    assert [s.transactional_id for s in answer.transaction_states] == listed
+
+
+@pytest.mark.parametrize("pattern", ["pay-[", r"(a)\1", "größe"])
+def test_an_invalid_pattern_lists_nothing(pattern: str) -> None:
+    broker = broker_with_transactions("pay-1")
+    answer = broker.send_request(
+        ApiKey.LIST_TRANSACTIONS, 2, m.ListTransactionsRequest(transactional_id_pattern=pattern)
+    )
+    assert (answer.error_code, answer.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])
