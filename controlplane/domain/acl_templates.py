@@ -24,6 +24,7 @@ class AclTemplate(StrEnum):
     STREAMS = "streams"
     MONITORING = "monitoring"
     TOPIC_OWNER = "topic_owner"
+    PREFIX_OWNER = "prefix_owner"
 
 
 class TemplateField(StrEnum):
@@ -31,6 +32,7 @@ class TemplateField(StrEnum):
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional_id"
     APPLICATION_ID = "application_id"
+    PREFIX = "prefix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ TEMPLATES: Mapping[AclTemplate, TemplateInfo] = {
             "Create, alter and delete the topic and its configs, delete its records.",
             (TemplateField.TOPIC,),
         ),
+        TemplateInfo(
+            AclTemplate.PREFIX_OWNER,
+            "All operations on topics and groups whose names begin with the prefix, and transactions with such ids. For a team that owns a prefix.",
+            (TemplateField.PREFIX,),
+        ),
     )
 }
 
@@ -113,6 +120,12 @@ def _bindings(
     ) -> Iterator[AclBinding]:
         return (AclBinding(kind, name, pattern, operation) for operation in operations)
 
+    def all_with_prefix(name: str) -> Iterator[AclBinding]:
+        prefixed = AclPattern.PREFIXED
+        yield from bindings_for(AclResource.TOPIC, name, prefixed, AclOperation.ALL)
+        yield from bindings_for(AclResource.GROUP, name, prefixed, AclOperation.ALL)
+        yield from bindings_for(AclResource.TRANSACTIONAL_ID, name, prefixed, AclOperation.WRITE, AclOperation.DESCRIBE)
+
     match template:
         case AclTemplate.PRODUCER | AclTemplate.TRANSACTIONAL_PRODUCER:
             # WRITE on a topic allows idempotent producers too (KIP-679).
@@ -131,12 +144,7 @@ def _bindings(
             yield from bindings_for(AclResource.GROUP, values[TemplateField.GROUP], pattern_type, AclOperation.READ)
         case AclTemplate.STREAMS:
             # The names of internal topics and of transactional ids begin with the application id.
-            name, prefixed = values[TemplateField.APPLICATION_ID], AclPattern.PREFIXED
-            yield from bindings_for(AclResource.TOPIC, name, prefixed, AclOperation.ALL)
-            yield from bindings_for(AclResource.GROUP, name, prefixed, AclOperation.ALL)
-            yield from bindings_for(
-                AclResource.TRANSACTIONAL_ID, name, prefixed, AclOperation.WRITE, AclOperation.DESCRIBE
-            )
+            yield from all_with_prefix(values[TemplateField.APPLICATION_ID])
         case AclTemplate.MONITORING:
             literal = AclPattern.LITERAL
             yield from bindings_for(
@@ -158,3 +166,5 @@ def _bindings(
                 AclOperation.ALTER_CONFIGS,
                 AclOperation.DESCRIBE_CONFIGS,
             )
+        case AclTemplate.PREFIX_OWNER:
+            yield from all_with_prefix(values[TemplateField.PREFIX])

@@ -12,6 +12,7 @@ VALUES = {
     TemplateField.GROUP: "billing",
     TemplateField.TRANSACTIONAL_ID: "pay-1",
     TemplateField.APPLICATION_ID: "enrich",
+    TemplateField.PREFIX: "checkout.",
 }
 
 
@@ -40,6 +41,15 @@ def test_streams_owns_everything_that_begins_with_its_id() -> None:
     found = bindings(AclTemplate.STREAMS, VALUES)
     assert {b.pattern_type for b in found} == {AclPattern.PREFIXED}
     assert {b.resource_name for b in found} == {"enrich"}
+
+
+def test_the_owner_of_a_prefix_has_topics_groups_and_transactions_with_it() -> None:
+    assert texts(AclTemplate.PREFIX_OWNER) == {
+        "topic:checkout.:prefixed:all",
+        "group:checkout.:prefixed:all",
+        "transactional_id:checkout.:prefixed:write",
+        "transactional_id:checkout.:prefixed:describe",
+    }
 
 
 def test_monitoring_reads_no_records() -> None:
