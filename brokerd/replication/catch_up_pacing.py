@@ -9,6 +9,7 @@ replicas catch up, and which of them are too urgent for a pause.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from brokerd.cluster.model import TopicPartition
 from brokerd.net.thread_times import ThreadTimes
@@ -28,43 +29,49 @@ PRODUCERS_NS = 1_000_000_000
 NS_PER_MS = 1_000_000
 
 
+@dataclass(slots=True)
+class LastResponse:
+    """`times` at the last response with a peer. `pause_ns`: the pause after it. `rest_ns`: a pause has whole milliseconds, the rest is part of the next one."""
+
+    times: ThreadTimes
+    pause_ns: int = 0
+    rest_ns: int = 0
+
+
 class CatchUpPacing:
     """`thread_times` returns the times of the event loop's thread, or None if the system does not measure them. `percent_min` returns the minimum percentage of
-    time in which replicas that catch up fetch."""
+    time in which replicas that catch up fetch. Each peer (leader or follower) has its own pauses."""
 
     def __init__(self, thread_times: Callable[[], ThreadTimes | None], percent_min: Callable[[], int]) -> None:
         self._thread_times, self._percent_min = thread_times, percent_min
-        self._last: ThreadTimes | None = None
-        self._pause_ns = 0
-        self._rest_ns = 0
-        """A pause has whole milliseconds. The rest is part of the next one."""
-        self._served = 0
+        self._last: dict[int, LastResponse] = {}
+        self._served: int | None = None
         self._served_at: int | None = None
         self.paused_ms = 0
         """Sum of all pauses. It only grows."""
 
-    def pause_ms(self, served: int) -> int:
-        """The pause before the next fetch, after a response with records. `served`: number of requests of producers that this broker has served until now."""
+    def pause_ms(self, peer: int, served: int) -> int:
+        """The pause before the next fetch, after a response with records. `peer`: broker id. `served`: number of requests of producers that this broker has
+        served until now."""
         times = self._thread_times()
         if times is None:
             return 0
-        last, self._last = self._last, times
-        pause_ns, self._pause_ns = self._pause_ns, 0
         if served != self._served:
-            self._served_at = None if last is None else times.clock
+            self._served_at = None if self._served is None else times.clock
             self._served = served
+        last = self._last.get(peer)
+        self._last[peer] = now = LastResponse(times)
         if last is None or self._served_at is None or times.clock - self._served_at > PRODUCERS_NS:
-            self._rest_ns = 0
             return 0
-        busy_ns = max(0, times.clock - last.clock - pause_ns)
+        busy_ns = max(0, times.clock - last.times.clock - last.pause_ns)
         cycle_ns = max(
-            (times.waiting - last.waiting) / WAITING_SHARE_MAX, (times.running - last.running) / RUNNING_SHARE_MAX
+            (times.waiting - last.times.waiting) / WAITING_SHARE_MAX,
+            (times.running - last.times.running) / RUNNING_SHARE_MAX,
         )
         wanted_ns = min(cycle_ns - busy_ns, busy_ns * (100 / self._percent_min() - 1), PAUSE_MS_MAX * NS_PER_MS)
-        total_ns = max(0, int(wanted_ns)) + self._rest_ns
+        total_ns = max(0, int(wanted_ns)) + last.rest_ns
         pause = total_ns // NS_PER_MS
-        self._rest_ns = total_ns % NS_PER_MS
-        self._pause_ns = pause * NS_PER_MS
+        now.pause_ns, now.rest_ns = pause * NS_PER_MS, total_ns % NS_PER_MS
         self.paused_ms += pause
         return pause
 

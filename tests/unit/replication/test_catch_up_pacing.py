@@ -22,7 +22,7 @@ from brokerd.replication.catch_up_pacing import (
 )
 
 TP = TopicPartition(UUID(int=1), 0)
-RESPONSE_MS = 3
+RESPONSE_MS, PEER = 3, 2
 
 
 class Thread:
@@ -50,7 +50,7 @@ class Thread:
         for _ in range(responses):
             self.served += producers
             self.pass_ms(RESPONSE_MS)
-            pauses.append(self.pacing.pause_ms(self.served))
+            pauses.append(self.pacing.pause_ms(PEER, self.served))
             self.pass_ms(pauses[-1], paused=True)
         return pauses
 
@@ -86,9 +86,28 @@ def test_a_broker_without_producers_does_not_pause() -> None:
     assert not any(thread.copy(50, producers=False))
 
 
+def test_each_peer_has_its_own_pauses() -> None:
+    """Two followers copy at the same time. The pause of one is not time without work for the other."""
+    thread = Thread(0, 1)
+    pauses: dict[int, list[int]] = {2: [], 3: []}
+    due_ms, now_ms = {2: 0, 3: 1}, 0
+    for _ in range(400):
+        peer = min(due_ms, key=due_ms.__getitem__)
+        if due_ms[peer] > now_ms:
+            thread.pass_ms(due_ms[peer] - now_ms, paused=True)
+            now_ms = due_ms[peer]
+        thread.served += 1
+        thread.pass_ms(RESPONSE_MS)
+        now_ms += RESPONSE_MS
+        pauses[peer].append(thread.pacing.pause_ms(peer, thread.served))
+        due_ms[peer] = now_ms + pauses[peer][-1]
+    for found in pauses.values():
+        assert share_of_time(found[1:]) < 0.3
+
+
 def test_nothing_pauses_if_the_system_does_not_measure_threads() -> None:
     pacing = CatchUpPacing(lambda: None, lambda: 20)
-    assert [pacing.pause_ms(n) for n in range(5)] == [0] * 5
+    assert [pacing.pause_ms(PEER, n) for n in range(5)] == [0] * 5
 
 
 def test_a_long_response_is_followed_by_a_bounded_pause() -> None:
@@ -96,7 +115,7 @@ def test_a_long_response_is_followed_by_a_bounded_pause() -> None:
     thread.copy(2)
     thread.pass_ms(900)
     thread.served += 1
-    assert thread.pacing.pause_ms(thread.served) <= PAUSE_MS_MAX + 1
+    assert thread.pacing.pause_ms(PEER, thread.served) <= PAUSE_MS_MAX + 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 10**7), st.integers(0, 10**7)), max_size=60))
@@ -106,7 +125,7 @@ def test_pauses_are_bounded_and_counted(steps: list[tuple[int, int, int]]) -> No
     pauses = []
     for n, (ms, running, waiting) in enumerate(steps):
         times = ThreadTimes(times.clock + ms * NS_PER_MS, times.running + running, times.waiting + waiting)
-        pauses.append(pacing.pause_ms(n))
+        pauses.append(pacing.pause_ms(PEER, n))
     assert all(0 <= pause <= PAUSE_MS_MAX + 1 for pause in pauses)
     assert pacing.paused_ms == sum(pauses)
 
