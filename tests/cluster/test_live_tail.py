@@ -19,7 +19,7 @@ from tests.cluster.local import PATIENCE_SECONDS, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 TOPIC = "orders"
-ROW = re.compile(r'<td class="num"><a [^>]*>(\d+)</a></td>\s*<td class="num">(\d+)</td>')
+ROW = re.compile(r'<td class="num"[^>]*><a [^>]*>(\d+)</a></td>\s*<td class="num"[^>]*>(\d+)</td>')
 Places = set[tuple[int, int]]
 """(partition, offset)"""
 
