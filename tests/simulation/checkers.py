@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator
 
 from brokerd.cluster.metadata import BrokerDown, BrokerUp, Entry, MetadataRecord, PartitionChanged
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, PartitionState, TopicPartition
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, REMOTE_LOG_METADATA_TOPIC, PartitionState, TopicPartition
 from brokerd.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, LOG, broker
 from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
@@ -346,7 +346,7 @@ class History:
             key = (topic.name, index)
             if (by_id := f"by-id-{topic.topic_id.hex[:8]}") in self.named_by_id:
                 key = (by_id, index)
-            if topic.name in self.unpromised or topic.name == GROUP_OFFSETS_TOPIC:
+            if topic.name in self.unpromised or topic.name in (GROUP_OFFSETS_TOPIC, REMOTE_LOG_METADATA_TOPIC):
                 continue
             if topics is not None and topic.name not in topics:
                 continue
