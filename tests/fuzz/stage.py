@@ -108,6 +108,7 @@ class StageEnvironment(Environment):
         self.disk = OsDisk(self.jobs.background)
         self.read_ahead = ReadAhead(self.jobs)  # type: ignore[arg-type]
         self._locks = []
+        self.thread_times = lambda: None
         self.listeners: list[Listener] = []
 
     def listen(self, *arguments: Any, **named: Any) -> Listener:
