@@ -135,7 +135,7 @@ class AclTemplateForm(WeirForm):
     group = forms.CharField(max_length=255, required=False)
     transactional_id = forms.CharField(max_length=255, required=False, label=gettext_lazy("Transactional id"))
     application_id = forms.CharField(max_length=255, required=False, label=gettext_lazy("Application id"))
-    prefix = forms.CharField(max_length=249, required=False, label=gettext_lazy("Prefix of names"))
+    name_prefix = forms.CharField(max_length=249, required=False, label=gettext_lazy("Prefix of names"))
     pattern_type = forms.ChoiceField(
         choices=[(p.value, p.value) for p in AclPattern],
         initial=AclPattern.LITERAL.value,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from brokerd.wire.messages import ProduceRequest
 
 WINDOW_MS = 10_000
 """Milliseconds between two recorded values of the counters. A rate is the average over one to two of these windows, like the rates of quotas."""
@@ -39,8 +40,8 @@ class ProducedTopics:
         self._last: tuple[int, dict[object, int]] = (now_ms, {})
         self._previous: tuple[int, dict[object, int]] = (now_ms, {})
 
-    def add(self, body: Any, now_ms: int) -> None:
-        """`body`: a ProduceRequest."""
+    def add(self, body: ProduceRequest, now_ms: int) -> None:
+        """Count a request."""
         counts = self.bytes
         if now_ms - self._last[0] >= WINDOW_MS:
             self._previous, self._last = self._last, (now_ms, counts.copy())
@@ -101,8 +102,8 @@ class ClientTraffic:
         self.requests += 1
         self.received_bytes += size
 
-    def add_produced(self, body: Any, now_ms: int) -> None:
-        """Count a ProduceRequest."""
+    def add_produced(self, body: ProduceRequest, now_ms: int) -> None:
+        """Count a request for the topics that it contains."""
         if self.produced is None:
             self.produced = ProducedTopics(now_ms)
         self.produced.add(body, now_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from brokerd.authz.authorizer import Authorizer
 from brokerd.authz.quotas import Quotas
@@ -26,9 +26,9 @@ from brokerd.net.request_metrics import RequestMetrics
 from brokerd.security.principals import ANONYMOUS, owner_of, user_of
 from brokerd.wire import apis, framing
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import ProduceRequest
 
 log = logging.getLogger(__name__)
-PRODUCE: Final = int(apis.ApiKey.PRODUCE)
 
 
 class Dispatch:
@@ -121,7 +121,7 @@ class Dispatch:
             return
         now_ms = self.clock().mono_ms
         connection.traffic.add_request(header.client_id or "", len(frame), now_ms)
-        if header.api_key == PRODUCE:
+        if isinstance(body, ProduceRequest):
             connection.traffic.add_produced(body, now_ms)
         handler = self.handlers.get(header.api_key)
         if handler is None:

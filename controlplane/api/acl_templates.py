@@ -27,7 +27,7 @@ class AclTemplateApply(drf.Serializer[object]):
     group = drf.CharField(default="", allow_blank=True)
     transactional_id = drf.CharField(default="", allow_blank=True)
     application_id = drf.CharField(default="", allow_blank=True)
-    prefix = drf.CharField(default="", allow_blank=True, help_text="Beginning of names, for example checkout.")
+    name_prefix = drf.CharField(default="", allow_blank=True, help_text="Beginning of names, for example checkout.")
     pattern_type = drf.ChoiceField(
         choices=[(p.value, p.value) for p in AclPattern],
         default=AclPattern.LITERAL.value,

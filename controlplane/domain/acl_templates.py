@@ -32,7 +32,7 @@ class TemplateField(StrEnum):
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional_id"
     APPLICATION_ID = "application_id"
-    PREFIX = "prefix"
+    NAME_PREFIX = "name_prefix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ TEMPLATES: Mapping[AclTemplate, TemplateInfo] = {
         TemplateInfo(
             AclTemplate.PREFIX_OWNER,
             "All operations on topics and groups whose names begin with the prefix, and transactions with such ids. For a team that owns a prefix.",
-            (TemplateField.PREFIX,),
+            (TemplateField.NAME_PREFIX,),
         ),
     )
 }
@@ -167,4 +167,4 @@ def _bindings(
                 AclOperation.DESCRIBE_CONFIGS,
             )
         case AclTemplate.PREFIX_OWNER:
-            yield from all_with_prefix(values[TemplateField.PREFIX])
+            yield from all_with_prefix(values[TemplateField.NAME_PREFIX])

@@ -156,7 +156,7 @@ def test_only_the_fields_that_a_choice_needs_are_shown(session: BrowserSession) 
     page.goto("/acls/from-template/?template=producer&principal=User:ann")
     expect(page.locator("#id_principal")).to_have_value("User:ann")
     expect(page.locator("#id_topic")).to_be_visible()
-    for name in ("group", "transactional_id", "application_id", "prefix"):
+    for name in ("group", "transactional_id", "application_id", "name_prefix"):
         expect(page.locator(f"#id_{name}")).to_be_hidden()
     page.select_option("#id_template", "consumer")
     expect(page.locator("#id_group")).to_be_visible()

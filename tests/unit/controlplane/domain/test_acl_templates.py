@@ -12,7 +12,7 @@ VALUES = {
     TemplateField.GROUP: "billing",
     TemplateField.TRANSACTIONAL_ID: "pay-1",
     TemplateField.APPLICATION_ID: "enrich",
-    TemplateField.PREFIX: "checkout.",
+    TemplateField.NAME_PREFIX: "checkout.",
 }
 
 
