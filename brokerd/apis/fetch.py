@@ -185,7 +185,7 @@ class FetchApi:
         self._reader.count_sent(read, follower)
         answer = response(read, session_id)
         if follower is not None and may_pause(read, follower):
-            answer.throttle_time_ms = self._pacing.pause_ms(follower.broker_id, self._produced())
+            answer.throttle_time_ms = self._pacing.wanted_ms(follower.broker_id, self._produced())
         if fetch.unauthorized:
             answer.responses.extend(unauthorized_topics(fetch.unauthorized))
         request.reply(answer)

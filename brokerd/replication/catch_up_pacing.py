@@ -50,30 +50,48 @@ class CatchUpPacing:
         self.paused_ms = 0
         """Sum of all pauses. It only grows."""
 
-    def pause_ms(self, peer: int, served: int) -> int:
-        """The pause before the next fetch, after a response with records. `peer`: broker id. `served`: number of requests of producers that this broker has
-        served until now."""
+    def wanted_ms(self, peer: int, served: int) -> int:
+        """The pause before the next fetch that this broker wants, after a response with records. `peer`: broker id. `served`: number of requests of producers
+        that this broker has served until now."""
+        wanted_ns, _ = self._measure(peer, served)
+        last = self._last.get(peer)
+        if last is not None:
+            last.pause_ns = wanted_ns
+        return wanted_ns // NS_PER_MS
+
+    def pause_ms(self, peer: int, served: int, requested_ms: int) -> int:
+        """The pause of the follower: the longer one of its own and that of the leader (`requested_ms`), in the limits of the minimum percentage."""
+        wanted_ns, busy_ns = self._measure(peer, served)
+        longest_ns = busy_ns * (100 / self._percent_min() - 1)
+        last = self._last.get(peer)
+        if last is None:
+            return 0
+        total_ns = int(min(max(wanted_ns, requested_ms * NS_PER_MS), longest_ns)) + last.rest_ns
+        pause = total_ns // NS_PER_MS
+        last.pause_ns, last.rest_ns = pause * NS_PER_MS, total_ns % NS_PER_MS
+        self.paused_ms += pause
+        return pause
+
+    def _measure(self, peer: int, served: int) -> tuple[int, int]:
+        """(wanted pause, time without a pause since the last response) in ns."""
         times = self._thread_times()
         if times is None:
-            return 0
+            return 0, 0
         if served != self._served:
             self._served_at = None if self._served is None else times.clock
             self._served = served
         last = self._last.get(peer)
-        self._last[peer] = now = LastResponse(times)
-        if last is None or self._served_at is None or times.clock - self._served_at > PRODUCERS_NS:
-            return 0
+        self._last[peer] = LastResponse(times, rest_ns=0 if last is None else last.rest_ns)
+        if last is None:
+            return 0, 0
         busy_ns = max(0, times.clock - last.times.clock - last.pause_ns)
+        if self._served_at is None or times.clock - self._served_at > PRODUCERS_NS:
+            return 0, busy_ns
         cycle_ns = max(
             (times.waiting - last.times.waiting) / WAITING_SHARE_MAX,
             (times.running - last.times.running) / RUNNING_SHARE_MAX,
         )
-        wanted_ns = min(cycle_ns - busy_ns, busy_ns * (100 / self._percent_min() - 1), PAUSE_MS_MAX * NS_PER_MS)
-        total_ns = max(0, int(wanted_ns)) + last.rest_ns
-        pause = total_ns // NS_PER_MS
-        now.pause_ns, now.rest_ns = pause * NS_PER_MS, total_ns % NS_PER_MS
-        self.paused_ms += pause
-        return pause
+        return int(max(0, min(cycle_ns - busy_ns, PAUSE_MS_MAX * NS_PER_MS))), busy_ns
 
 
 class CatchUpProgress:

@@ -293,8 +293,8 @@ class FetcherManager:
         if fetched and not fetcher.catching_up:
             self._live_responses += 1
         elif fetched and all(self._may_pause(fetcher, tp) for tp in fetched):
-            own_ms = self._throttles.follower_pacing.pause_ms(fetcher.leader, self._produced() + self._live_responses)
-            pause_ms = max(pause_ms, own_ms)
+            served = self._produced() + self._live_responses
+            pause_ms = self._throttles.follower_pacing.pause_ms(fetcher.leader, served, pause_ms)
             fetcher.paused_until_ms = now.mono_ms + pause_ms
         self._ready(fetcher)
 

@@ -96,8 +96,8 @@ class Throttles:
 
     @property
     def paused_ms(self) -> int:
-        """Sum of the pauses of replicas that catch up, which this broker has requested."""
-        return self.leader_pacing.paused_ms + self.follower_pacing.paused_ms
+        """Sum of the pauses of this broker's replicas that catch up."""
+        return self.follower_pacing.paused_ms
 
     # -- changes of the metadata log -------------------------------------------------------------------------------------------
     def load(self, image: Image, now_ms: int) -> None:

@@ -32,7 +32,7 @@ PAUSE_S = 0.0001
 """Length of each pause in seconds. After a sleep of zero this thread would often run again before the event loop has woken up."""
 
 PAUSED_TEXT = (
-    "Pauses of replicas that catch up while producers need the CPU, requested by this broker as leader or follower."
+    "Pauses of replicas of this broker that catch up, while producers need the CPU of the broker or of the leader."
 )
 
 Counters = tuple[int, int, int, int]

@@ -44,13 +44,13 @@ class Thread:
             self.times.waiting + int(busy * self.waiting),
         )
 
-    def copy(self, responses: int, *, producers: bool = True) -> list[int]:
-        """The pauses."""
+    def copy(self, responses: int, *, producers: bool = True, requested_ms: int = 0) -> list[int]:
+        """The pauses of a follower, whose leader requests the given pause."""
         pauses = []
         for _ in range(responses):
             self.served += producers
             self.pass_ms(RESPONSE_MS)
-            pauses.append(self.pacing.pause_ms(PEER, self.served))
+            pauses.append(self.pacing.pause_ms(PEER, self.served, requested_ms))
             self.pass_ms(pauses[-1], paused=True)
         return pauses
 
@@ -78,6 +78,26 @@ def test_a_copy_keeps_its_minimum_share_of_time(percent_min: int) -> None:
     assert share_of_time(pauses[1:]) == pytest.approx(percent_min / 100, abs=0.02)
 
 
+@pytest.mark.parametrize("percent_min", [10, 20, 100])
+def test_the_pause_of_the_leader_leaves_the_minimum_share_of_time(percent_min: int) -> None:
+    """The follower itself has a free core and no producers."""
+    thread = Thread(0.1, 0, percent_min)
+    assert share_of_time(thread.copy(200, requested_ms=400)[1:]) == pytest.approx(percent_min / 100, abs=0.02)
+    assert set(Thread(0.1, 0, 1).copy(50, requested_ms=7)[1:]) == {7}
+
+
+def test_the_pauses_that_a_leader_wants_reach_the_accepted_share_of_waiting() -> None:
+    thread = Thread(0.4, 2 * WAITING_SHARE_MAX)
+    pauses = []
+    for _ in range(200):
+        thread.served += 1
+        thread.pass_ms(RESPONSE_MS)
+        pauses.append(thread.pacing.wanted_ms(PEER, thread.served))
+        thread.pass_ms(pauses[-1], paused=True)
+    assert share_of_time(pauses[1:]) == pytest.approx(0.5, abs=0.02)
+    assert thread.pacing.paused_ms == 0, "the follower counts them"
+
+
 def test_a_broker_without_producers_does_not_pause() -> None:
     thread = Thread(0, 1)
     assert not any(thread.copy(50, producers=False)), "the producers before the first response do not count"
@@ -99,7 +119,7 @@ def test_each_peer_has_its_own_pauses() -> None:
         thread.served += 1
         thread.pass_ms(RESPONSE_MS)
         now_ms += RESPONSE_MS
-        pauses[peer].append(thread.pacing.pause_ms(peer, thread.served))
+        pauses[peer].append(thread.pacing.pause_ms(peer, thread.served, 0))
         due_ms[peer] = now_ms + pauses[peer][-1]
     for found in pauses.values():
         assert share_of_time(found[1:]) < 0.3
@@ -107,7 +127,7 @@ def test_each_peer_has_its_own_pauses() -> None:
 
 def test_nothing_pauses_if_the_system_does_not_measure_threads() -> None:
     pacing = CatchUpPacing(lambda: None, lambda: 20)
-    assert [pacing.pause_ms(PEER, n) for n in range(5)] == [0] * 5
+    assert [pacing.pause_ms(PEER, n, 0) for n in range(5)] == [0] * 5
 
 
 def test_a_long_response_is_followed_by_a_bounded_pause() -> None:
@@ -115,7 +135,7 @@ def test_a_long_response_is_followed_by_a_bounded_pause() -> None:
     thread.copy(2)
     thread.pass_ms(900)
     thread.served += 1
-    assert thread.pacing.pause_ms(PEER, thread.served) <= PAUSE_MS_MAX + 1
+    assert thread.pacing.pause_ms(PEER, thread.served, 0) <= PAUSE_MS_MAX + 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 10**7), st.integers(0, 10**7)), max_size=60))
@@ -125,7 +145,7 @@ def test_pauses_are_bounded_and_counted(steps: list[tuple[int, int, int]]) -> No
     pauses = []
     for n, (ms, running, waiting) in enumerate(steps):
         times = ThreadTimes(times.clock + ms * NS_PER_MS, times.running + running, times.waiting + waiting)
-        pauses.append(pacing.pause_ms(PEER, n))
+        pauses.append(pacing.pause_ms(PEER, n, 0))
     assert all(0 <= pause <= PAUSE_MS_MAX + 1 for pause in pauses)
     assert pacing.paused_ms == sum(pauses)
 
