@@ -61,7 +61,7 @@ CALLS_4 = (
     Call("kafka-acls", f"{B} --remove --force --topic run --resource-pattern-type match"),
     Call("kafka-transactions", f"{B} find-hanging --broker-id 1"),
     Call("kafka-transactions", f"{B} list --duration-filter 1 --transactional-id-pattern .*", "TransactionalId"),
-    Call("kafka-transactions", f"{B} list --transactional-id-pattern run[", rejects="InvalidRegularExpression|regular expression"),
+    Call("kafka-transactions", f"{B} list --transactional-id-pattern run[", rejects="INVALID_REGULAR_EXPRESSION"),
     Call("kafka-features", f"{B} version-mapping --release-version 4.3", "metadata.version"),
     Call("kafka-cluster", f"list-endpoints {B}", r"(?m)^1\s"),
     Call("kafka-cluster", f"unregister {B} --id 1", rejects="UnsupportedVersionException|does not support"),
