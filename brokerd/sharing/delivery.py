@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -93,3 +94,17 @@ class OffsetRun:
             other.dirty,
             other.rejected,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsInFlight:
+    """`acquired`: records by the member that holds them. `lock_ms`: ms until the first lock of them ends; None without one. `redelivery`: records that were
+    delivered before and wait for another delivery. `archiving`: records that wait for their dead letters. `in_flight`: offsets from the first record whose
+    delivery has not ended to the last delivered one; `in_flight_max`: their limit, above which no new record is delivered."""
+
+    acquired: Mapping[str, int]
+    lock_ms: int | None
+    redelivery: int
+    archiving: int
+    in_flight: int
+    in_flight_max: int

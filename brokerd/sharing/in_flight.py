@@ -3,25 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 
-from brokerd.sharing.delivery import RecordState
+from brokerd.sharing.delivery import RecordsInFlight, RecordState
 from brokerd.sharing.share_partition import SharePartition
-
-
-@dataclass(frozen=True, slots=True)
-class RecordsInFlight:
-    """`acquired`: records by the member that holds them. `lock_ms`: ms until the first lock of them ends; None without one. `redelivery`: records that were
-    delivered before and wait for another delivery. `archiving`: records that wait for their dead letters. `in_flight`: offsets from the first record whose
-    delivery has not ended to the last delivered one; `in_flight_max`: their limit, above which no new record is delivered."""
-
-    acquired: Mapping[str, int]
-    lock_ms: int | None
-    redelivery: int
-    archiving: int
-    in_flight: int
-    in_flight_max: int
 
 
 def records_in_flight(partition: SharePartition, now_ms: int) -> RecordsInFlight:

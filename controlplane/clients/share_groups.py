@@ -6,9 +6,10 @@ Invariant: each request has a deadline of one second, because pages and the clus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from brokerd.sharing.delivery import RecordsInFlight
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -47,20 +48,6 @@ class SharePartitionOffset:
     start: int | None
     lag: int | None
     error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ShareInFlight:
-    """Records in flight of a share group in one partition, as its leader counts them. `acquired`: records by the member that holds them. `lock_ms`: ms until the
-    first of their locks ends; None without one. `redelivery`: delivered before, and waiting for another delivery. `archiving`: waiting for dead letters.
-    `in_flight`: offsets from the first record whose delivery has not ended to the last delivered one, at most `in_flight_max`."""
-
-    acquired: Mapping[str, int]
-    lock_ms: int | None
-    redelivery: int
-    archiving: int
-    in_flight: int
-    in_flight_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +103,12 @@ def describe_share_groups(connection: KafkaConnection, group_ids: Sequence[str])
     ]
 
 
-def describe_in_flight(connection: KafkaConnection, group_id: str) -> dict[Key, ShareInFlight]:
+def describe_in_flight(connection: KafkaConnection, group_id: str) -> dict[Key, RecordsInFlight]:
     """Records in flight in the share partitions of a group that this broker leads and has loaded. Raises NoResponse."""
     body = m.DescribeLogDirsRequest(topics=[], share_group=group_id)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION, body, READ_SECONDS)
     return {
-        (x.topic, x.partition_index): ShareInFlight(
+        (x.topic, x.partition_index): RecordsInFlight(
             {a.member_id: a.count for a in x.acquired},
             x.lock_ms if x.lock_ms >= 0 else None,
             x.redelivery,

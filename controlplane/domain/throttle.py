@@ -75,8 +75,8 @@ class ThrottlesBefore:
 @dataclass(frozen=True, slots=True)
 class Speed:
     """`rate` in bytes/s per broker. `baseline` in ms, None = not learned yet. `measured_at`: time of the last producer latencies (Unix seconds).
-    `own_p99`: p99 in ms while the copy was too slow to affect producers; the baseline never exceeds it. Seconds: `baseline_seconds` in the baseline, `affected_seconds`
-    above it, `floor_seconds` at the floor; the last two are consecutive until now."""
+    `own_p99`: p99 in ms while the copy was too slow to affect producers; the baseline never exceeds it. `baseline_seconds`: seconds in the
+    baseline. `affected_seconds` above it and `floor_seconds` at the floor are consecutive until now."""
 
     rate: float
     baseline: float | None

@@ -14,10 +14,11 @@ from typing import TypeVar
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
 from brokerd.config.share_groups import DEAD_LETTER_TOPIC, KEY_ORDER
+from brokerd.sharing.delivery import RecordsInFlight
 from controlplane.clients import share_groups as client
 from controlplane.clients.all_brokers import BrokerAddress, BrokerResponse, call_brokers
 from controlplane.clients.connection import KafkaConnection
-from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup, ShareInFlight
+from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
 from controlplane.domain.lag import LagStatus, worst
 from controlplane.domain.share_lag import stall_of
 from controlplane.models import ObservedPartition, ShareGroupPartition
@@ -269,7 +270,7 @@ def _row(
 
 
 def _partitions(
-    group: DescribedShareGroup, observed: Observed, in_flight: Mapping[tuple[str, int], ShareInFlight]
+    group: DescribedShareGroup, observed: Observed, in_flight: Mapping[tuple[str, int], RecordsInFlight]
 ) -> list[SharePartitionRow]:
     rows = ObservedPartition.objects.filter(topic__name__in={x.topic for x in group.offsets})
     ends = {(t, i): end for t, i, end in rows.values_list("topic__name", "index", "end_offset")}
@@ -294,12 +295,21 @@ def _partitions(
                 stall=stall_of(status, members[key]) or "",
                 member_count=members[key],
                 problem=x.error,
-                acquired=sum(counted.acquired.values()) if counted is not None else None,
-                lock_ms=counted.lock_ms if counted is not None else None,
-                redelivery=counted.redelivery if counted is not None else None,
-                archiving=counted.archiving if counted is not None else None,
-                in_flight=counted.in_flight if counted is not None else None,
-                in_flight_max=counted.in_flight_max if counted is not None else None,
+                **_counts(counted),
             )
         )
     return rows_of_group
+
+
+def _counts(x: RecordsInFlight | None) -> dict[str, int | None]:
+    """The columns of a row that only the leader knows."""
+    if x is None:
+        return {}
+    return {
+        "acquired": sum(x.acquired.values()),
+        "lock_ms": x.lock_ms,
+        "redelivery": x.redelivery,
+        "archiving": x.archiving,
+        "in_flight": x.in_flight,
+        "in_flight_max": x.in_flight_max,
+    }

@@ -27,9 +27,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from brokerd.sharing.delivery import AcknowledgeType
+from brokerd.sharing.delivery import AcknowledgeType, RecordsInFlight
 from controlplane.clients.connection import KafkaConnection
-from controlplane.clients.share_groups import ShareInFlight, describe_in_flight
+from controlplane.clients.share_groups import describe_in_flight
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.share_consumer import Delivery, ShareMember
 
@@ -184,7 +184,7 @@ def test_an_operator_sees_which_member_holds_records(cluster: LocalCluster) -> N
     wait_for(lambda: not any(x.acquired for x in in_flight(cluster, topic)), "the end of the locks", 60)
 
 
-def in_flight(cluster: LocalCluster, topic: str) -> list[ShareInFlight]:
+def in_flight(cluster: LocalCluster, topic: str) -> list[RecordsInFlight]:
     """As the control plane reads it from all brokers, for the group with the name of the topic."""
     found = []
     for host, port in (address.split(":") for address in cluster.bootstrap.split(",")):

@@ -187,6 +187,15 @@ class Stage:
     def __init__(self, pki: Path) -> None:
         self.clock = Clock()
         self._clocks, brokerd.net.loop.read_clocks = brokerd.net.loop.read_clocks, self.clock.now
+        try:
+            self._start(pki)
+        except BaseException:
+            brokerd.net.loop.read_clocks = (
+                self._clocks
+            )  # otherwise the clock stands still for all later tests of the process
+            raise
+
+    def _start(self, pki: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="weir-fuzz-"))
         self.world = World(1)
         self.loop = Loop()

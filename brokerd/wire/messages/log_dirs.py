@@ -240,7 +240,7 @@ class DescribeLogDirsResponse(Struct):
 
     @dataclass(slots=True)
     class ShareInFlight(Struct):
-        """Records in flight of one share partition: `brokerd.sharing.in_flight`. `lock_ms`: -1 without an acquired record."""
+        """Records in flight of one share partition: `brokerd.sharing.delivery.RecordsInFlight`. `lock_ms`: -1 without an acquired record."""
 
         topic: str = f("string")
         partition_index: int = f("int32")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, RecordState
-from brokerd.sharing.in_flight import RecordsInFlight, records_in_flight
+from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, RecordsInFlight, RecordState
+from brokerd.sharing.in_flight import records_in_flight
 from brokerd.sharing.share_partition import SharePartition
 from tests.unit.sharing.test_share_partition import LOCK_MS, made, take
 

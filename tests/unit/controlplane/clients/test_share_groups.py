@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from brokerd.sharing.delivery import RecordsInFlight
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from controlplane.clients import share_groups as client
-from controlplane.clients.share_groups import ListedShareGroup, ShareInFlight, ShareMember, SharePartitionOffset
+from controlplane.clients.share_groups import ListedShareGroup, ShareMember, SharePartitionOffset
 from tests.unit.controlplane.share_group_answers import ShareGroupWorld, records_in_flight
 
 
@@ -53,7 +54,7 @@ def test_records_in_flight_are_read_from_the_leader() -> None:
     ]
     connection = world.connection("h", 1)
     assert client.describe_in_flight(connection, "g") == {
-        ("orders", 0): ShareInFlight({"m1": 3, "m2": 1}, 900, 2, 1, 9, 200),
-        ("orders", 1): ShareInFlight({}, None, 0, 0, 0, 200),
+        ("orders", 0): RecordsInFlight({"m1": 3, "m2": 1}, 900, 2, 1, 9, 200),
+        ("orders", 1): RecordsInFlight({}, None, 0, 0, 0, 200),
     }
     assert client.describe_in_flight(connection, "other") == {}
