@@ -2,7 +2,7 @@
 
 Invariants: the requests to all clusters run at the same time, so a round takes no longer than the time limit of one. A cluster that does not answer keeps the
 failures of its last answer. No row has a config or a trace: they may contain secrets. Does not contain: the requests (`clients.connectors`), which row is an
-alert (`services.alerts`).
+alert (`services.alert_facts`).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from controlplane.domain.history import object_of
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.share_lag import ShareStall
 from controlplane.selectors.anomalies import AnomalyRow
-from controlplane.services.alerts import anomaly_text
+from controlplane.services.alert_facts import anomaly_text
 from tests.unit.console.test_catalogues import GRAMMAR
 from tests.unit.controlplane.domain.test_alert import ILL
 from weir_common.phrases import Phrase, Value, to_json

@@ -44,7 +44,7 @@ def test_elections_of_a_topic_are_one_alert_that_leads_to_the_newest(
         ("edit_configs", ["clicks"]),
     ]
     later = timezone.now() + timedelta(days=1, minutes=1)
-    monkeypatch.setattr("controlplane.services.alerts.timezone.now", lambda: later)
+    monkeypatch.setattr("controlplane.services.alert_facts.timezone.now", lambda: later)
     alerts.evaluate()
     assert not Alert.objects.filter(kind="unclean_election", ended_at__isnull=True).exists()
 
