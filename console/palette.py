@@ -1,6 +1,7 @@
 """Entries of the command palette: pages, operations and objects that match what the operator types. Each entry is a link.
 
-Invariants: an entry matches if each typed word begins a word of its label. The number of queries does not depend on the size of the cluster.
+Invariants: an entry matches if each typed word begins a word of its label or one of its synonyms (`console.palette_synonyms`). The number of queries does not
+depend on the size of the cluster.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from console.access_rules import may_be_seen
-from controlplane.selectors import brokers, groups, moves, topics
+from console.palette_synonyms import FEATURES, SYNONYMS
+from controlplane.selectors import brokers, dead_letters, delayed_messages, groups, half_messages, moves, topics
 from controlplane.selectors.saved_views import saved_views
 from controlplane.selectors.visibility import current
 
@@ -30,13 +32,13 @@ PARTITION = re.compile(r"(.+?)[-/ ](\d{1,9})$")
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """`kind`: what the entry is, for display: page, operation, saved view, topic, partition, group, broker or move. `english`: the label of a fixed
-    entry in English, by which it is found in each language."""
+    """`kind`: what the entry is, for display: page, operation, saved view, topic, partition, group, broker or move. `synonyms`: further
+    words by which a fixed entry is found, with its label in English, so that it is found in each language."""
 
     kind: str
     label: str
     address: str
-    english: str = ""
+    synonyms: str = ""
 
 
 PAGES = (
@@ -109,8 +111,8 @@ OPERATIONS = (
 def entries(query: str, *, may_act: bool, user_id: int) -> list[PaletteEntry]:
     """The first entries for `query`: saved views of the user, then objects of this name before pages and operations, if the name is equal."""
     words = WORD.findall(query.lower())
-    saved = [PaletteEntry(_("saved view"), v.name, v.address) for v in saved_views(user_id)]
-    fixed = [e for e in [*saved, *_fixed_entries(may_act)] if matches(f"{e.label} {e.english}", words)]
+    saved = [PaletteEntry(_("saved view"), v.name, v.address) for v in saved_views(user_id) if matches(v.name, words)]
+    fixed = [*saved, *fixed_entries(query, may_act=may_act)]
     if not words:
         return fixed[:ENTRIES_MAX]
     found = [*_brokers(words, may_act), *_objects(query.strip(), may_act)]
@@ -123,15 +125,30 @@ def matches(label: str, words: Iterable[str]) -> bool:
     return all(any(k.startswith(w) or (not w.isascii() and w in k) for k in known) for w in words)
 
 
+def fixed_entries(query: str, *, may_act: bool) -> list[PaletteEntry]:
+    """The pages and operations that match: first by their label, then by a synonym."""
+    words = WORD.findall(query.lower())
+    by_label, by_synonym = [], []
+    for entry in _fixed_entries(may_act):
+        if matches(entry.label, words):
+            by_label.append(entry)
+        elif matches(f"{entry.label} {entry.synonyms}", words):
+            by_synonym.append(entry)
+    return by_label + by_synonym
+
+
 def _fixed_entries(may_act: bool) -> Iterator[PaletteEntry]:
-    for label, name in PAGES:
-        if not may_be_seen(current(), name):
-            continue
-        yield PaletteEntry(_("page"), _(label), reverse(name), label)
-    for label, name in OPERATIONS if may_act else ():
-        if not may_be_seen(current(), name):
-            continue
-        yield PaletteEntry(_("operation"), _(label), reverse(name), label)
+    for kind, entries_of_kind in ((_("page"), PAGES), (_("operation"), OPERATIONS if may_act else ())):
+        for label, name in entries_of_kind:
+            if may_be_seen(current(), name):
+                synonyms = SYNONYMS.get(name, "")
+                yield PaletteEntry(
+                    kind, _(label), reverse(name), f"{label} {synonyms} {_(synonyms) if synonyms else ''}"
+                )
+    for label, name, query, synonyms in FEATURES:
+        if may_be_seen(current(), name):
+            address = f"{reverse(name)}?{urlencode(query)}"
+            yield PaletteEntry(_("page"), _(label), address, f"{label} {synonyms} {_(synonyms)}")
 
 
 def _brokers(words: list[str], may_act: bool) -> Iterator[PaletteEntry]:
@@ -162,17 +179,30 @@ def _broker(b: brokers.BrokerRow, may_act: bool) -> Iterator[PaletteEntry]:
             yield PaletteEntry(kind, label.format(name=name), address)
 
 
+def _pages_of_topic(name: str) -> Iterator[PaletteEntry]:
+    of_topic = urlencode({"topic": name})
+    found = [
+        (_("{name}: messages"), "messages", f"{reverse('messages')}?{of_topic}"),
+        (_("{name}: clients"), "clients", f"{reverse('clients')}?{of_topic}"),
+    ]
+    if dead_letters.dead_letter_topic(name):
+        found.append((_("{name}: dead letters"), "dead-letters", reverse("dead-letters", args=[name])))
+    if target := delayed_messages.topic_of(name):
+        found.append((_("{name}: delayed messages"), "delayed-messages", reverse("delayed-messages", args=[target])))
+    if target := half_messages.topic_of(name):
+        found.append((_("{name}: half messages"), "half-messages", reverse("half-messages", args=[target])))
+    for label, page, address in found:
+        if may_be_seen(current(), page):
+            yield PaletteEntry(_("page"), label.format(name=name), address)
+
+
 def _objects(query: str, may_act: bool) -> Iterator[PaletteEntry]:
     found = topics.topic_list(query=query, internal=True, per_page=OBJECTS_MAX).rows
     for t in found:
         yield PaletteEntry(_("topic"), t.name, reverse("topic", args=[t.name]))
     for t in found:
         if t.name == query:
-            yield PaletteEntry(
-                _("page"),
-                _("{name}: messages").format(name=t.name),
-                f"{reverse('messages')}?{urlencode({'topic': t.name})}",
-            )
+            yield from _pages_of_topic(t.name)
             if may_act:
                 yield PaletteEntry(
                     _("operation"), _("{name}: alter").format(name=t.name), reverse("topic-alter", args=[t.name])

@@ -179,6 +179,7 @@ urlpatterns = [
     path("messages/", messages.read_topic, name="messages"),
     path("messages/download/", messages.download, name="messages-download"),
     path("acls/", acls.acl_list, name="acls"),
+    path("acls/enforcement/", acls.enforcement, name="acl-enforcement"),
     path("acls/new/", acls.create, name="acl-new"),
     path("acls/from-template/", acls.from_template, name="acls-from-template"),
     path("acls/<int:acl_id>/delete/", acls.delete, name="acl-delete"),

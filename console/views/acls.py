@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -23,6 +24,7 @@ from console.views.shell import (
 from console.vocabulary import translated, word_text
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.selectors import acls
+from controlplane.selectors.authorizers import authorizer_report
 from controlplane.services import Rejected, acl_templates
 from controlplane.services import acls as services
 
@@ -32,6 +34,12 @@ def acl_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     found = acls.acl_list(query=query, **list_options(request, "resource_name"))
     return render_page(request, "console/acls.html", {"page": found, "q": query}, nav="acls")
+
+
+@viewer_required
+def enforcement(request: HttpRequest) -> HttpResponse:
+    """The statement of the list about the authorizers of the brokers. It is a request of its own, because a broker that does not answer takes a second."""
+    return render(request, "console/parts/acl_enforcement.html", {"a": authorizer_report()})
 
 
 @operator_required

@@ -32,7 +32,7 @@ class AuthorizerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerReport:
-    """`without`: brokers without an authorizer, which allow every operation. `unanswered`: brokers that did not answer. `super_users` and
+    """`enforcing`: brokers with an authorizer. `without`: brokers without one, which allow every operation. `unanswered`: brokers that did not answer. `super_users` and
     `allow_if_no_acl` have a value only if it is the same on all brokers with an authorizer."""
 
     state: AuthorizerState
@@ -40,6 +40,7 @@ class AuthorizerReport:
     allow_if_no_acl: bool = False
     without: tuple[int, ...] = ()
     unanswered: tuple[int, ...] = ()
+    enforcing: tuple[int, ...] = ()
 
     @property
     def is_missing(self) -> bool:
@@ -77,14 +78,16 @@ def authorizer_report() -> AuthorizerReport:
 
 def _report(answers: Mapping[int, Mapping[str, ReportedConfig] | None]) -> AuthorizerReport:
     answered = {broker: values for broker, values in answers.items() if values is not None}
-    enforcing = [values for values in answered.values() if _value(values, AUTHORIZER)]
-    users = [_users(_value(values, SUPER_USERS)) for values in enforcing]
+    enforcing = {broker: values for broker, values in answered.items() if _value(values, AUTHORIZER)}
+    users = [_users(_value(values, SUPER_USERS)) for values in enforcing.values()]
     return AuthorizerReport(
         state=_state(len(answered), len(enforcing)),
         super_users=tuple(u for u in users[0] if all(u in other for other in users)) if users else (),
-        allow_if_no_acl=bool(enforcing) and all(_value(v, ALLOW_IF_NO_ACL).lower() == "true" for v in enforcing),
-        without=tuple(broker for broker, values in answered.items() if not _value(values, AUTHORIZER)),
+        allow_if_no_acl=bool(enforcing)
+        and all(_value(v, ALLOW_IF_NO_ACL).lower() == "true" for v in enforcing.values()),
+        without=tuple(broker for broker in answered if broker not in enforcing),
         unanswered=tuple(broker for broker, values in answers.items() if values is None),
+        enforcing=tuple(enforcing),
     )
 
 

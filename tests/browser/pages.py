@@ -283,6 +283,7 @@ WITHOUT_LOGIN = {"login": "/login/"}
 """Pages for users without a session."""
 
 NOT_PAGES = {
+    "acl-enforcement",
     "adopt",
     "anomaly-switch",
     "bulk-acknowledge",

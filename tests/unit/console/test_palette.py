@@ -8,8 +8,12 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import translation
 
-from console import palette
+from brokerd.cluster.configs import DELAY_TOPIC, HALF_TOPIC, RETRY_SOURCE
+from console import palette, palette_synonyms
+from controlplane.models import Topic
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -41,10 +45,52 @@ def cluster() -> World:
         ("BROKER 2", "Broker 2: drain"),
         ("acl", "ACLs"),
         ("reassign", "Moves, reassignments"),
+        ("delayed", "Front topics of delayed messages"),
+        ("half", "Undecided half messages"),
+        ("dead letters", "Dead letter topics"),
+        ("dlq", "Dead letter topics"),
+        ("routes", "Routes"),
+        ("throttle", "Quotas"),
+        ("lag", "Consumer groups"),
+        ("urp", "Topics with problems"),
+        ("decommission", "Brokers"),
+        ("scram", "Users"),
+        ("slack", "Notifications"),
     ],
 )
 def test_an_entry_is_found_by_the_beginnings_of_its_words(query: str, label: str) -> None:
     assert label in labels(query)
+
+
+def test_an_entry_is_found_by_synonyms_of_the_language_and_by_english_ones() -> None:
+    with translation.override("zh-hans"):
+        assert labels("死信") == labels("dlq")[:1] == ["死信 Topic"]
+        assert "消费组" in labels("积压")[:3] and "消费组" in labels("lag")[:3]
+
+
+def test_a_label_is_before_a_synonym() -> None:
+    assert labels("restart")[0] == "Rolling restarts"
+    found = labels("transactional")
+    assert found and "Transactions" in found
+    assert labels("rest")[0] != "API tokens" and labels("rest").index("REST API reference") < labels("rest").index(
+        "API tokens"
+    )
+
+
+def test_synonyms_are_of_pages_and_operations() -> None:
+    assert set(palette_synonyms.SYNONYMS) <= {name for _, name in (*palette.PAGES, *palette.OPERATIONS)}
+    assert all(reverse(name) for _, name, _, _ in palette_synonyms.FEATURES)
+
+
+def test_an_equal_topic_name_has_the_pages_of_its_front_topics(cluster: World) -> None:
+    assert not {"flights: dead letters", "flights: delayed messages", "flights: half messages"} & set(labels("flights"))
+    for suffix, marker in ((".dead", RETRY_SOURCE), (".delay", DELAY_TOPIC), (".half", HALF_TOPIC)):
+        cluster.topic(f"flights{suffix}", (1, 2))
+        Topic.objects.filter(name=f"flights{suffix}").update(configs={marker: "flights"})
+    found = labels("flights")
+    assert {"flights: dead letters", "flights: delayed messages", "flights: half messages", "flights: clients"} <= set(
+        found
+    )
 
 
 def test_an_equal_name_is_first() -> None:

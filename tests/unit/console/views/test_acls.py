@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from console.views import acls
 from controlplane.models import Acl, Change
+from controlplane.selectors.authorizers import AuthorizerReport, AuthorizerState
 
 FORM = {
     "resource_type": "topic",
@@ -58,3 +60,30 @@ def test_acls_of_a_template_are_shown_and_then_created(operator: Client) -> None
     created = operator.post("/acls/from-template/", {**form, "step": "apply"}, follow=True).content.decode()
     assert "3 ACLs created for User:ann, 0 existed." in created
     assert Acl.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("report", "statement"),
+    [
+        (AuthorizerReport(AuthorizerState.ENFORCED, enforcing=(1, 2)), "ACLs are enforced by the brokers 1, 2."),
+        (AuthorizerReport(AuthorizerState.NONE, without=(1, 2)), "<b>Brokers do not enforce ACLs</b>"),
+        (
+            AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,), enforcing=(1, 3)),
+            "<b>Brokers 2 do not enforce ACLs</b>",
+        ),
+        (AuthorizerReport(AuthorizerState.UNKNOWN, unanswered=(1,)), "it is unknown whether ACLs are enforced"),
+        (
+            AuthorizerReport(AuthorizerState.ENFORCED, unanswered=(3,), enforcing=(1,)),
+            "their authorizer is unknown:\n  3.",
+        ),
+        (AuthorizerReport(AuthorizerState.ENFORCED, allow_if_no_acl=True, enforcing=(1,)), "is open to every client"),
+    ],
+)
+def test_the_list_loads_a_statement_whether_brokers_enforce_acls(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch, report: AuthorizerReport, statement: str
+) -> None:
+    monkeypatch.setattr(acls, "authorizer_report", lambda: report)
+    assert 'hx-get="/acls/enforcement/"' in viewer.get("/acls/").content.decode()
+    answer = viewer.get("/acls/enforcement/").content.decode()
+    assert " ".join(statement.split()) in " ".join(answer.split()) and "<html" not in answer
+    assert ("is open to every client" in answer) == report.allow_if_no_acl

@@ -56,13 +56,13 @@ def test_the_settings_on_which_the_brokers_agree_complete_the_query(monkeypatch:
         settings(authorizer=STANDARD, users="User:root; User:one", free="true"),
         settings(authorizer=STANDARD, users="User:root", free="true"),
     )
-    assert report == AuthorizerReport(AuthorizerState.ENFORCED, ("User:root",), True)
+    assert report == AuthorizerReport(AuthorizerState.ENFORCED, ("User:root",), True, enforcing=(1, 2))
     assert report.options(AuthorizerOptions(("User:ann",))) == AuthorizerOptions(("User:ann", "User:root"), True)
 
 
 def test_a_broker_without_an_authorizer_and_a_silent_one_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     report = reported(monkeypatch, settings(authorizer=STANDARD, free="false"), settings(authorizer=""), None)
-    assert report == AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,), unanswered=(3,))
+    assert report == AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,), unanswered=(3,), enforcing=(1,))
     assert report.options(AuthorizerOptions()) == AuthorizerOptions()
 
 
