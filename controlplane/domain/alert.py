@@ -1,7 +1,7 @@
 """Alerts: problems of the cluster, each with what to do about it. Pure functions.
 
 Invariants: the list of kinds is closed, and each kind has an instruction for the operator. An alert is identified by (kind, subject), so its start time stays
-when its values change. Does not contain: clocks, rows, links; which facts are a problem (`alert_cases`); which stored rows change (`alert_rows`).
+when its values change. Does not contain: clocks, rows, links; which facts are a problem (`alert_cases`, `alert_*_cases`); which stored rows change (`alert_rows`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from controlplane.domain import alert_cases as cases
+from controlplane.domain import alert_client_cases as client_cases
 from controlplane.domain import alert_group_cases as group_cases
+from controlplane.domain import alert_message_cases as message_cases
+from controlplane.domain import alert_worker_cases as worker_cases
 from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertCase, AlertFacts, AlertKind, ComputedAlert, Severity
@@ -64,10 +67,10 @@ RULES = (
     AlertRule(AlertKind.ZOOKEEPER_AWAY, Severity.DEGRADED, lambda f: cases.once(f.zookeeper is False),
          "ZooKeeper does not respond to the console: no leader elections and no changes until it responds. Produce and fetch requests still work.",
          "Start ZooKeeper, or repair the network to it. If its data is lost, stop all processes and run `manage.py rebuild` (docs/how-to/disaster.md)."),
-    AlertRule(AlertKind.WORKER_SILENT, Severity.DEGRADED, cases.worker_silent,
+    AlertRule(AlertKind.WORKER_SILENT, Severity.DEGRADED, worker_cases.worker_silent,
          "No worker is running: moves, replica recoveries, rolling restarts, offset resets, Spark jobs and notifications make no progress.",
          "Start a worker (`celery -A weir.celery worker -P threads -c 2`). If one is running, check its log and its connections to the database and to the Celery broker."),
-    AlertRule(AlertKind.SPARK_WORKER_SILENT, Severity.DEGRADED, cases.spark_worker_silent,
+    AlertRule(AlertKind.SPARK_WORKER_SILENT, Severity.DEGRADED, worker_cases.spark_worker_silent,
          "No worker of Spark jobs is running: nothing starts, restarts or finishes {what}.",
          "Start the worker of Spark jobs (the unit `weir-spark-worker`, or a worker that reads all queues). If one is running, check its log and its connections to the database and to the Celery broker."),
     AlertRule(AlertKind.BROKER_DOWN, Severity.DEGRADED, cases.brokers_down,
@@ -124,28 +127,28 @@ RULES = (
     AlertRule(AlertKind.SHARE_GROUP_STOPPED, Severity.DEGRADED, group_cases.share_groups,
          "{who} {has} stopped{why}{lag}.",
          "{advice} The page of the share group has the start offset of each partition."),
-    AlertRule(AlertKind.DEAD_LETTERS_MISSING, Severity.AT_RISK, cases.dead_letters_missing,
+    AlertRule(AlertKind.DEAD_LETTERS_MISSING, Severity.AT_RISK, message_cases.dead_letters_missing,
          "Share group {group} has archived about {records} records of {topic} without dead letters: {reason}.",
          "The records are still in their topic until retention deletes them. Correct the topic of dead letters of the group, then reset the offsets of the group to read them again."),
-    AlertRule(AlertKind.HALF_UNDECIDED, Severity.DEGRADED, cases.half_undecided,
+    AlertRule(AlertKind.HALF_UNDECIDED, Severity.DEGRADED, message_cases.half_undecided,
          "Topic {topic} has {messages}; the oldest waits for {age}.",
          "Check that the producers answer the checks in the check topic. The page of half messages lists the undecided ones, and requests a commit or a rollback."),
-    AlertRule(AlertKind.HALF_EXPIRED, Severity.DEGRADED, cases.half_expired,
+    AlertRule(AlertKind.HALF_EXPIRED, Severity.DEGRADED, message_cases.half_expired,
          "{messages} of {topic} {has} expired and will not be delivered.",
          "Read them in the topic of expired half messages. Copy those that are to be delivered, then delete the records of that topic."),
-    AlertRule(AlertKind.DELAYED_OVERDUE, Severity.DEGRADED, cases.delayed_overdue,
+    AlertRule(AlertKind.DELAYED_OVERDUE, Severity.DEGRADED, message_cases.delayed_overdue,
          "Delayed messages of {topic} are overdue: about {late} late.",
          "The page of delayed messages shows the partitions that do not deliver, with the error of the target partition."),
-    AlertRule(AlertKind.DEAD_LETTERS_GROWING, Severity.DEGRADED, cases.dead_letters_growing,
+    AlertRule(AlertKind.DEAD_LETTERS_GROWING, Severity.DEGRADED, message_cases.dead_letters_growing,
          "Topic {topic} has about {letters} new dead letters in ten minutes.",
          "The page of dead letters shows their causes. Correct the consumers, then send the dead letters again."),
-    AlertRule(AlertKind.CLIENT_REJECTED, Severity.DEGRADED, cases.clients_rejected,
+    AlertRule(AlertKind.CLIENT_REJECTED, Severity.DEGRADED, client_cases.clients_rejected,
          "Requests of {who} are rejected {rate} since {since}: {why}{operation} ({client}).",
          "{advice} Stop a client that should not connect. The page Clients lists its rejected requests and failed logins."),
-    AlertRule(AlertKind.CONNECTOR_FAILED, Severity.DEGRADED, cases.connectors_failed,
+    AlertRule(AlertKind.CONNECTOR_FAILED, Severity.DEGRADED, worker_cases.connectors_failed,
          "Connector {connector} of Connect cluster {cluster} {what}.",
          "The page of the connector has the trace of each failed task. Correct the cause, then restart what has failed: Kafka Connect restarts no failed task by itself."),
-    AlertRule(AlertKind.CONNECT_SILENT, Severity.DEGRADED, cases.connect_silent,
+    AlertRule(AlertKind.CONNECT_SILENT, Severity.DEGRADED, worker_cases.connect_silent,
          "Connect cluster {cluster} does not answer: {problem}",
          "Check the workers and their logs, the network to them, and the addresses and passwords in WEIR_CONNECT_URLS. The states of its connectors are unknown."),
     AlertRule(AlertKind.ANOMALY, Severity.DEGRADED, cases.anomalies,

@@ -1,32 +1,22 @@
-"""The problems in the observed facts, by kind of alert, with the values for the placeholders of its texts. Pure.
+"""The problems of brokers, disks, partitions, moves, documents and archives, by kind of alert, with the values for the placeholders of its texts. Pure.
 
-Does not contain: the texts, and the severity of a kind (`alert`).
+Contains the helpers of all cases: counts with names, subjects. Does not contain: the texts, and the severity of a kind (`alert`); the problems of groups
+(`alert_group_cases`), messages (`alert_message_cases`), clients (`alert_client_cases`), workers and connectors (`alert_worker_cases`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from brokerd.cluster.rejection_reasons import RejectionReason
-from controlplane.domain.alert_phrases import NO_FORECASTS, REJECTED, UNWRITABLE, AlertPhrase
+from controlplane.domain.alert_phrases import NO_FORECASTS, AlertPhrase
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
-from controlplane.domain.alert_types import (
-    NAMES_MAX,
-    AlertCase,
-    AlertFacts,
-    AlertMetric,
-    ClientRejection,
-    DiskForecastFacts,
-    FailedLoginFacts,
-    GroupTopic,
-    RejectedClientFacts,
-    Severity,
-)
-from controlplane.domain.connect import ConnectorFailure
-from controlplane.domain.login_advice import LOGIN_ADVICE
+from controlplane.domain.alert_types import AlertCase, AlertFacts, AlertMetric, DiskForecastFacts, Severity
 from controlplane.domain.move_states import MoveState
-from controlplane.domain.text import coarse_count, coarse_duration, leading_digit, size_text
+from controlplane.domain.text import coarse_duration, size_text
 from weir_common.phrases import Phrase, Value, number_of
+
+SUBJECT_CHARS_MAX = 300
+"""Maximum number of characters of a subject: the database column has as many."""
 
 
 def anomalies(facts: AlertFacts) -> list[AlertCase]:
@@ -221,21 +211,14 @@ def moves_outrun(facts: AlertFacts) -> list[AlertCase]:
 
 def archives_failed(facts: AlertFacts) -> list[AlertCase]:
     return [
-        AlertCase(str(job), {"id": str(job), "note": _with_full_stop(note) or Phrase(AlertPhrase.SEE_JOB)})
+        AlertCase(str(job), {"id": str(job), "note": with_full_stop(note) or Phrase(AlertPhrase.SEE_JOB)})
         for job, note in facts.archives
     ]
 
 
-def _with_full_stop(text: str) -> str:
+def with_full_stop(text: str) -> str:
     """A text of another program with a full stop at its end: the advice follows it."""
     return f"{text}." if text and text[-1] not in ".!?。" else text
-
-
-SUBJECT_CHARS_MAX = 300
-"""Maximum number of characters of a subject: the database column has as many."""
-
-MESSAGE_ALERTS_MAX = 20
-"""Maximum number of topics with an alert of one kind. The metrics contain all topics."""
 
 
 def documents_drifted(facts: AlertFacts) -> list[AlertCase]:
@@ -246,204 +229,3 @@ def documents_drifted(facts: AlertFacts) -> list[AlertCase]:
         cases = counted(d.differences, AlertPhrase.RESOURCES, subject=d.owner)
         found += [AlertCase(c.subject, {**c.words, **words}) for c in cases]
     return found
-
-
-def half_undecided(facts: AlertFacts) -> list[AlertCase]:
-    """The oldest first."""
-    found = sorted(
-        ((f.half_oldest_s, f) for f in facts.messages if f.half_oldest_s is not None), key=lambda x: (-x[0], x[1].topic)
-    )
-    return [
-        AlertCase(
-            f.topic,
-            {
-                "topic": f.topic,
-                "age": coarse_duration(age),
-                "messages": Phrase(AlertPhrase.UNDECIDED_MANY, {"count": coarse_count(f.half_undecided)})
-                if f.half_undecided > 1
-                else Phrase(AlertPhrase.UNDECIDED_ONE),
-            },
-        )
-        for age, f in found[:MESSAGE_ALERTS_MAX]
-    ]
-
-
-def half_expired(facts: AlertFacts) -> list[AlertCase]:
-    found = sorted(((f.half_expired, f.topic) for f in facts.messages if f.half_expired is not None), reverse=True)
-    return [
-        AlertCase(
-            topic,
-            {
-                "topic": topic,
-                "has": "has" if count == 1 else "have",
-                "messages": number_of(count, *AlertPhrase.HALF_MESSAGES),
-            },
-        )
-        for count, topic in found[:MESSAGE_ALERTS_MAX]
-    ]
-
-
-def delayed_overdue(facts: AlertFacts) -> list[AlertCase]:
-    found = sorted(
-        ((f.delayed_overdue_s, f.topic) for f in facts.messages if f.delayed_overdue_s is not None), reverse=True
-    )
-    return [
-        AlertCase(topic, {"topic": topic, "late": coarse_duration(late)}) for late, topic in found[:MESSAGE_ALERTS_MAX]
-    ]
-
-
-def dead_letters_growing(facts: AlertFacts) -> list[AlertCase]:
-    found = sorted(
-        ((f.dead_letters_grown, f.topic) for f in facts.messages if f.dead_letters_grown is not None), reverse=True
-    )
-    return [
-        AlertCase(topic, {"topic": topic, "letters": coarse_count(count)})
-        for count, topic in found[:MESSAGE_ALERTS_MAX]
-    ]
-
-
-def dead_letters_missing(facts: AlertFacts) -> list[AlertCase]:
-    return [
-        AlertCase(
-            f"{x.group_id}: {x.topic}"[:SUBJECT_CHARS_MAX],
-            {
-                "group": x.group_id,
-                "topic": x.topic,
-                "records": coarse_count(x.records),
-                "reason": Phrase(UNWRITABLE[x.reason]) if x.reason in UNWRITABLE else x.reason,
-            },
-            parts=GroupTopic(x.group_id, x.topic),
-        )
-        for x in facts.letters_missing
-    ]
-
-
-ANONYMOUS = "User:ANONYMOUS"
-
-
-def rejected_client_name(principal: str, host: str) -> str:
-    """The name of a rejected client: its principal, or its address if it is not authenticated."""
-    return principal if principal not in ("", ANONYMOUS) else host
-
-
-LOGINS_MAX = 3
-"""Maximum number of failed logins in the text of an alert."""
-
-CLIENT_CHARS_MAX = 250
-"""Maximum number of characters of a principal in the subject of an alert: a certificate may have a longer name."""
-
-
-def rejected_subject(client: str, reason: str) -> str:
-    """Identifies the alert in silences and for receivers of notifications. The row has the parts in columns."""
-    return f"{client[:CLIENT_CHARS_MAX]} ({reason.replace('_', ' ')})"
-
-
-def _login(x: FailedLoginFacts) -> Phrase:
-    failure = Phrase(x.failure.replace("_", " "))
-    values = {"user": x.user, "mechanism": x.mechanism or Phrase(AlertPhrase.NO_MECHANISM), "failure": failure}
-    return Phrase(AlertPhrase.LOGIN if x.user else AlertPhrase.LOGIN_WITHOUT_USER, values)
-
-
-def _rejection_text(f: RejectedClientFacts) -> Phrase:
-    if not f.logins:
-        return Phrase(REJECTED[f.reason])
-    shown = [_login(x) for x in f.logins[:LOGINS_MAX]]
-    return Phrase(AlertPhrase.LOGINS_FAIL, {"logins": names_of(shown, len(f.logins))})
-
-
-def _rejected_advice(f: RejectedClientFacts) -> Phrase:
-    """For failed logins: that for the most frequent one with a known reason."""
-    if f.reason is RejectionReason.UNAUTHORIZED:
-        return Phrase(AlertPhrase.CHECK_PERMISSION)
-    known = (LOGIN_ADVICE[x.failure] for x in f.logins if x.failure in LOGIN_ADVICE)
-    return Phrase(next(known, AlertPhrase.CORRECT_CLIENT))
-
-
-def clients_rejected(facts: AlertFacts) -> list[AlertCase]:
-    return [
-        AlertCase(
-            rejected_subject(f.client, f.reason),
-            {
-                "who": f.client,
-                "rate": Phrase(AlertPhrase.PER_MINUTE, {"count": leading_digit(f.per_min)}),
-                "since": Phrase(AlertPhrase.SINCE, {"time": f"{f.since:%H:%M}", "day": f"{f.since:%Y-%m-%d}"}),
-                "why": _rejection_text(f),
-                "advice": _rejected_advice(f),
-                "operation": Phrase(
-                    AlertPhrase.OPERATION,
-                    {
-                        "operation": f.operation.replace("_", " "),
-                        "resource": f"{f.resource_type.replace('_', ' ')} {f.resource_name}",
-                    },
-                )
-                if f.operation
-                else "",
-                "client": Phrase(AlertPhrase.CLIENT, {"client": f.client_id, "address": f.host})
-                if f.client_id
-                else Phrase(AlertPhrase.ADDRESS, {"address": f.host}),
-            },
-            parts=ClientRejection(f.client, f.reason),
-        )
-        for f in facts.rejected
-        if f.reason in REJECTED
-    ]
-
-
-CONNECT_SILENT_S = 25.0
-"""A Connect cluster without an answer for this time, which are three requests, has an alert. One missed answer may be a restart of its workers."""
-
-CONNECTOR_ALERTS_MAX = 50
-"""Maximum number of alerts about connectors, over all clusters."""
-
-
-WORKER_SILENT_S = 60.0
-"""A worker without a poll for this time has an alert. It polls each second; a step that waits for a broker, or a restart, takes less time."""
-
-
-SPARK_WORKER_SILENT_S = 120.0
-"""Unfinished Spark jobs without a poll for this time have an alert. A worker that takes over the lease of another machine needs half a minute, and then
-starts."""
-
-
-def worker_silent(facts: AlertFacts) -> list[AlertCase]:
-    return once(facts.worker_silent_s is not None and facts.worker_silent_s >= WORKER_SILENT_S)
-
-
-def spark_worker_silent(facts: AlertFacts) -> list[AlertCase]:
-    if facts.spark_worker_silent_s is None or facts.spark_worker_silent_s < SPARK_WORKER_SILENT_S:
-        return []
-    count, jobs = facts.spark_jobs_waiting
-    names = [name if isinstance(name, str) else Phrase(AlertPhrase.ARCHIVE, {"id": f"{name}"}) for name in jobs]
-    return counted((count, names), AlertPhrase.JOBS)
-
-
-def connector_subject(cluster: str, connector: str) -> str:
-    return f"{cluster}: {connector}"[:SUBJECT_CHARS_MAX]
-
-
-def connectors_failed(facts: AlertFacts) -> list[AlertCase]:
-    """Failed connectors. For a cluster that does not answer, those of its last answer: a worker that stops does not repair a task."""
-    failures = [(c.cluster, f) for c in facts.connect for f in c.failures][:CONNECTOR_ALERTS_MAX]
-    return [
-        AlertCase(
-            connector_subject(cluster, f.name),
-            {"connector": f.name, "cluster": cluster, "what": _failed_parts(f)},
-        )
-        for cluster, f in failures
-    ]
-
-
-def _failed_parts(f: ConnectorFailure) -> Phrase:
-    if not f.failed_tasks:
-        return Phrase(AlertPhrase.CONNECTOR_FAILED)
-    ids = names_of([str(n) for n in f.failed_tasks[:NAMES_MAX]], len(f.failed_tasks))
-    one, many = AlertPhrase.TASKS_AND_CONNECTOR if f.has_failed else AlertPhrase.TASKS
-    return Phrase(one, {"failed": f"{len(f.failed_tasks):,}", "tasks": f"{f.tasks:,}", "ids": ids}, many, f.tasks)
-
-
-def connect_silent(facts: AlertFacts) -> list[AlertCase]:
-    return [
-        AlertCase(c.cluster, {"cluster": c.cluster, "problem": _with_full_stop(c.problem)})
-        for c in facts.connect
-        if c.silent_s is not None and c.silent_s >= CONNECT_SILENT_S
-    ]

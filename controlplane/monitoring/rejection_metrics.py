@@ -1,6 +1,6 @@
 """Metrics of rejected requests: per broker and reason, and of the clients that a broker rejects repeatedly.
 
-Invariant: a broker without an answer has no values. Does not contain: rows; which of the clients are alerts (`alert_cases`).
+Invariant: a broker without an answer has no values. Does not contain: rows; which of the clients are alerts (`alert_client_cases`).
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ from django.db.models import F, Sum
 from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
-from controlplane.domain.alert_cases import connector_subject, rejected_client_name
+from controlplane.domain.alert_client_cases import rejected_client_name
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
+from controlplane.domain.alert_worker_cases import connector_subject
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.lag import LagStatus

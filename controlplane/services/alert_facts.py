@@ -15,7 +15,7 @@ from django.utils import timezone
 from brokerd.cluster.majority_config import has_majority_acks
 from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import alert_types as types
-from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX
+from controlplane.domain.alert_message_cases import MESSAGE_ALERTS_MAX
 from controlplane.domain.alert_phrases import METRIC_OBJECTS, AlertPhrase
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline

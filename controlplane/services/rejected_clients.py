@@ -1,4 +1,7 @@
-"""Clients that brokers reject continuously, from the rows of the brokers. Does not contain: the texts of their alerts (`controlplane.domain.alert_cases`)."""
+"""Clients that brokers reject continuously, from the rows of the brokers.
+
+Does not contain: the texts of their alerts (`controlplane.domain.alert_client_cases`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from django.utils import timezone
 
 from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain import alert_types as types
-from controlplane.domain.alert_cases import rejected_client_name
+from controlplane.domain.alert_client_cases import rejected_client_name
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.broker_metrics import StoredRejectedClient
 from controlplane.models import Broker

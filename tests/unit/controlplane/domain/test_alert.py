@@ -10,8 +10,6 @@ from controlplane.domain.alert_types import (
     DiskForecastFacts,
     DocumentFacts,
     GroupFacts,
-    GroupTopic,
-    MissingDeadLetterFacts,
     MoveFacts,
     UncleanElectionFacts,
 )
@@ -138,10 +136,3 @@ def test_every_kind_of_alert_has_a_short_text() -> None:
     assert set(BRIEFS) == set(AlertKind)
     assert max(len(brief(name, "7", "")) for name in BRIEFS) < 60
     assert brief("group_stopped", "", "25 groups have stopped.") == "25 groups have stopped."
-
-
-def test_long_names_with_the_same_beginning_have_one_alert() -> None:
-    """The database has room for 300 characters, and two open alerts with the same subject would fail the evaluation of all alerts."""
-    letters = tuple(MissingDeadLetterFacts("g" * 255, f"{'t' * 100}-{n}", 5, "topic-missing") for n in range(2))
-    found = alerts(AlertFacts(letters_missing=letters))
-    assert [(len(a.subject), a.parts) for a in found] == [(300, GroupTopic("g" * 255, f"{'t' * 100}-0"))]
