@@ -1,7 +1,8 @@
 """The worker's part of offset resets: waiting for a group without members, the end of a reset whose process died, and cleaning up.
 
 Invariants: a waiting reset is computed again when the group is empty, because its members commit until they leave. A reset whose process died is
-not sent again: the committed offsets are read back and its result is set from them. Does not contain: the steps (`services.offset_resets`).
+not sent again: the committed offsets are read back and its result is set from them. Does not contain: the preview (`services.offset_resets`), the write
+(`services.offset_reset_writes`).
 """
 
 from __future__ import annotations
@@ -21,16 +22,8 @@ from controlplane.models import OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause
 from controlplane.services.common import Rejected, record
-from controlplane.services.offset_resets import (
-    NotReady,
-    change_state,
-    compute,
-    finish,
-    spec_of_audit,
-    stored,
-    verb_of,
-    write,
-)
+from controlplane.services.offset_reset_writes import NotReady, change_state, finish, spec_of_audit, verb_of, write
+from controlplane.services.offset_resets import compute, stored
 from weir_common.phrases import sentence
 
 SETTLE_SECONDS = DEADLINE_SECONDS + 10

@@ -11,7 +11,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.clients.connection import NoResponse
 from controlplane.clients.group_offsets import GroupStatus, MemberStatus
 from controlplane.domain.offset_reset import CommittedOffset, Key, LogRange
-from controlplane.services import group_members, offset_reset_worker, offset_resets
+from controlplane.services import group_members, offset_reset_worker, offset_reset_writes, offset_resets
 
 OFFSETS = {("orders", 0): CommittedOffset(50, 2, "mark"), ("orders", 1): CommittedOffset(100, 2, "")}
 
@@ -109,7 +109,7 @@ class GroupWorldClient:
 def group_world(monkeypatch: pytest.MonkeyPatch) -> GroupWorld:
     world = GroupWorld()
     module: Any
-    for module in (offset_resets, offset_reset_worker):
+    for module in (offset_resets, offset_reset_writes, offset_reset_worker):
         monkeypatch.setattr(module, "offsets_client", world.client)
     monkeypatch.setattr(group_members, "GroupOffsetsClient", world.client)
     return world

@@ -1,4 +1,4 @@
-"""Offset resets: rejections before a write, the written offsets, their verification, the audit rows, the undo."""
+"""Offset resets: the preview, what cannot be applied, the written offsets, the audit rows, the wait, the undo."""
 
 from __future__ import annotations
 
@@ -8,16 +8,7 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from brokerd.wire.errors import ErrorCode
-from controlplane.domain.offset_reset import (
-    UNDO_DAYS,
-    CommittedOffset,
-    LogRange,
-    ReportedDifference,
-    ResetSpec,
-    ResetState,
-    ResetTarget,
-)
+from controlplane.domain.offset_reset import UNDO_DAYS, CommittedOffset, ResetSpec, ResetState, ResetTarget
 from controlplane.models import Change, OffsetReset
 from controlplane.models.offset_reset import ResetCause
 from controlplane.services import Rejected
@@ -82,39 +73,6 @@ def test_an_undo_ends_after_seven_days(group: GroupWorld) -> None:
         services.undo(preview(ResetSpec(ResetTarget.LATEST)).pk, actor="alice")
 
 
-def test_a_commit_since_the_preview_is_rejected_with_the_difference(group: GroupWorld) -> None:
-    row = preview()
-    group.commit(60)
-    with pytest.raises(Rejected, match=r"orders-0: 50 -> 60") as rejection:
-        apply(row)
-    assert rejection.value.field == ""
-    row.refresh_from_db()
-    assert (row.state, row.cause, row.differences) == (
-        "previewed",
-        "changed",
-        (ReportedDifference("orders", 0, 50, 60),),
-    )
-    assert group.offsets["g"]["orders", 0] == CommittedOffset(60) and "commit" not in group.calls
-    assert audit() == [("group.reset_offsets", "refused")]
-
-
-def test_an_open_transaction_is_rejected(group: GroupWorld) -> None:
-    row = preview()
-    group.unstable = {("orders", 1)}
-    with pytest.raises(Rejected, match="open transaction"):
-        apply(row)
-    assert {r.problem for r in preview().rows if r.key == ("orders", 1)} == {"open_transaction"}
-
-
-def test_an_offset_that_retention_deleted_since_is_rejected(group: GroupWorld) -> None:
-    row = preview()
-    group.logs["orders", 1] = LogRange(11, 100)
-    with pytest.raises(Rejected, match="orders-1 are no longer in the log"):
-        apply(row)
-    row.refresh_from_db()
-    assert row.cause == ResetCause.OUT_OF_RANGE
-
-
 def test_an_active_group_is_rejected_and_may_be_waited_for(group: GroupWorld) -> None:
     group.members = [member()]
     row = preview()
@@ -135,16 +93,6 @@ def test_an_active_group_is_rejected_and_may_be_waited_for(group: GroupWorld) ->
         services.cancel(row.pk, actor="bob")
 
 
-def test_a_member_that_joins_before_the_commit_is_rejected_by_the_coordinator(group: GroupWorld) -> None:
-    row = preview()
-    group.before_commit = lambda: group.members.append(member())
-    with pytest.raises(Rejected, match="active"):
-        apply(row)
-    row.refresh_from_db()
-    assert (row.state, row.cause) == ("previewed", "active") and group.offsets["g"] == OFFSETS
-    assert audit() == [("group.reset_offsets", "refused")], "one entry, of the intent"
-
-
 def test_the_deletion_of_offsets(group: GroupWorld) -> None:
     spec = ResetSpec(ResetTarget.DELETE, topics=("orders",))
     group.members = [member()]
@@ -156,54 +104,6 @@ def test_the_deletion_of_offsets(group: GroupWorld) -> None:
     assert audit()[-1] == ("group.delete_offsets", "confirmed")
     assert apply(services.undo(row.pk, actor="alice")).state == ResetState.APPLIED
     assert group.offsets["g"] == OFFSETS and audit()[-1] == ("group.undo_reset", "confirmed")
-
-
-def test_a_partial_rejection_is_a_failure_with_its_errors_and_can_be_undone(group: GroupWorld) -> None:
-    group.errors = {("orders", 1): ErrorCode.OFFSET_METADATA_TOO_LARGE}
-    row = apply(preview())
-    assert (row.state, row.cause) == (ResetState.FAILED, ResetCause.DECLINED)
-    assert row.errors == {("orders", 1): ErrorCode.OFFSET_METADATA_TOO_LARGE}
-    assert row.differences == (ReportedDifference("orders", 1, 10, 100),)
-    apply(services.undo(row.pk, actor="alice"))
-    assert group.offsets["g"] == OFFSETS
-
-
-def test_offsets_that_read_back_different_are_a_failure(group: GroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = preview()
-    monkeypatch.setattr("tests.unit.controlplane.group_world.GroupWorldClient.commit", lambda self, offsets: {})
-    done = apply(row)
-    assert (done.state, done.cause) == (ResetState.FAILED, ResetCause.DIFFERENT)
-    assert audit() == [("group.reset_offsets", "unknown")]
-
-
-def test_a_lost_response_leaves_the_result_to_the_worker(group: GroupWorld) -> None:
-    row = preview()
-    group.drop_response = True
-    done = apply(row)
-    assert (done.state, done.cause, done.finished_at) == (ResetState.APPLYING, ResetCause.NO_RESPONSE, None)
-    assert audit() == [("group.reset_offsets", "pending")]
-    other = preview_of_another_row(row)
-    with pytest.raises(Rejected, match="Another reset"):
-        apply(other)
-
-
-def preview_of_another_row(row: OffsetReset) -> OffsetReset:
-    row.pk, row.state, row.version = None, ResetState.PREVIEWED, 0
-    row.save(force_insert=True)
-    return row
-
-
-@pytest.mark.parametrize("silent", ["status", "committed", "log_ranges"])
-def test_without_a_response_before_the_write_nothing_is_sent(group: GroupWorld, silent: str) -> None:
-    row = preview()
-    group.silent = {silent}
-    with pytest.raises(Rejected, match="Nothing was written"):
-        apply(row)
-    row.refresh_from_db()
-    assert (row.state, row.cause) == ("previewed", "no_response") and "commit" not in group.calls
-    if silent != "status":
-        with pytest.raises(Rejected, match="did not respond"):
-            preview()
 
 
 def test_an_old_empty_or_used_preview_is_rejected(group: GroupWorld) -> None:
