@@ -22,7 +22,7 @@ from controlplane.selectors.dead_letters import DeadLetterTopic
 from controlplane.selectors.message_metrics import metrics_of
 from controlplane.services import Rejected, produce
 from controlplane.services import dead_letters as services
-from controlplane.services.dead_letters import ResendResult
+from controlplane.services.dead_letter_batches import ResendResult
 
 CONTINUE = "resume"
 """Hidden field: the token that continues a sending by filter."""

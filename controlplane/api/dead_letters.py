@@ -21,9 +21,10 @@ from controlplane.domain.produce import InputFormat, NewRecord, decode_input
 from controlplane.domain.record_query import LIMIT_MAX, RecordQuery, StartPosition, partitions_of_text
 from controlplane.selectors import dead_letters as selectors
 from controlplane.services import dead_letters as services
+from controlplane.services.dead_letter_batches import ResendResult
 
 DEAD_LETTERS = serializers.shape(selectors.DeadLetterList)
-SENT = serializers.shape(services.ResendResult)
+SENT = serializers.shape(ResendResult)
 TARGETS = [(t.value, t.value) for t in ResendTarget]
 TARGET_HELP = (
     "topic: to the topic of the failed record, for all groups. retry: to the retry topic of that topic, for the group in the header x-retry-group, or for "

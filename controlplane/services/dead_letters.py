@@ -1,11 +1,8 @@
-"""Dead letters: list them, and send them again, one by one or all that match a filter. Checks permissions, writes the audit row, and sends each dead letter at
-most once.
+"""Dead letters: list them, and send them again, one by one or all that match a filter. Checks permissions and writes the audit row.
 
-The dead letters of one partition are sent in three steps: the service writes a row (state sending), runs one Kafka transaction with the records and a marker,
-and writes the final state of the row. After a crash, the next sending of the partition first reads the marker of the open row
-(`clients.transactional_producer`). Invariants: a dead letter is written to a target at most once, also by two operators at the same time and after crashes. All
-dead letters of a batch are written, or none. A failed record that several dead letters of share groups name is sent once. Sending needs the right to see the
-raw records. Does not contain: causes and filters (`domain.dead_letters`), the records of share groups (`services.failed_records`).
+Invariants: sending needs the right to see the raw records. Each dead letter is sent at most once (`services.dead_letter_batches`). A failed record that
+several dead letters of share groups name is sent once. Does not contain: the transactions of a partition (`services.dead_letter_batches`), causes and filters
+(`domain.dead_letters`), the records of share groups (`services.failed_records`).
 """
 
 from __future__ import annotations
@@ -13,18 +10,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.db import IntegrityError, transaction
-from django.utils import timezone
 
-from controlplane.clients import record_range, transactional_producer
+from controlplane.clients import record_range
 from controlplane.clients.connection import NoResponse
-from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.dead_letters import (
     DeadLetterFilters,
@@ -35,30 +28,24 @@ from controlplane.domain.dead_letters import (
 )
 from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord, check_record
 from controlplane.domain.record_query import RecordQuery, StartPosition
-from controlplane.models import DeadLetterBatch, ObservedPartition, SentDeadLetter
+from controlplane.models import ObservedPartition
 from controlplane.models.change import Outcome
-from controlplane.models.dead_letter import ResendState
 from controlplane.selectors import dead_letters as selectors
 from controlplane.selectors import messages
 from controlplane.selectors.dead_letters import DeadLetterList, DeadLetterTopic
 from controlplane.services import failed_records, masking, records
 from controlplane.services.common import Rejected, finish_changes, needs_reason, record
+from controlplane.services.dead_letter_batches import ResendResult, forget_below, send_partition
 from controlplane.services.failed_records import DeadLetter, RestoredLetters
 from controlplane.services.produce import MASKED_SOURCE, check_target, permission_check
 from weir_common.phrases import sentence
 
 User = AbstractBaseUser | AnonymousUser
 VERB = AuditOperation.DEAD_LETTERS_SEND
-GROUP = "weir-dead-letters"
-"""The group whose committed offsets are the markers. An offset reset of this group would remove one."""
 PLACES_MAX = 500
 """Maximum number of dead letters of one request: as many as a page can have."""
 OFFSETS_SPAN_MAX = 100_000
 """Maximum number of offsets between the first and the last chosen dead letter of a partition: they are read in one pass."""
-BUSY_SECONDS = 90
-"""After this time an open batch is no longer sent, because its client has timed out."""
-MARKER_DAYS_MAX = 6
-"""Maximum age in days of a marker that can be read: brokers delete the offsets of an empty group after seven days (offsets.retention.minutes)."""
 PLACES_AUDITED_MAX = 50
 """Maximum number of places that the audit row names."""
 REQUEST_SECONDS = 60.0
@@ -66,24 +53,6 @@ REQUEST_SECONDS = 60.0
 TARGETS_NAMED_MAX = 5
 """Maximum number of topics that a result names."""
 TIME_OVER = "The time limit of a request is reached. Send the rest again: what was sent is not sent twice."
-BUSY = "Dead letters of partition {partition} are being sent at this moment. Try again in a minute."
-OPEN = "It is unknown whether the dead letters of partition {partition} were sent: {problem} Send them again: each is written at most one time."
-
-
-@dataclass(frozen=True, slots=True)
-class ResendResult:
-    """Numbers of dead letters. `target`: the topic, or the topics. `already`: the same dead letters, or others of the same record, were sent to the target
-    before. `missing`: not in the log any more. `unknown`: the outcome is determined by the next sending. `refused`: nothing was written; `problems` has each
-    reason once. `resume`: continues a sending by filter, "" at its end."""
-
-    target: str
-    sent: int = 0
-    already: int = 0
-    missing: int = 0
-    refused: int = 0
-    unknown: int = 0
-    problems: list[str] = field(default_factory=list)
-    resume: str = ""
 
 
 def query_of(letter_topic: DeadLetterTopic, filters: DeadLetterFilters, **requested: Any) -> RecordQuery:
@@ -270,7 +239,7 @@ def _read_letters(letter_topic: DeadLetterTopic, chosen: Mapping[int, set[int]])
         if not read.complete:
             raise Rejected(sentence("The dead letters of {topic}-{partition} are too large. Send fewer.", **where))
         found += [DeadLetter(partition, offset, r, "", None) for offset, r in read.records if offset in offsets]
-        _forget_below(letter_topic, partition, read.start_offset)
+        forget_below(letter_topic, partition, read.start_offset)
     return found
 
 
@@ -305,7 +274,7 @@ def _send_audited(
             )
             for x in letters
         ]
-        total = _sum(total, _send_partition(actor, letter_topic, to, partition, copies))
+        total = _sum(total, send_partition(actor, letter_topic, to, partition, copies))
     outcome = Outcome.CONFIRMED if total.sent or not total.refused else Outcome.REJECTED
     summary = f"{total.sent} sent, {total.already} sent before, {total.refused} rejected, {total.unknown} unknown."
     finish_changes(object_id, None, Outcome.UNKNOWN if total.unknown else outcome, " ".join([summary, *total.problems]))
@@ -330,120 +299,3 @@ def _sum(a: ResendResult, b: ResendResult) -> ResendResult:
         a.unknown + b.unknown,
         list(dict.fromkeys([*a.problems, *b.problems])),
     )
-
-
-def _send_partition(
-    actor: str, letter_topic: DeadLetterTopic, to: str, partition: int, copies: Sequence[DeadLetter]
-) -> ResendResult:
-    busy = BUSY.format(partition=partition)
-    opened = DeadLetterBatch.objects.filter(
-        topic_id=letter_topic.topic_id, partition=partition, state=ResendState.SENDING
-    ).first()
-    if opened is not None:
-        if timezone.now() - opened.created_at < timedelta(seconds=BUSY_SECONDS):
-            return ResendResult(to, refused=len(copies), problems=[busy])
-        if problem := _resolve(opened):
-            return ResendResult(to, refused=len(copies), problems=[OPEN.format(partition=partition, problem=problem)])
-    unsent = _not_sent(letter_topic, to, partition, copies)
-    already = len(copies) - len(unsent)
-    if not unsent:
-        return ResendResult(to, already=already)
-    try:
-        with transaction.atomic():
-            batch = DeadLetterBatch.objects.create(
-                topic=letter_topic.dead_topic,
-                topic_id=letter_topic.topic_id,
-                partition=partition,
-                target=to,
-                actor=actor,
-            )
-            SentDeadLetter.objects.bulk_create(
-                SentDeadLetter(
-                    batch=batch,
-                    topic_id=letter_topic.topic_id,
-                    partition=partition,
-                    offset=x.offset,
-                    target=to,
-                    source=x.source,
-                )
-                for x in unsent
-            )
-    except IntegrityError:  # another operator has already sent it
-        return ResendResult(to, already=already, refused=len(unsent), problems=[busy])
-    sent = transactional_producer.send_once(_transactional_id(batch), to, [x.record for x in unsent], _marker(batch))
-    return replace(_batch_result(batch, sent.end, sent.problem, len(unsent)), already=already, target=to)
-
-
-def _not_sent(letter_topic: DeadLetterTopic, to: str, partition: int, copies: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """Return the dead letters that were not sent to this target yet, one for each failed record."""
-    sent = SentDeadLetter.objects.filter(topic_id=letter_topic.topic_id, target=to)
-    offsets = sent.filter(partition=partition, offset__in=[x.offset for x in copies])
-    before = set(offsets.values_list("offset", flat=True))
-    named = {x.source for x in copies if x.source}
-    sources = set(sent.filter(source__in=named).values_list("source", flat=True))
-    rest: list[DeadLetter] = []
-    for x in copies:
-        if x.offset not in before and x.source not in sources:
-            rest.append(x)
-            if x.source:
-                sources.add(x.source)
-    return rest
-
-
-def _batch_result(batch: DeadLetterBatch, end: TransactionEnd, problem: str, count: int) -> ResendResult:
-    if end is TransactionEnd.UNKNOWN:
-        if unknown := _resolve(batch):
-            said = OPEN.format(partition=batch.partition, problem=unknown)
-            return ResendResult(batch.target, unknown=count, problems=[said])
-        batch.refresh_from_db()
-        sent = batch.state == ResendState.SENT
-    else:
-        sent = end is TransactionEnd.COMMITTED
-        _finish(batch, sent=sent)
-    return (
-        ResendResult(batch.target, sent=count)
-        if sent
-        else ResendResult(batch.target, refused=count, problems=[problem])
-    )
-
-
-def _resolve(batch: DeadLetterBatch) -> str:
-    """Find out how the transaction of an open batch ended. Returns why that is unknown now, "" if it is known."""
-    if timezone.now() - batch.created_at > timedelta(days=MARKER_DAYS_MAX):
-        batch.state, batch.finished_at = ResendState.UNKNOWN, timezone.now()
-        batch.save(update_fields=["state", "finished_at"])
-        return ""
-    try:
-        sent = transactional_producer.find_marker(_transactional_id(batch), _marker(batch))
-    except NoResponse as error:
-        return f"{error}."
-    _finish(batch, sent=sent)
-    return ""
-
-
-def _finish(batch: DeadLetterBatch, *, sent: bool) -> None:
-    with transaction.atomic():
-        changed = DeadLetterBatch.objects.filter(pk=batch.pk, state=ResendState.SENDING).update(
-            state=ResendState.SENT if sent else ResendState.NOT_SENT, finished_at=timezone.now()
-        )
-        if changed and not sent:
-            batch.letters.all().delete()
-
-
-def _transactional_id(batch: DeadLetterBatch) -> str:
-    """Transactional id of the partition. Batches of a partition share it, so that each batch fences the client of the previous batch."""
-    return f"weir-dead-letters-{batch.topic_id}-{batch.partition}"
-
-
-def _marker(batch: DeadLetterBatch) -> TransactionMarker:
-    """Marker of the batch. Its offset is one above the offset of the last dead letter in the batch."""
-    last = max(batch.letters.values_list("offset", flat=True), default=-1)
-    return TransactionMarker(GROUP, batch.topic, batch.partition, last + 1, f"{batch.topic_id}:{batch.pk}")
-
-
-def _forget_below(letter_topic: DeadLetterTopic, partition: int, start_offset: int) -> None:
-    """Delete the rows of dead letters that retention has deleted, and of their batches."""
-    batches = DeadLetterBatch.objects.filter(topic_id=letter_topic.topic_id, partition=partition)
-    closed = batches.exclude(state=ResendState.SENDING)
-    SentDeadLetter.objects.filter(batch__in=closed, offset__lt=start_offset).delete()
-    closed.filter(letters__isnull=True).delete()

@@ -41,9 +41,9 @@ def ends_after(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def arm(step: Step) -> None:
     from controlplane.clients import transactional_producer
-    from controlplane.services import dead_letters
+    from controlplane.services import dead_letter_batches, dead_letters
 
-    dead_letters.BUSY_SECONDS = 0
+    dead_letter_batches.BUSY_SECONDS = 0
     methods = {
         Step.BEGUN: "begin_transaction",
         Step.MARKER: "send_offsets_to_transaction",
@@ -60,8 +60,10 @@ def arm(step: Step) -> None:
         transactional_producer.send_once = lambda *args: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     elif step is Step.RECORDS:
         transactional_producer._write = ends_after(transactional_producer._write)
+    elif step is Step.RESULT_ROW:
+        dead_letter_batches._finish = ends_after(dead_letter_batches._finish)
     elif step is not Step.NONE:
-        names = {Step.AUDIT_ROW: "record", Step.RESULT_ROW: "_finish", Step.OUTCOME: "finish_changes"}
+        names = {Step.AUDIT_ROW: "record", Step.OUTCOME: "finish_changes"}
         setattr(dead_letters, names[step], ends_after(getattr(dead_letters, names[step])))
 
 

@@ -15,7 +15,7 @@ from controlplane.domain.record_query import RecordQuery
 from controlplane.models import Change, MaskingRule, SentDeadLetter, Topic
 from controlplane.services import Rejected
 from controlplane.services import dead_letters as services
-from controlplane.services.dead_letters import ResendResult
+from controlplane.services.dead_letter_batches import ResendResult
 from tests.unit.controlplane.dead_answers import (
     DLQ,
     DeadAnswers,
