@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import median
 
 from brokerd.maintenance.key_indexing import PART_BYTES
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index import KeyIndexPart
 from brokerd.storage.key_index_build import KeyIndexBuild
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.segment import Segment
 from brokerd.wire import records
 from brokerd.wire.records import Record

@@ -27,8 +27,8 @@ from bench.kernel import cpu_clock
 from bench.peer.systems import Weir, wait_for
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
+from brokerd.storage.os_disk import OsDisk
 from brokerd.wire import records
 from brokerd.wire.messages.key_lookups import KeyLookupRequest, LookupStop
 from brokerd.wire.records import Record

@@ -23,8 +23,9 @@ from brokerd.net.peers import Peer
 from brokerd.net.thread_times import ThreadTimesReader
 from brokerd.remote.process import HelperProcess, HelperSettings, RemoteHelper
 from brokerd.security.sasl_client import SaslClientExchange
-from brokerd.storage.disk import Disk, OsDisk
+from brokerd.storage.disk import Disk
 from brokerd.storage.jobs import Jobs, Runner
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.probe_file import write_probe
 from brokerd.storage.read_ahead import READ_THREADS, ReadAhead
 

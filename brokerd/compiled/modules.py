@@ -1,8 +1,8 @@
 """The modules that are compiled together: what a produce, fetch or replication request passes (decision 096).
 
 A compiled class accepts only objects of the annotated classes. The simulation replaces the event loop, the connections and the disk by classes of its own,
-therefore `net.loop`, `net.connection`, `net.listener`, `net.peers`, `net.tls` and `storage.disk` are not listed. `wire.schema` generates its classes at
-run time, and a class cannot inherit from a compiled one.
+therefore `net.loop`, `net.connection`, `net.listener`, `net.peers`, `net.tls`, `storage.disk` and `storage.os_disk` are not listed. `wire.schema` generates
+its classes at run time, and a class cannot inherit from a compiled one.
 """
 
 from __future__ import annotations

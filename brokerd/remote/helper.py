@@ -27,7 +27,8 @@ from brokerd.remote.process import HelperSettings
 from brokerd.remote.rate import RateLimit
 from brokerd.remote.store_urls import store_at
 from brokerd.remote.stores import ObjectMissing, ObjectStore, StoreUnavailable
-from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
+from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.os_disk import OsDisk
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,10 @@ from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.consumer import records as consumer_records
 from brokerd.coordinator.transactions import records as transaction_records
 from brokerd.storage import checkpoints, delay_index, key_index, transaction_index
-from brokerd.storage.disk import DISCARDED, Disk, DiskFailed, OsDisk
+from brokerd.storage.disk import DISCARDED, Disk, DiskFailed
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from brokerd.storage.log_start import LOG_START
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.recovery import CLEANED, CLEANER_OFFSET, DAMAGED, EPOCHS, SWAP, numbered
 from brokerd.tools import dump_files
 from brokerd.tools.dump_files import COMPLAINT

@@ -22,9 +22,10 @@ from brokerd.cluster.partition_names import split_partition_name
 from brokerd.config.broker import BrokerConfig, ConfigError
 from brokerd.environment import Environment
 from brokerd.storage import checkpoints, recovery, running_marker
-from brokerd.storage.disk import Bytes, DiskFailed, File, OsDisk
+from brokerd.storage.disk import Bytes, DiskFailed, File
 from brokerd.storage.log_dirs import FUTURE
 from brokerd.storage.meta_properties import read_meta
+from brokerd.storage.os_disk import OsDisk
 
 FORMAT = 1
 STRAY = "-stray"

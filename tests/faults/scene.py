@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from brokerd.cluster.model import PartitionState
 from brokerd.storage import checkpoints
-from brokerd.storage.disk import OsDisk
+from brokerd.storage.os_disk import OsDisk
 from brokerd.wire import records
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from brokerd.storage import checkpoints
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.meta_properties import META
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.recovery import EPOCHS
 from brokerd.storage.snapshots import Snapshots
 from brokerd.wire import records

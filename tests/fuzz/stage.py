@@ -34,7 +34,7 @@ from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 from brokerd.runtime.broker import BrokerServer
 from brokerd.security import scram
-from brokerd.storage.disk import OsDisk
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.read_ahead import ReadAhead
 from controlplane.controller.events import DesiredAccess, DesiredFailed, DesiredRead, DesiredTopic
 from controlplane.controller.runner import TICK_MS, Controller

@@ -19,7 +19,13 @@ def test_each_module_exists_and_is_listed_once() -> None:
 
 
 def test_modules_that_the_simulation_replaces_are_not_listed() -> None:
-    assert not {"brokerd.net.loop", "brokerd.net.connection", "brokerd.net.peers", "brokerd.storage.disk"} & {*MODULES}
+    assert not {
+        "brokerd.net.loop",
+        "brokerd.net.connection",
+        "brokerd.net.peers",
+        "brokerd.storage.disk",
+        "brokerd.storage.os_disk",
+    } & {*MODULES}
 
 
 def test_a_function_uses_a_name_for_exceptions_of_one_type_only() -> None:

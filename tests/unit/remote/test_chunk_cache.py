@@ -11,7 +11,7 @@ import pytest
 from brokerd.remote import chunk_cache
 from brokerd.remote.chunk_cache import ChunkCache, RemoteFile
 from brokerd.remote.stores import FolderStore, StoreUnavailable
-from brokerd.storage.disk import OsDisk
+from brokerd.storage.os_disk import OsDisk
 
 CHUNK = 1_000
 DATA = bytes(range(250)) * 41

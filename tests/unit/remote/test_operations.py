@@ -17,8 +17,8 @@ from brokerd.remote.chunk_cache import ChunkCache
 from brokerd.remote.operations import Operations
 from brokerd.remote.stored_segment import StoredSegment
 from brokerd.remote.stores import FolderStore, ObjectMissing
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
+from brokerd.storage.os_disk import OsDisk
 from brokerd.wire import end_transaction_marker, records
 from brokerd.wire.end_transaction_marker import Marker
 from brokerd.wire.records import Record

@@ -16,7 +16,7 @@ from brokerd.remote.view import RemoteView
 from brokerd.replication.history_reads import CACHED_ERROR_MS, UNAVAILABLE, HistoryOperation, HistoryReadResult
 from brokerd.replication.partition import Role
 from brokerd.replication.remote_reads import EARLIEST, MAX_TIMESTAMP, RemoteReads
-from brokerd.storage.disk import OsDisk
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.snapshots import Snapshot
 from brokerd.wire.errors import ErrorCode
 from tests.unit.remote.test_lineage import finished

@@ -10,8 +10,9 @@ import pytest
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
-from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
+from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.log import FetchRejected, Log
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.producers import ACCEPTED, Duplicate, ProducerRejected
 from brokerd.wire import records
 from brokerd.wire.records import Record

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage import nonblocking
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
+from brokerd.storage.os_disk import OsDisk
 
 MB = 1024 * 1024
 

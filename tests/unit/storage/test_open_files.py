@@ -6,9 +6,9 @@ import os
 import random
 from pathlib import Path
 
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
 from brokerd.storage.open_files import OpenFiles
+from brokerd.storage.os_disk import OsDisk
 from tests.unit.storage.test_log import NOW, append, config, everything
 
 LIMIT = 20

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage import pagecache
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.nonblocking import NotInPageCache, nonblocking_reads
+from brokerd.storage.os_disk import OsDisk
 from tests.unit.storage.test_nonblocking import MB, drop
 
 

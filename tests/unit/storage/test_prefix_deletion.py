@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from brokerd.cluster.model import Now
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
+from brokerd.storage.os_disk import OsDisk
 from brokerd.wire import records
 from tests.unit.storage.test_log import EVERYTHING, NOW, append, batch, config, opened, sim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brokerd.storage.disk import OsDisk
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.probe_file import PROBE_BYTES, PROBE_FILE, write_probe
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from brokerd.storage.disk import OsDisk
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.read_ahead import (
     AHEAD_BYTES_MAX,
     BEHIND_BYTES_MAX,

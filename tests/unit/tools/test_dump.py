@@ -20,11 +20,11 @@ from brokerd.coordinator.transactions.transaction_events import TransactionMetad
 from brokerd.environment import Environment
 from brokerd.membership.identity import BrokerIdentity
 from brokerd.storage import checkpoints
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index_build import KeyIndexBuild
 from brokerd.storage.log import Log
 from brokerd.storage.log_dirs import LogDirs
+from brokerd.storage.os_disk import OsDisk
 from brokerd.tools import dump
 from brokerd.wire import records
 from brokerd.wire.records import Record

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage import checkpoints
-from brokerd.storage.disk import OsDisk
+from brokerd.storage.os_disk import OsDisk
 from tests.unit.tools.test_dump import filled, said
 
 

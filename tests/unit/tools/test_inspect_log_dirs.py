@@ -14,9 +14,9 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
 from brokerd.environment import Environment
 from brokerd.storage import checkpoints
-from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
 from brokerd.storage.meta_properties import META
+from brokerd.storage.os_disk import OsDisk
 from brokerd.storage.running_marker import CLEAN
 from brokerd.tools.inspect_log_dirs import InspectionError, inspect_log_dirs, main
 from tests.unit.storage.test_log import append, batch
