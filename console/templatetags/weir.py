@@ -31,7 +31,7 @@ from console.alert_pages import ALERT_PAGES, PAGES_OF_SUBJECT
 from console.fragments import code_spans
 from console.notification_forms import alert_kind_title
 from controlplane.domain.alert_thresholds import ThresholdUnit
-from controlplane.domain.alert_types import AlertMetric, ClientRejection
+from controlplane.domain.alert_types import AlertKind, AlertMetric, ClientRejection
 from controlplane.domain.text import duration_text
 from controlplane.selectors.notifications import NotificationDeliveryRow
 from controlplane.selectors.paging import Page
@@ -148,8 +148,8 @@ def alert_text(alert: ShownAlert) -> str:
 @register.filter
 def delivery_text(delivery: NotificationDeliveryRow) -> str:
     """The text of a notification: as it was sent, in other languages the short text of its kind."""
-    if not delivery.alert_kind:
-        return delivery.text
+    if delivery.alert_kind not in set(AlertKind):
+        return vocabulary.translated(delivery.text)  # a test notification
     return vocabulary.alert_text(delivery.alert_kind, delivery.subject, delivery.text)
 
 

@@ -215,7 +215,7 @@ def stop(request: HttpRequest) -> HttpResponse:
             _("Its tasks end and free their connections and memory. No record is read or written."),
             _("Config and offsets stay. Resume starts it where it stopped."),
         ],
-        button=_("Stop the connector"),
+        button=_("Stop connector"),
         message=_("Connector {name} stopped.").format(name=name),
         operation="connectors/stop",
     )

@@ -35,8 +35,11 @@ ONE = {
 def top_page(request: HttpRequest) -> HttpResponse:
     of = request.GET.get("of", "")
     kind = TopOf(of) if of in list(TopOf) else TopOf.TOPICS
-    lists = [(t, [(r, subject_url(r.subject)) for r in t.rows]) for t in selectors.top_lists(kind)]
-    silent = sorted({b for t, _ in lists for b in t.brokers_silent})
+    lists = [
+        (t, [(r, subject_url(r.subject)) for r in t.rows], any(r.share_pct is not None for r in t.rows))
+        for t in selectors.top_lists(kind)
+    ]
+    silent = sorted({b for t, _, _ in lists for b in t.brokers_silent})
     context = {
         "lists": lists,
         "of": kind,

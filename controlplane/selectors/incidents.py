@@ -28,6 +28,7 @@ from controlplane.models import (
     ReplicaDamageReport,
     ShareGroupPartition,
 )
+from controlplane.models.change import Outcome
 from controlplane.selectors.alert_thresholds import (
     AppliedThreshold,
     ThresholdChange,
@@ -89,6 +90,10 @@ class ContextRow:
     @property
     def is_change(self) -> bool:
         return self.source == ContextSource.CHANGE
+
+    @property
+    def is_succeeded(self) -> bool:
+        return self.outcome == Outcome.CONFIRMED
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,12 @@ class BulkLimitOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BulkLimitRow:
-    """`key`: the id of the quota or move. `changes`: (limit, value now, new value), None = no limit. `problem`: why it will be rejected, or ""."""
+    """`key`: the id of the quota or move. `now`: the present limits. `changes`: (limit, value now, new value), None = no limit. `problem`: why it will be
+    rejected, or ""."""
 
     key: str
     name: str
+    now: list[tuple[str, float | None]]
     changes: list[tuple[str, float | None, float | None]]
     problem: str
 
@@ -76,7 +78,7 @@ def _quota_row(row: AccessEntry, limits: Mapping[str, float | None]) -> BulkLimi
     entity, now = entity_of(row.key), row.value or {}
     changes = [(name, now.get(name), value) for name, value in limits.items() if now.get(name) != value]
     problem = next((p for name, value in limits.items() if (p := value_problem(entity, name, value))), None)
-    return BulkLimitRow(str(row.pk), entity_text(entity), changes, f"{problem}." if problem else "")
+    return BulkLimitRow(str(row.pk), entity_text(entity), list(now.items()), changes, f"{problem}." if problem else "")
 
 
 def set_quotas(
@@ -118,7 +120,8 @@ def _move_row(move: Move, bytes_per_s: int | None) -> BulkLimitRow:
         else ""
     )
     name = sentence("move {id}", id=move.pk)
-    return BulkLimitRow(str(move.pk), name, [] if same else [(THROTTLE, now, bytes_per_s)], problem)
+    changes: list[tuple[str, float | None, float | None]] = [] if same else [(THROTTLE, now, bytes_per_s)]
+    return BulkLimitRow(str(move.pk), name, [(THROTTLE, now)], changes, problem)
 
 
 def throttle_moves(keys: Sequence[str], bytes_per_s: int | None, *, actor: str, comment: str) -> list[BulkLimitResult]:

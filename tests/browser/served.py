@@ -184,10 +184,12 @@ def health_and_past() -> None:
 
 def moves_in_every_state() -> None:
     """Moves 3 to 9, one partition each, with the rows that the worker would write. For screenshots."""
+    from controlplane.domain import move_phrases
     from controlplane.domain.progress import Sample
     from controlplane.domain.throttle import ProducerLatency
     from controlplane.models import Broker, Move, MovePartition, ObservedPartition
     from controlplane.services import move_planning
+    from weir_common.phrases import counted, phrase_to_json, sentence
 
     Broker.objects.update(total_bytes=500 * 10**9, free_bytes=180 * 10**9)
     parts = ObservedPartition.objects.filter(topic__name__startswith="app-", size_bytes__gt=10**8).order_by(
@@ -199,14 +201,14 @@ def moves_in_every_state() -> None:
             "running",
             "copying",
             "target_down",
-            "Target down: broker 4 is not alive. Start it, or cancel the move.",
+            sentence(move_phrases.TARGET_DOWN, broker=2),
             "copy",
         ),
         (
             "running",
             "copying",
             "will_not_finish",
-            "Will not finish: 9.1 MB/s arrive; the move needs more than 11.4 MB/s per broker. Raise the throttle.",
+            sentence(move_phrases.WILL_NOT_FINISH_THROTTLE, arrive="9.1 MB/s", needs="11.4 MB/s"),
             "copy",
         ),
         ("cancelled", "reverted", "", "", "copy"),
@@ -215,7 +217,7 @@ def moves_in_every_state() -> None:
             "failed",
             "rejected",
             "",
-            "Rejected: the assignment changed since it was read (generation 4, now 6). Plan it again.",
+            sentence(move_phrases.DIFFERENCE, read=4, now=6, replicas="2, 3, 1", adding="none", removing="none"),
             "copy",
         ),
         ("running", "ready", "", "", "tail"),
@@ -232,6 +234,7 @@ def moves_in_every_state() -> None:
         now = time.time() - (3600 if over else 0)
         size = row.size_bytes or 0
         samples = tuple(Sample(now - 90 + 3 * n, size - n * 4_000_000, n * 4_000_000) for n in range(30))
+        result = counted(1, *move_phrases.REJECTED_PARTS, all="1") if state == "failed" else ""
         latency = tuple((now - 90 + 3 * n, 4 + 3 * (n % 4) if n < 20 else 40 + n % 5) for n in range(30))
         Move.objects.filter(pk=move.pk).update(
             state=state,
@@ -246,12 +249,16 @@ def moves_in_every_state() -> None:
             ),
             started_at=datetime.fromtimestamp(now - 90, UTC),
             finished_at=datetime.fromtimestamp(now, UTC) if over else None,
-            note="1 of 1 partitions was rejected; its note has the reason. Roll back, or plan the rest again."
-            if state == "failed"
-            else "",
+            note=result,
+            note_phrase=phrase_to_json(result),
         )
         MovePartition.objects.filter(move=move).update(
-            state=part_state, cause=cause, note=note, bytes_done=0 if over else 116_000_000, active=not over
+            state=part_state,
+            cause=cause,
+            note=note,
+            note_phrase=phrase_to_json(note),
+            bytes_done=0 if over else 116_000_000,
+            active=not over,
         )
 
 

@@ -81,7 +81,7 @@ def test_a_lifted_safety_check_keeps_its_values_in_move_and_proposal(
     proposal = Proposal.objects.get()
     shown = page(operator, f"/proposals/{proposal.pk}/")
     assert (
-        chinese in shown and f"迁移 {move.pk}，覆盖安全检查" in shown and "该迁移更改 1 个分区。迁移立即启动。" in shown
+        chinese in shown and f"迁移 {move.pk}，跳过安全检查" in shown and "该迁移更改 1 个分区。迁移立即启动。" in shown
     )
     user = django_user_model.objects.create_user("cleo", is_staff=True)
     client = APIClient()

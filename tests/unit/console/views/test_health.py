@@ -30,6 +30,7 @@ def test_checks_say_what_why_and_what_next(viewer: Client, world: World) -> None
     assert "Topic is replicated" in page and "is lost with its disk" in page and "at least 2" in page
     assert "/alerts/thresholds/health_replication/" in page and "Change the replication factor" in page
     assert "Broker is up" not in text(viewer, "/health/?scope=topic")
+    assert "ZooKeeper responds" in page and "Without ZooKeeper no leader" not in page  # only of checks that fail
     check = text(viewer, "/health/checks/replication/")
     assert 'href="/topics/single/"' in check and "1 of 1" in check
     assert "No object fails this check." in text(viewer, "/health/checks/offline_partitions/")

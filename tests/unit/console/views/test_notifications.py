@@ -67,6 +67,17 @@ def test_an_administrator_creates_edits_tests_and_deletes_a_channel(
     assert "p4th" not in str(list(Change.objects.values())) and "s3cret" not in str(list(Change.objects.values()))
 
 
+def test_a_test_notification_is_listed_in_chinese(administrator: Client, receiver: HttpReceiver) -> None:
+    administrator.post("/new/notification/?kind=webhook", form(url=f"{receiver.url}/hook"))
+    page = f"/notifications/{NotificationChannel.objects.get().pk}/"
+    receiver.answers = [(200, "accepted")]
+    administrator.post(f"{page}test/")
+    administrator.cookies["weir_language"] = "zh-hans"
+    for path in (page, "/notifications/deliveries/"):
+        answer = administrator.get(path)
+        assert answer.status_code == 200 and "已送达" in text(answer)
+
+
 @pytest.mark.parametrize(
     ("kind", "given"),
     [

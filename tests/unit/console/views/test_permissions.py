@@ -26,7 +26,7 @@ def test_the_page_shows_allowed_or_denied_with_the_rule(seeded: dict[str, Any], 
 
 def test_without_an_operation_the_page_lists_the_effective_permissions(seeded: dict[str, Any], viewer: Client) -> None:
     text = viewer.get("/permissions/?principal=User:billing").content.decode()
-    assert "1–1 of 1 resource pattern" in text and "read, describe" in text
+    assert "1 resource pattern" in text and "1–1 of" not in text and "read, describe" in text
     wrong = viewer.get("/permissions/?principal=billing")
     assert wrong.status_code == 400 and "has no type" in wrong.content.decode()
 
