@@ -22,8 +22,10 @@ from tests.simulation.combined_faults import (
     set_clock_speeds,
 )
 from tests.simulation.combined_loads import IDLE_S, INTERNAL, GroupLoad, Load, PlainLoad, ShareLoad, TransactionLoad
+from tests.simulation.combined_stores import MajorityLoad
 from tests.simulation.fault_injector import AFTERMATH_S, FaultKinds
 from tests.simulation.log_dirs import DIRS, LogDirOperator
+from tests.simulation.majority import MajorityChecker
 from tests.simulation.run import ENTRIES, LAG_MS, LOG_BYTES_FEW, PROBES, RECOVERY_S_MAX
 from tests.simulation.tailmoves import TailWatch
 from tests.simulation.world import MS, S, World
@@ -31,12 +33,27 @@ from tests.simulation.world import MS, S, World
 FAULTS_S_MAX = 9
 """Shorter than other worlds: each has many clients."""
 BROKERS = 4
-LOADS: tuple[type[Load], ...] = (GroupLoad, HalfLoad, DelayLoad, RouteLoad, PlainLoad, TransactionLoad, ShareLoad)
+LOADS: tuple[type[Load], ...] = (
+    GroupLoad,
+    HalfLoad,
+    DelayLoad,
+    RouteLoad,
+    MajorityLoad,
+    PlainLoad,
+    TransactionLoad,
+    ShareLoad,
+)
 """They finish in this order. The last ones wait for equal high watermarks, and until then every other load must be silent."""
 ALL_OF = 4
 """One seed in so many has all loads and all faults. Others have each with CHOSEN."""
 CHOSEN = 0.5
 SETTINGS = {"log.dirs": ",".join(DIRS), "log.retention.check.interval.ms": "1000", "log.cleaner.backoff.ms": "3000"}
+
+
+class CombinedWatch(MajorityChecker, TailWatch):
+    """The rules of majority acknowledgements for the topics that have them, and those of the ISR for the others."""
+
+    majority_topics = MajorityLoad.kept
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
@@ -88,7 +105,7 @@ def create_cluster(world: World, fault_kinds: FaultKinds, loads: list[Load]) -> 
         racks=2 * fault_kinds.racks,
         share_observer=checker,
     )
-    TailWatch(cluster, {name for load in loads for name in load.moved})
+    CombinedWatch(cluster, {name for load in loads for name in load.moved})
     cluster.archive = Archive(cluster, tuple(name for load in loads for name in load.kept))
     for name in INTERNAL:
         small = {"segment_bytes": world.rng.choice(("4096", "65536")), "min_cleanable_dirty_ratio": "0.05"}

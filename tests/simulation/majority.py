@@ -7,6 +7,9 @@ failures harmless.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any, ClassVar
+
 from brokerd.cluster.metadata import PartitionChanged
 from brokerd.cluster.model import PartitionState, TopicPartition
 from brokerd.replication.partition import Role
@@ -22,8 +25,11 @@ MAJORITY = {"weir_majority_acks_enable": "true"}
 
 
 class MajorityChecker(InvariantChecker):
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster)
+    majority_topics: ClassVar[Collection[str] | None] = None
+    """The topics with majority acknowledgements. None: all. The rules of the next class apply to the others."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._committed: dict[TopicPartition, tuple[int, int]] = {}
         """The highest high watermark of any leader, and the leader epoch of the record below it."""
 
@@ -34,12 +40,23 @@ class MajorityChecker(InvariantChecker):
             if node.name not in touched or not node.alive:
                 continue
             for tp, replica in node.broker.replica_manager.hosted.items():
+                if self.majority_topics is not None and replica.topic not in self.majority_topics:
+                    continue
                 core = replica.core
                 if core.role is Role.LEADER and core.high_watermark > self._committed.get(tp, (0, 0))[0]:
                     self._committed[tp] = core.high_watermark, replica.log.epochs.epoch_at(core.high_watermark - 1)
 
+    def _is_majority(self, tp: TopicPartition) -> bool:
+        if self.majority_topics is None:
+            return True
+        rows = (self.cluster.topics.get(name) for name in self.majority_topics)
+        return any(row is not None and row.topic_id == tp.topic_id for row in rows)
+
     def _changed(self, record: PartitionChanged) -> None:
         tp, new = TopicPartition(record.topic_id, record.partition), record.state
+        if not self._is_majority(tp):
+            super()._changed(record)
+            return
         old = self._states.get(tp)
         if old is not None and new.partition_epoch <= old.partition_epoch:
             return
