@@ -22,7 +22,7 @@ from tests.simulation.combined_faults import (
     set_clock_speeds,
 )
 from tests.simulation.combined_loads import IDLE_S, INTERNAL, GroupLoad, Load, PlainLoad, ShareLoad, TransactionLoad
-from tests.simulation.combined_stores import MajorityLoad
+from tests.simulation.combined_stores import KeyLoad, MajorityLoad
 from tests.simulation.fault_injector import AFTERMATH_S, FaultKinds
 from tests.simulation.log_dirs import DIRS, LogDirOperator
 from tests.simulation.majority import MajorityChecker
@@ -38,6 +38,7 @@ LOADS: tuple[type[Load], ...] = (
     HalfLoad,
     DelayLoad,
     RouteLoad,
+    KeyLoad,
     MajorityLoad,
     PlainLoad,
     TransactionLoad,

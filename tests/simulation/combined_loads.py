@@ -49,9 +49,9 @@ IDLE_S = 40
 class Load:
     """`kept`: topics whose committed batches the archive stores. `different`: topics whose replicas need not be equal byte for byte."""
 
-    settings: ClassVar[dict[str, str]] = {}
+    settings: Mapping[str, str] = {}
     kept: ClassVar[tuple[str, ...]] = ()
-    different: ClassVar[tuple[str, ...]] = ()
+    different: tuple[str, ...] = ()
     moved: ClassVar[tuple[str, ...]] = ()
     """Topics that operators move without their old data."""
     cluster: Cluster
@@ -207,24 +207,24 @@ class GroupLoad(Load):
 
 
 class OrderCarrier(Carrier):
-    source = "orders"
+    source = "receipts"
 
 
 class TransactionLoad(Load):
     settings = exactly_once.SETTINGS
-    kept = (LEDGER, COPY, "orders")
+    kept = (LEDGER, COPY, "receipts")
     different = (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
     moved = (LEDGER, COPY)
-    places: ClassVar[list[Place]] = [(LEDGER, 0), (LEDGER, 1), ("orders", 0), (COPY, 0)]
+    places: ClassVar[list[Place]] = [(LEDGER, 0), (LEDGER, 1), ("receipts", 0), (COPY, 0)]
 
     def create(self) -> None:
         self.topic(LEDGER, 2, 2, segment_bytes="8192")
         self.topic(COPY, 1, 2, segment_bytes="4096")
-        self.topic("orders", 1)
+        self.topic("receipts", 1)
 
     def begin(self, duration_s: float) -> None:
         cluster, self.ledger, kind = self.cluster, Ledger(), self.world.rng.choice((1, 2))
-        self.source = Producer(cluster, self.history, "s", "orders", 0, 400)
+        self.source = Producer(cluster, self.history, "s", "receipts", 0, 400)
         self.workers = [Transactor(cluster, self.ledger, f"t{n}", f"id-{n}", kind) for n in "ab"]
         self.carrier = OrderCarrier(cluster, self.ledger, "c", "id-carrier", kind)
         self.clients = [self.source, *self.workers, self.carrier]
@@ -235,7 +235,7 @@ class TransactionLoad(Load):
         exactly_once.wind_down(self.cluster, self.source, [*self.workers, self.carrier], self.readers, self.places)
 
     def judge(self) -> None:
-        transactors.judge(self.cluster, self.ledger, self.readers, "orders")
+        transactors.judge(self.cluster, self.ledger, self.readers, "receipts")
         self.world.reached["transactions committed"] += self.ledger.commits
         self.world.reached["records carried"] += self.ledger.carried
         self.history.acks += self.ledger.commits

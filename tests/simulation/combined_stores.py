@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
+from brokerd.cluster.model import REMOTE_LOG_METADATA_TOPIC
+from tests.simulation import tiered_tails
+from tests.simulation.checkers import History
 from tests.simulation.clients import Producer, Reader
 from tests.simulation.combined_loads import RETENTIONS, Load
+from tests.simulation.earliest import FromEarliest
+from tests.simulation.earliest import judge as judge_passes
+from tests.simulation.keys import (
+    CHANGES,
+    COMPACTED,
+    INDEX,
+    PLACES,
+    PLAIN,
+    KeyProducer,
+    KeySearcher,
+    KeyWorld,
+    all_indexed,
+    indexes_agree,
+)
+from tests.simulation.keys_remote import REMOTE, RemoteKeyWorld
 from tests.simulation.majority import MAJORITY
 from tests.simulation.pipelined import PipelinedProducer
-from tests.simulation.run import LOGS, led
+from tests.simulation.run import LOGS, RECOVERY_S_MAX, led
+from tests.simulation.world import World
 
 
 class MajorityLoad(Load):
@@ -40,3 +61,51 @@ class MajorityLoad(Load):
 
     def judge(self) -> None:
         self.history.judge(self.cluster, self.kept)
+
+
+class KeyLoad(Load):
+    """Look-ups by key. In half of the worlds the plain topic has tiered storage. The rules are in `keys` and `keys_remote`."""
+
+    def __init__(self, world: World, history: History, clock_error_ms: int) -> None:
+        super().__init__(world, history, clock_error_ms)
+        self.remote = world.chance(0.5)
+        self.keys: KeyWorld = RemoteKeyWorld(world) if self.remote else KeyWorld(world)
+        self.settings = REMOTE if self.remote else {}
+        self.different = (COMPACTED, PLAIN, REMOTE_LOG_METADATA_TOPIC) if self.remote else (COMPACTED,)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        with self.keys.watch().watching():
+            yield
+
+    def create(self) -> None:
+        small = {"segment_bytes": "2048", "index_interval_bytes": self.world.rng.choice(("128", "4096")), **INDEX}
+        self.topic(PLAIN, 1, **{**self.keys.plain_configs(), **small})
+        self.topic(COMPACTED, 1, cleanup_policy="compact", min_cleanable_dirty_ratio="0.05", **small)
+
+    def begin(self, duration_s: float) -> None:
+        cluster, keys = self.cluster, self.keys
+        keys.begun(cluster)
+        self.clients = [KeyProducer(cluster, self.history, f"kp{i}{n}", p) for i, p in enumerate(PLACES) for n in "ab"]
+        self.searchers = [
+            KeySearcher(cluster, f"ks{i}", p, deletes=0.02 * (1 - i), on_delete=keys.on_delete)
+            for i, p in enumerate(PLACES)
+        ]
+        self.operate_topics(duration_s, (), (), lambda name, count: None, {PLAIN: CHANGES, COMPACTED: CHANGES})
+
+    def calm(self) -> None:
+        for searcher in self.searchers:
+            searcher.deletes = 0
+        for name in (PLAIN, COMPACTED):
+            self.cluster.change_topic(name, **INDEX)
+
+    def finish(self) -> None:
+        cluster = self.cluster
+        cluster.until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each segment on each broker")
+        indexes_agree(cluster, self.keys.scan)
+        self.keys.ask_all(cluster, self.searchers)
+
+    def judge(self) -> None:
+        if isinstance(self.keys, RemoteKeyWorld):
+            assert self.keys.committed.archive is not None
+            self.keys.committed.archive.agrees()
