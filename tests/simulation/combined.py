@@ -22,7 +22,7 @@ from tests.simulation.combined_faults import (
     set_clock_speeds,
 )
 from tests.simulation.combined_loads import IDLE_S, INTERNAL, GroupLoad, Load, PlainLoad, ShareLoad, TransactionLoad
-from tests.simulation.combined_stores import KeyLoad, MajorityLoad
+from tests.simulation.combined_stores import KeyLoad, MajorityLoad, TieredLoad
 from tests.simulation.fault_injector import AFTERMATH_S, FaultKinds
 from tests.simulation.log_dirs import DIRS, LogDirOperator
 from tests.simulation.majority import MajorityChecker
@@ -40,6 +40,7 @@ LOADS: tuple[type[Load], ...] = (
     RouteLoad,
     KeyLoad,
     MajorityLoad,
+    TieredLoad,
     PlainLoad,
     TransactionLoad,
     ShareLoad,
@@ -82,8 +83,18 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         LogDirOperator(cluster, duration_s)
         PreferredElector(cluster, duration_s)
         moved = tuple(name for load in loads for name in load.moved)
+        tiered = tuple(name for load in loads for name in load.tiered)
+        remote = any("remote.log.storage.url" in load.settings for load in loads)
         injector = CombinedFaultInjector(
-            cluster, history, fault_kinds, faults_max, moved, early=early, clock_steps=clock_steps
+            cluster,
+            history,
+            fault_kinds,
+            faults_max,
+            moved,
+            early=early,
+            tiered=tiered,
+            clock_steps=clock_steps,
+            remote=remote,
         )
         run_faults(world, injector, loads, duration_s)
         end(cluster, injector, loads)

@@ -20,6 +20,7 @@ from tests.simulation.delays import DelayFaultInjector
 from tests.simulation.fault_injector import NOTHING_PROMISED
 from tests.simulation.log_dirs import DIRS
 from tests.simulation.tails import TailFaultInjector
+from tests.simulation.tiered_tails import store_faults
 from tests.simulation.world import MS, S
 
 PAUSE_MS = (200, 2_000)
@@ -38,12 +39,15 @@ class DeviceRepair(Enum):
 
 
 class CombinedFaultInjector(TailFaultInjector, DelayFaultInjector):
-    def __init__(self, *rest: Any, clock_steps: bool, **options: Any) -> None:
+    def __init__(self, *rest: Any, clock_steps: bool, remote: bool, **options: Any) -> None:
+        """`remote`: the cluster has a remote store."""
         super().__init__(*rest, **options)
         self._repairs: dict[BrokerNode, tuple[Path, DeviceRepair]] = {}
         self._kinds += [self._directory_fails] * 3
         if clock_steps:
             self._kinds += [self._clock_step] * 2
+        if remote and not self._tiered:
+            self._kinds += store_faults(self.cluster, self._later)
 
     def _pause(self) -> int:
         return self.world.between(PAUSE_MS[0] * MS, PAUSE_MS[1] * MS)

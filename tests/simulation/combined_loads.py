@@ -54,6 +54,8 @@ class Load:
     different: tuple[str, ...] = ()
     moved: ClassVar[tuple[str, ...]] = ()
     """Topics that operators move without their old data."""
+    tiered: ClassVar[tuple[str, ...]] = ()
+    """Those of them that have tiered storage."""
     cluster: Cluster
 
     def __init__(self, world: World, history: History, clock_error_ms: int) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 from brokerd.cluster.model import REMOTE_LOG_METADATA_TOPIC
 from tests.simulation import tiered_tails
 from tests.simulation.checkers import History
 from tests.simulation.clients import Producer, Reader
+from tests.simulation.cluster import Cluster
 from tests.simulation.combined_loads import RETENTIONS, Load
 from tests.simulation.earliest import FromEarliest
 from tests.simulation.earliest import judge as judge_passes
@@ -58,6 +59,36 @@ class MajorityLoad(Load):
             end = led(self.cluster, reader.topic, reader.partition).core.high_watermark
             self.cluster.until(lambda r=reader, e=end: r.offset == e, 20, f"{reader.name} at the end")  # type: ignore[misc]
             reader.stopped = True
+
+    def judge(self) -> None:
+        self.history.judge(self.cluster, self.kept)
+
+
+def await_remote_metadata(cluster: Cluster) -> None:
+    cluster.until(lambda: cluster.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None, 30, "the metadata topic")
+    cluster.until(cluster.settled, 30, "its replicas")
+
+
+class TieredLoad(Load):
+    """A topic with tiered storage, whose partitions also move without their old data. No record is in neither tier (`tiered_tails.BothTiersWatch`), and
+    readers find all records in both."""
+
+    settings = tiered_tails.SETTINGS
+    kept = moved = tiered = ("cold",)
+    different = (REMOTE_LOG_METADATA_TOPIC,)
+    places = (("cold", 0), ("cold", 1))
+
+    def create(self) -> None:
+        self.topic("cold", 2, 2, **{**tiered_tails.TOPIC, "segment_bytes": "1024", "local_retention_bytes": "2000"})
+        tiered_tails.BothTiersWatch(self.cluster, self.kept)
+
+    def begin(self, duration_s: float) -> None:
+        await_remote_metadata(self.cluster)
+        self.clients = [Producer(self.cluster, self.history, f"c{p}", t, p, 300) for t, p in self.places]
+        self.passes = [FromEarliest(self.cluster, f"ce{i}", place) for i, place in enumerate(self.places)]
+
+    def finish(self) -> None:
+        judge_passes(self.cluster, self.passes, set(self.places))
 
     def judge(self) -> None:
         self.history.judge(self.cluster, self.kept)

@@ -6,7 +6,7 @@ The invariants are in `run` and `transactors.judge`, compared with everything th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 
 from brokerd.cluster.model import (
@@ -45,9 +45,9 @@ class TailFaultInjector(FaultInjector):
         topics: tuple[str, ...],
         *,
         early: bool = False,
-        tiered: bool = False,
+        tiered: Container[str] = (),
     ) -> None:
-        """`early`: most moves hand over at once. `tiered`: the topics have tiered storage, and the store has faults."""
+        """`early`: most moves hand over at once. `tiered`: the topics with tiered storage, whose store has faults."""
         self._topics, self._early, self._tiered = topics, early, tiered
         self.moves: list[TailMove] = []
         super().__init__(cluster, history, fault_kinds, faults_max)
@@ -74,7 +74,8 @@ class TailFaultInjector(FaultInjector):
                 super()._move()
             return
         self._orders += 1
-        early = self._early and self.world.chance(0.8)
+        tiered = topic in self._tiered
+        early = self._early and not tiered and self.world.chance(0.8)
         self.world.deliver(f"an operator moves the tail of {topic}-{tp.partition} from {state.target} to {replicas}")
         self.moves.append(
             TailMove(
@@ -84,7 +85,7 @@ class TailFaultInjector(FaultInjector):
                 replicas,
                 self._orders,
                 early=early,
-                tiered=self._tiered,
+                tiered=tiered,
             )
         )
 
@@ -133,7 +134,10 @@ def live(
     passes = early or tiered
     again = [FromEarliest(cluster, f"e{i}", p, deletes=0.1 * (i == 2)) for i, p in enumerate(places)] if passes else []
     world.run(world.now_us + 1 * S)
-    injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (MOVED, "wide"), early=early, tiered=tiered)
+    topics = (MOVED, "wide")
+    injector = TailFaultInjector(
+        cluster, history, fault_kinds, faults_max, topics, early=early, tiered=topics if tiered else ()
+    )
     injector.run(faults_s)
     for reader in again:
         reader.deletes = 0
@@ -205,7 +209,10 @@ def live_with_transactions(
     moved = [places[0], places[1], places[3]]
     again = [FromEarliest(cluster, f"e{i}", place) for i, place in enumerate(moved)] if early or tiered else []
     world.run(world.now_us + 1 * S)
-    injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (LEDGER, COPY), early=early, tiered=tiered)
+    topics = (LEDGER, COPY)
+    injector = TailFaultInjector(
+        cluster, history, fault_kinds, faults_max, topics, early=early, tiered=topics if tiered else ()
+    )
     injector.run(faults_s)
     for reader in again:
         reader.deletes = 0
