@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import Any, ClassVar
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from tests.simulation import delays, exactly_once, half_changes, halves, route_changes, routes
-from tests.simulation.checkers import Violation
+from tests.simulation import delays, exactly_once, half_changes, halves, route_changes, route_permissions, routes
+from tests.simulation.checkers import History, Violation
+from tests.simulation.cluster import Cluster
 from tests.simulation.combined_loads import Load
 from tests.simulation.delays import DelayProducer, Schedule
 from tests.simulation.exactly_once import DECIDED_S, decided
@@ -18,11 +20,12 @@ from tests.simulation.halves import HalfMessages, HalfProducer
 from tests.simulation.metrics import UndecidedChecker, check_pending
 from tests.simulation.route_changes import GROWN, RoutedTransactor
 from tests.simulation.route_keys import CustomerProducer, customer_of
+from tests.simulation.route_permissions import PRINCIPAL, RoutePermissions
 from tests.simulation.routes import BINDINGS, COPIES, MATCHING, PARTITIONS, SOURCE, RouteWorld
 from tests.simulation.run import RECOVERY_S_MAX
 from tests.simulation.topic_changes import front_configs
 from tests.simulation.transactors import Ledger
-from tests.simulation.world import S
+from tests.simulation.world import S, World
 
 COMPARISONS = 4
 """Comparisons of the values of each front partition, half a second apart."""
@@ -122,15 +125,39 @@ class DelayLoad(Load):
         delays.judge(self.cluster, self.world, self.schedule)
 
 
+PERMITTED_S = 90
+"""Two removals, each with `PROPAGATION_S_MAX`, `REMOVED_S` and two writes of the ACL."""
 RENAMED = "renamed"
 """The target whose copies have the key of a header."""
 HEADER = "customer"
 
 
 class RenamingRoute(RouteWorld):
+    def __init__(self, cluster: Cluster, **always: str) -> None:
+        """`always`: fields of each definition of the route."""
+        super().__init__(cluster)
+        self.always = always
+
     def declare(self, **changes: Any) -> None:
         renaming = {"target": RENAMED, "match": {"kind": "all"}, "key_from_header": HEADER}
-        super().declare(bindings=[*BINDINGS, renaming], **changes)
+        super().declare(bindings=[*BINDINGS, renaming], **self.always, **changes)
+
+
+class PermissionOperator:
+    """Removes two permissions of the route's principal, one after the other, and adds them again. Continues after the faults."""
+
+    def __init__(self, permissions: RoutePermissions, routes: RouteWorld) -> None:
+        self._world, self.done = permissions.world, False
+        topics = self._world.rng.sample((SOURCE, *permissions.targets), 2)
+        self._steps = chain.from_iterable(permissions.remove_and_add(topic, routes) for topic in topics)
+        self._step()
+
+    def _step(self) -> None:
+        pause_us = next(self._steps, None)
+        if pause_us is None:
+            self.done = True
+        else:
+            self._world.after(pause_us, self._step)
 
 
 def routed_key(target: str, value: bytes, key: bytes) -> bytes:
@@ -142,16 +169,24 @@ def routed_key(target: str, value: bytes, key: bytes) -> bytes:
 
 
 class RouteLoad(Load):
-    """A route whose source has transactions and retention, whose targets grow, and which changes keys."""
+    """A route whose source has transactions and retention, whose targets grow, and which changes keys. In half of the worlds the brokers have an authorizer,
+    and the route has a principal that loses permissions."""
 
-    settings: ClassVar[dict[str, str]] = {**exactly_once.SETTINGS, "log.retention.check.interval.ms": "1000"}
     kept = (SOURCE,)
     different = (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
+
+    def __init__(self, world: World, history: History, clock_error_ms: int) -> None:
+        super().__init__(world, history, clock_error_ms)
+        self.limited = world.chance(0.5)
+        authorizer = route_permissions.SETTINGS if self.limited else {}
+        self.settings = {**exactly_once.SETTINGS, "log.retention.check.interval.ms": "1000", **authorizer}
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         self.history.compacted.add(SOURCE)  # so that records have keys
-        with routes.appends_watched(self.world), route_changes.losses_watched(self.world) as self.lost:
+        with ExitStack() as self.stack:
+            self.stack.enter_context(routes.appends_watched(self.world))
+            self.lost = self.stack.enter_context(route_changes.losses_watched(self.world))
             yield
 
     def create(self) -> None:
@@ -163,7 +198,9 @@ class RouteLoad(Load):
 
     def begin(self, duration_s: float) -> None:
         cluster, history, kind = self.cluster, self.history, self.world.rng.choice((1, 2))
-        self.routes = RenamingRoute(cluster)
+        self.routes = RenamingRoute(cluster, **({"principal": PRINCIPAL} if self.limited else {}))
+        if self.limited:
+            self._permit()
         self.routes.declare()
         cluster.until(self.routes.started, 30, "the first positions of the route")
         self.clients = [
@@ -171,6 +208,14 @@ class RouteLoad(Load):
             RoutedTransactor(cluster, Ledger(), "p0.t", "id-route", kind),
         ]
         self.operator = route_changes.Operator(cluster, self.routes, {}, duration_s)
+        self.permission_operator = PermissionOperator(self.permissions, self.routes) if self.limited else None
+
+    def _permit(self) -> None:
+        self.permissions = RoutePermissions(self.cluster, (*route_permissions.TARGETS, RENAMED))
+        watching = route_permissions.permissions_watched(self.world, self.cluster, self.permissions)
+        self.stack.enter_context(watching)
+        for name in (SOURCE, *self.permissions.targets):
+            self.permissions.run(self.permissions.set(name, allowed=True))
 
     @property
     def waits_for_operator(self) -> bool:
@@ -180,6 +225,8 @@ class RouteLoad(Load):
         self.operator.apply()
 
     def finish(self) -> None:
+        operator = self.permission_operator
+        self.cluster.until(lambda: operator is None or operator.done, PERMITTED_S, "the permissions of the route")
         sources = [(SOURCE, p) for p in range(PARTITIONS[SOURCE])]
         self.cluster.until(
             lambda: all(decided(self.cluster, s) for s in sources), DECIDED_S, "every transaction to be decided"

@@ -9,7 +9,7 @@ principal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,12 +63,17 @@ def permitted(image: Image, topic: str) -> bool:
 class RoutePermissions:
     """The ACLs of the principal, and the targets that may get nothing at present."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.world = cluster, cluster.world
+    def __init__(self, cluster: Cluster, targets: tuple[str, ...] = TARGETS) -> None:
+        self.cluster, self.world, self.targets = cluster, cluster.world, targets
         self.closed: frozenset[str] = frozenset()
-        self._generations = dict.fromkeys((SOURCE, *TARGETS), 0)
+        self._generations = dict.fromkeys((SOURCE, *targets), 0)
 
-    def set(self, topic: str, *, allowed: bool) -> None:
+    def run(self, steps: Iterator[int]) -> None:
+        """Run the world for the microseconds between the steps."""
+        for pause_us in steps:
+            self.world.run(self.world.now_us + pause_us)
+
+    def set(self, topic: str, *, allowed: bool) -> Iterator[int]:
         """Write the row of the ACL. Repeated until the metadata log has it: a new controller does not know the row."""
         acl = acl_of(topic)
         self._generations[topic] += 1
@@ -79,30 +84,31 @@ class RoutePermissions:
                 raise Violation(f"the ACL of {topic} does not reach the metadata log")
             if self.cluster.acting is not None:
                 self.cluster.want(row)
-            self.world.run(self.world.now_us + S // 5)
+            yield S // 5
 
-    def remove_and_add(self, topic: str, routes: RouteWorld) -> None:
+    def remove_and_add(self, topic: str, routes: RouteWorld) -> Iterator[int]:
+        """Yields the microseconds until the next step."""
         self.world.deliver(f"{PRINCIPAL} loses its permission of {topic}")
         self.world.reached[f"permission of {'the source' if topic == SOURCE else 'a target'} removed"] += 1
-        self.set(topic, allowed=False)
-        if self._propagated(self.cluster.image.seq):
-            self.closed = frozenset(TARGETS if topic == SOURCE else (topic,))
+        yield from self.set(topic, allowed=False)
+        if (yield from self._propagated(self.cluster.image.seq)):
+            self.closed = frozenset(self.targets if topic == SOURCE else (topic,))
             self.world.reached["removal applied by all brokers"] += 1
-            self.world.run(self.world.now_us + self.world.between(*(s * S for s in REMOVED_S)))
+            yield self.world.between(*(s * S for s in REMOVED_S))
         for partition in range(PARTITIONS[SOURCE]):
             self._count_problems(routes, partition)
         self.closed = frozenset()
         self.world.deliver(f"{PRINCIPAL} gets its permission of {topic} again")
-        self.set(topic, allowed=True)
+        yield from self.set(topic, allowed=True)
 
-    def _propagated(self, seq: int) -> bool:
+    def _propagated(self, seq: int) -> Generator[int, None, bool]:
         """Wait until all brokers have applied this entry of the metadata log, and requests from before have expired. False: a fault prevents it."""
         deadline_us = self.world.now_us + PROPAGATION_S_MAX * S
         since_us = self.world.now_us
         while self.world.now_us - since_us < EXPIRED_S * S:
             if self.world.now_us > deadline_us:
                 return False
-            self.world.run(self.world.now_us + 20 * MS)
+            yield 20 * MS
             alive = [b for b in self.cluster.brokers.values() if b.alive]
             if any(b.frozen or b.broker.replica_manager.image.seq < seq for b in alive):
                 since_us = self.world.now_us
@@ -161,7 +167,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
             cluster.want_topic(name, PARTITIONS[name], 3, min_insync_replicas="2", **small)
         cluster.until(cluster.settled, 30, "the cluster's beginning")
         for name in (SOURCE, *TARGETS):
-            permissions.set(name, allowed=True)
+            permissions.run(permissions.set(name, allowed=True))
         routes = RouteWorld(cluster)
         routes.declare(principal=PRINCIPAL)
         cluster.until(routes.started, 30, "the first positions of the route")
@@ -172,7 +178,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         order = world.rng.sample(TARGETS, len(TARGETS))
         order.insert(len(order) - world.seed % 2, SOURCE)  # the first or the second one
         while order and world.now_us < end_us and not injector.exhausted:
-            permissions.remove_and_add(order.pop(), routes)
+            permissions.run(permissions.remove_and_add(order.pop(), routes))
             world.run(world.now_us + world.between(0, 1 * S))
         if injector.exhausted:
             world.run(max(end_us, world.now_us + AFTERMATH_S * S))
