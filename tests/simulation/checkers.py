@@ -354,7 +354,7 @@ class History:
             if cluster.archive is None or topic.name not in cluster.archive.topics:
                 log = values(cluster, state.leader, tp)
             else:
-                log = [(r.offset, r.value or b"") for r in records.iterate(memoryview(cluster.archive.of(tp)))]
+                log = [(r.offset, r.value or b"") for r in data_records(memoryview(cluster.archive.of(tp)))]
             found = [v for _, v in log]
             stands = set(found)
             if len(stands) != len(found):

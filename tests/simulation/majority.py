@@ -30,7 +30,7 @@ class MajorityChecker(InvariantChecker):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._committed: dict[TopicPartition, tuple[int, int]] = {}
+        self._exposed: dict[TopicPartition, tuple[int, int]] = {}
         """The highest high watermark of any leader, and the leader epoch of the record below it."""
 
     def look(self) -> None:
@@ -43,8 +43,8 @@ class MajorityChecker(InvariantChecker):
                 if self.majority_topics is not None and replica.topic not in self.majority_topics:
                     continue
                 core = replica.core
-                if core.role is Role.LEADER and core.high_watermark > self._committed.get(tp, (0, 0))[0]:
-                    self._committed[tp] = core.high_watermark, replica.log.epochs.epoch_at(core.high_watermark - 1)
+                if core.role is Role.LEADER and core.high_watermark > self._exposed.get(tp, (0, 0))[0]:
+                    self._exposed[tp] = core.high_watermark, replica.log.epochs.epoch_at(core.high_watermark - 1)
 
     def _is_majority(self, tp: TopicPartition) -> bool:
         if self.majority_topics is None:
@@ -83,13 +83,13 @@ class MajorityChecker(InvariantChecker):
         else:
             reached["vote with the reports of all voters"] += 1
             # All voters may have lost their tails: then the latest log is the best that is left.
-            self._committed.pop(tp, None)
+            self._exposed.pop(tp, None)
         if new.leader != old.replicas[0]:
             reached["vote for another replica than the preferred leader"] += 1
         replica = self._hosted(new.leader, new.leader_broker_epoch, tp)
-        if replica is None or tp not in self._committed:
+        if replica is None or tp not in self._exposed:
             return
-        end, epoch = self._committed[tp]
+        end, epoch = self._exposed[tp]
         log = replica.log
         if log.end_offset < end or (log.start_offset < end and log.epochs.epoch_at(end - 1) != epoch):
             raise Violation(

@@ -132,7 +132,7 @@ def permissions_watched(world: World, cluster: Cluster, permissions: RoutePermis
         topic = image.topics.get(target.topic_id)
         name = topic.name if topic is not None else ""
         for needed in (SOURCE, name):
-            if name and not permitted(image, needed):
+            if name in permissions.targets and not permitted(image, needed):
                 raise Violation(f"a broker whose metadata has no ACL of {needed} sends records to {name}")
         send(self, target, batch, query, done)
 
