@@ -20,6 +20,7 @@ from brokerd.net.loop import Loop
 from brokerd.replication.replica import TO_CONSUMERS, TO_FOLLOWERS, Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Bucket, Throttles
+from brokerd.storage import observer_bootstrap
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.nonblocking import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.read_ahead import LOOKUPS_MAX, ReadAhead
@@ -253,6 +254,8 @@ class FetchReader:
                 read.reportable = True
             if condition is FetchCondition.ERROR:
                 data.error_code = found.error
+                if found is OUT_OF_RANGE and follower is not None:
+                    data.bootstrap_snapshot = observer_bootstrap.snapshot_at_log_start(replica.log)
                 continue
             if condition is FetchCondition.BOOTSTRAP:
                 with blocking_reads():  # this may roll a segment

@@ -31,8 +31,8 @@ CONFIRM_MS = 1_000
 
 ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 LOST_IN_TARGET = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-"""The target partition has no state of the batch before this one, although it acknowledged it. An unclean election lost the batch, or retention deleted it,
-and the leader was a follower that was reset to the log start."""
+"""The target partition has no state of the batch before this one, although it acknowledged it. An unclean election lost the batch, or retention deleted it
+and a power failure lost the snapshot of its producer."""
 
 
 # -- events ------------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class PartitionFetch:
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
     """`diverging`: (epoch, end offset) at which the leader's log diverges from the local one; `records` is then ignored.
-    `bootstrap_snapshot`: only for a log that awaits it."""
+    `bootstrap_snapshot`: for a log that awaits it, and with OFFSET_OUT_OF_RANGE the one at `log_start` (empty from a leader of an earlier version)."""
 
     tp: TopicPartition
     error: int
@@ -119,10 +119,11 @@ class Diverged:
 
 @dataclass(frozen=True, slots=True)
 class OutOfRange:
-    """The fetch offset is outside the leader's log, which starts at `leader_log_start`."""
+    """The fetch offset is outside the leader's log, which starts at `leader_log_start` with the state in `snapshot`."""
 
     tp: TopicPartition
     leader_log_start: int
+    snapshot: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +308,7 @@ class FetchClient:
             ):
                 continue  # the log was truncated, reset or bootstrapped while the fetch was in flight
             if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-                effects.append(OutOfRange(answer.tp, answer.log_start))
+                effects.append(OutOfRange(answer.tp, answer.log_start, answer.bootstrap_snapshot))
                 followed.not_before_ms = now.mono_ms + self.backoff_ms
             elif answer.error == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
                 effects.append(MovedToTier(answer.tp, answer.log_start))

@@ -213,7 +213,7 @@ class FetcherManager:
                 case MovedToTier():
                     self._followers.moved_to_tier(effect.tp, effect.leader_log_start)
                 case OutOfRange():
-                    self._followers.out_of_range(effect.tp, effect.leader_log_start, now)
+                    self._followers.out_of_range(effect.tp, effect.leader_log_start, effect.snapshot, now)
                 case WakeAt():
                     self._schedule(fetcher, effect.mono_ms)
 

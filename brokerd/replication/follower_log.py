@@ -178,7 +178,8 @@ class FollowerLogs:
             self._replica_manager.request_flush(replica)
             replica.core.truncated(replica.log.end_offset)
 
-    def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:
+    def out_of_range(self, tp: TopicPartition, leader_log_start: int, snapshot: bytes, now: Now) -> None:
+        """The leader's log starts at `leader_log_start` and does not contain the position of this log. `snapshot`: the leader's state there."""
         with self._changing_replica(tp) as replica:
             if replica.needs_bootstrap and not replica.observes:
                 replica.needs_bootstrap = (
@@ -196,8 +197,7 @@ class FollowerLogs:
                     leader_log_start,
                     replica.log.end_offset,
                 )
-                replica.log.reset_to(leader_log_start, now)
-                replica.core.truncated(replica.log.end_offset)
+                self._restart_at(replica, leader_log_start, snapshot, now)
             elif replica.log.start_offset == replica.log.end_offset and self._may_truncate(replica, -1):
                 # The leader ends below the local log. An empty log has no epoch from which the leader could find the divergence.
                 log.warning(
@@ -206,8 +206,21 @@ class FollowerLogs:
                     replica.log.end_offset,
                     leader_log_start,
                 )
+                self._restart_at(replica, leader_log_start, snapshot, now)
+
+    def _restart_at(self, replica: Replica, leader_log_start: int, snapshot: bytes, now: Now) -> None:
+        """Delete the log and continue at the leader's log start. Without the producers of the deleted records this replica, as a leader, would append batches
+        again that their producer sends again."""
+        try:
+            if snapshot:
+                observer_bootstrap.begin_at_log_start(replica.log, snapshot, now)
+                self._replica_manager.unflushed[replica.tp] = replica
+            else:
                 replica.log.reset_to(leader_log_start, now)
-                replica.core.truncated(replica.log.end_offset)
+        except ValueError as e:
+            replica.set_append_problem(str(e))
+            return
+        replica.core.truncated(replica.log.end_offset)
 
     def moved_to_tier(self, tp: TopicPartition, leader_log_start: int) -> None:
         """The leader has the next records only in the remote store, so start the log at the leader's local log start offset with the leader's state there. A

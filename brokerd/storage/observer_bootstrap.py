@@ -1,4 +1,5 @@
-"""Bootstrap of observer replicas: logs that start at an offset of their leader's log, with the leader's snapshot (safety section 8).
+"""Bootstrap of observer replicas: logs that start at an offset of their leader's log, with the leader's snapshot (safety section 8). Also: followers that
+start at the log start of their leader, because the leader has deleted the next records.
 
 After a crash at any moment such a log is complete with its snapshot (`has_bootstrap_snapshot`) or empty at offset 0. The snapshot is kept as long as the
 first segment, so that a truncation to its offset loses no state. Does not contain the protocol (`replication/bootstrap`).
@@ -9,6 +10,7 @@ from __future__ import annotations
 import zlib
 
 from brokerd.cluster.model import Now
+from brokerd.storage import recovery
 from brokerd.storage.disk import DiskFull
 from brokerd.storage.log import Log
 from brokerd.storage.snapshots import Snapshot
@@ -48,6 +50,21 @@ def begin(log: Log, data: bytes, now: Now) -> int:
         now,
     )
     return snapshot.offset
+
+
+def snapshot_at_log_start(log: Log) -> bytes:
+    """Leader: the snapshot at the log start for `begin_at_log_start`. It has the producers of deleted records. Without epochs: the epoch cache does not
+    know whether its first epoch began below the log start."""
+    offset = log.start_offset
+    snapshot = Snapshot(offset, offset, 0, True, [], list(log.producers.before(offset).to_json()))
+    return zlib.compress(snapshot.to_bytes(), 1)
+
+
+def begin_at_log_start(log: Log, data: bytes, now: Now) -> None:
+    """Follower: delete all records of `log` and continue at the leader's log start with the snapshot `data`. Raises ValueError for an invalid snapshot (the
+    log is unchanged), DiskFull, DiskFailed."""
+    begin(log, data, now)
+    log.disk.unlink(log.folder / recovery.TAIL_START)  # this log lacks no record that a replica must have
 
 
 def has_bootstrap_snapshot(log: Log) -> bool:

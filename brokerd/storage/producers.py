@@ -216,6 +216,23 @@ class Producers:
         """{producer id: last offset of its newest batch, or of its marker if it has no batch}. Compaction keeps these batches."""
         return {i: p.batches[-1][3] if p.batches else p.marker_offset for i, p in self.known.items()}
 
+    def before(self, offset: int) -> Producers:
+        """The state at `offset`, which is at or below the high watermark, for a log that starts there: it cannot rebuild this state from its records.
+
+        A producer whose remembered batches are all above is left out: its epoch and sequence at `offset` are not known any more.
+        """
+        out = Producers()
+        for producer_id, known in self.known.items():
+            batches = [b for b in known.batches if b[3] < offset]
+            marker = known.marker_offset if known.marker_offset < offset else NO_OFFSET
+            if batches or (not known.batches and marker >= 0):
+                first = known.first_offset if known.first_offset < offset else NO_OFFSET
+                kept = Producer(known.epoch, known.since, known.wrapped, wall_ms=known.wall_ms, first_offset=first)
+                kept.batches.extend(batches)
+                kept.coordinator_epoch, kept.marker_offset = known.coordinator_epoch, marker
+                out.known[producer_id] = kept
+        return out
+
     def to_json(self) -> list[Any]:
         return [
             [

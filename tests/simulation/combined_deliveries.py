@@ -35,6 +35,7 @@ COUNTS = (3,)
 
 class HalfLoad(Load):
     settings = half_changes.SETTINGS
+    kept = halves.KEPT
     different = (halves.FRONT,)
 
     @contextmanager

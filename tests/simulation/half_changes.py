@@ -3,7 +3,8 @@ faults of `halves`. `python -m tests.simulation --half-changes`.
 
 Invariants, in addition to those of `halves`: until DECIDED_KEEP_MS after a decision each leader rejects another decision and names the first one, and rejects
 another half message with the id, also if the leader changed and the oldest records of the log were deleted. Retention does not apply to the front topic.
-Does not check: ids that are used again after DECIDED_KEEP_MS, and retention of the topic (a replica that was reset has no producer state, as in Kafka).
+In worlds with odd seeds retention deletes delivered messages of the topic, in which case no machine loses its memory (`RETAINED`). Does not check: ids that
+are used again after DECIDED_KEEP_MS.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.simulation import halves
 from tests.simulation.checkers import History, Violation
 from tests.simulation.cluster import Cluster
 from tests.simulation.halves import CHECK, EXPIRED, FRONT, MEANINGS, TOPIC, Half, HalfMessages, HalfProducer, meaning
+from tests.simulation.producer_state import RestartWatch
 from tests.simulation.topic_changes import RETENTIONS, TopicOperator, front_configs
 from tests.simulation.world import World
 
@@ -89,6 +91,10 @@ def log_start_near() -> Iterator[None]:
         yield
 
 
+RETAINED = 2
+"""In one world of so many the retention of the topic changes. A power failure could then lose the producer state of deleted messages with its snapshot."""
+
+
 def change(
     cluster: Cluster, history: History, shop: HalfMessages, producers: list[HalfProducer], duration_s: float
 ) -> None:
@@ -103,9 +109,15 @@ def change(
     for partition in range(cluster.topics[FRONT].partitions):
         add(RepeatProducer, partition, "r")
     configs = {FRONT: front_configs("1024"), CHECK: RETENTIONS}
+    if cluster.world.seed % RETAINED:
+        configs[TOPIC] = RETENTIONS
+        RestartWatch(cluster, (TOPIC,))
     TopicOperator(cluster, duration_s, (TOPIC, FRONT, CHECK, EXPIRED), COUNTS, grown, configs)
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
     with log_start_near():
-        halves.live(world, history, faults_s, faults_max, settings=SETTINGS, change=change)
+        memory_is_lost = not world.seed % RETAINED
+        halves.live(
+            world, history, faults_s, faults_max, settings=SETTINGS, change=change, memory_is_lost=memory_is_lost
+        )

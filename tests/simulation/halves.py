@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brokerd.cluster.model import TopicPartition
@@ -27,7 +27,8 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest
 from brokerd.wire.records import Record
-from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, values
+from tests.simulation.archive import Archive
+from tests.simulation.checkers import History, InvariantChecker, Violation, data_records, logs_agree
 from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.delays import DelayFaultInjector
@@ -38,6 +39,7 @@ from tests.simulation.world import S, World
 
 TOPIC, FRONT = "paid", "paid.half"
 CHECK, EXPIRED = "paid.half.check", "paid.half.expired"
+KEPT = (TOPIC, EXPIRED)
 PARTITIONS = 2
 FIRST_CHECK_MS, CHECK_INTERVAL_MS, CHECKS_MAX, DECIDED_KEEP_MS = 1_500, 2_000, 4, 20_000
 EXPIRY_MS = FIRST_CHECK_MS + CHECKS_MAX * CHECK_INTERVAL_MS
@@ -291,9 +293,10 @@ def _found(cluster: Cluster, name: str, shop: HalfMessages) -> set[bytes]:
     found: set[bytes] = set()
     topic = cluster.image.topic_named(name)
     assert topic is not None
-    for partition, state in topic.partitions.items():
+    for partition in topic.partitions:
         tp = TopicPartition(topic.topic_id, partition)
-        counted = Counter(value for _, value in values(cluster, state.leader, tp))
+        assert cluster.archive is not None
+        counted = Counter(r.value or b"" for r in data_records(cluster.archive.of(tp)))
         if twice := [v for v, n in counted.items() if n > 1]:
             raise Violation(f"{name}-{partition} has {twice[:5]} more than once")
         if strange := [v for v in counted if v not in shop.halves or shop.halves[v].partition != partition]:
@@ -313,14 +316,18 @@ def live(
     *,
     settings: dict[str, str] | None = None,
     change: Change = lambda *rest: None,
+    memory_is_lost: bool = True,
 ) -> None:
-    """`change`: called before the faults, with the producers and the duration of the faults."""
+    """`change`: called before the faults, with the producers and the duration of the faults. `memory_is_lost`: machines may lose power, and disks fail."""
     fault_kinds = FaultKinds.draw(world)
+    if not memory_is_lost:
+        fault_kinds = replace(fault_kinds, power=False, disks=False)
     world.deliver(f"fault_kinds: {fault_kinds}")
     shop = HalfMessages()
     with short_times(), sends_watched(world, shop):
         cluster = Cluster(world, settings=settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
         InvariantChecker(cluster)
+        cluster.archive = Archive(cluster, KEPT)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         for name in (TOPIC, CHECK, EXPIRED):
             cluster.want_topic(name, PARTITIONS, 3, min_insync_replicas="2")
@@ -345,4 +352,5 @@ def live(
         cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all half messages decided and deleted")
         cluster.until(cluster.level, 20, "equal high watermarks")
         logs_agree(cluster, but=(FRONT,))
+        cluster.archive.agrees()
         judge(cluster, world, shop)

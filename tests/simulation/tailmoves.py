@@ -14,11 +14,11 @@ from brokerd.cluster.metadata import PartitionChanged
 from brokerd.cluster.model import NO_LEADER, PartitionState, TopicPartition
 from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
-from brokerd.storage.producers import Producers
 from controlplane.controller.events import DesiredAssignment
 from controlplane.domain.move_types import with_old_replicas
 from tests.simulation.checkers import InvariantChecker, Violation, raw
 from tests.simulation.cluster import BrokerNode, Cluster
+from tests.simulation.producer_state import unknown
 from tests.simulation.world import MS, S
 
 LOOK_MS = (50, 400)
@@ -335,21 +335,3 @@ class TailWatch(InvariantChecker):
                 raise Violation(
                     f"{leader.name}: a tail from {base} to {end} enters the ISR without producer state {strange}"
                 )
-
-
-def unknown(theirs: Producers, ours: Producers, end: int) -> list[str]:
-    """Producer state in `theirs` below `end` and not in `ours`: sequences, and open transactions."""
-    out = []
-    for producer_id, known in theirs.known.items():
-        newest = known.batches[-1][3] if known.batches else known.marker_offset
-        if max(newest, known.marker_offset) >= end:
-            continue
-        mine = ours.known.get(producer_id)
-        if mine is None or (known.batches and not mine.batches):
-            out.append(f"producer {producer_id}, last sequence at {newest}")
-        elif known.epoch == mine.epoch and known.batches and mine.batches and known.batches[-1] != mine.batches[-1]:
-            if mine.batches[-1][3] < end:
-                out.append(f"producer {producer_id}: {mine.batches[-1]} instead of {known.batches[-1]}")
-        elif known.first_offset >= 0 and mine.first_offset != known.first_offset and mine.marker_offset < end:
-            out.append(f"the transaction of producer {producer_id}, begun at {known.first_offset}")
-    return out

@@ -41,7 +41,7 @@ from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.replica_opening import ReplicaOpening
 from brokerd.runtime.coordinator_ports import InternalLog
-from brokerd.storage import checkpoints
+from brokerd.storage import checkpoints, observer_bootstrap
 from brokerd.storage.cleaner import Cleaning
 from brokerd.storage.log import Log
 from brokerd.storage.log_dirs import LogDir
@@ -148,11 +148,15 @@ def an_older_copy_leads_as_the_last_one(patch: pytest.MonkeyPatch) -> None:
 def an_empty_log_above_the_leaders_end_is_not_reset(patch: pytest.MonkeyPatch) -> None:
     out_of_range = followers_module.FollowerLogs.out_of_range
 
-    def waits(self: followers_module.FollowerLogs, tp: Any, leader_log_start: int, now: Any) -> None:
+    def waits(self: followers_module.FollowerLogs, tp: Any, leader_log_start: int, *rest: Any) -> None:
         if leader_log_start > self._replica_manager.hosted[tp].log.end_offset:
-            out_of_range(self, tp, leader_log_start, now)
+            out_of_range(self, tp, leader_log_start, *rest)
 
     patch.setattr(followers_module.FollowerLogs, "out_of_range", waits)
+
+
+def a_follower_does_not_know_the_producers_of_deleted_records(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(observer_bootstrap, "snapshot_at_log_start", lambda log: b"")
 
 
 def a_new_isr_member_counts_only_after_its_acceptance(patch: pytest.MonkeyPatch) -> None:
@@ -708,6 +712,10 @@ def refusals_before_the_election_count(patch: pytest.MonkeyPatch) -> None:
         ),
         (standby.test_refused_connections_before_the_election_end_no_broker, refusals_before_the_election_count),
         (deletion.test_a_log_that_lost_its_end_hides_no_later_record, the_stored_log_start_is_above_the_log_end),
+        (
+            deletion.test_a_follower_whose_next_records_are_deleted_knows_their_producers,
+            a_follower_does_not_know_the_producers_of_deleted_records,
+        ),
     ],
     ids=lambda f: (f.func if isinstance(f, partial) else f).__name__.removeprefix("test_"),
 )

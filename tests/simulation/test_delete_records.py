@@ -70,3 +70,29 @@ def test_a_log_that_lost_its_end_hides_no_later_record(seed: int) -> None:
     node.kill()
     restart(scene, node)
     assert [v for _, v in readable(scene)][-12:] == [f"new{i}" for i in range(12)], f"the log ended at {before}"
+
+
+def test_a_follower_whose_next_records_are_deleted_knows_their_producers(seed: int) -> None:
+    """It leads later, and a producer sends its last batch again."""
+    scene = Scene(seed, brokers=2)
+    leader, follower = scene.pair()
+    scene.write("r0")
+    follower.kill()
+    scene.cluster.until(lambda: scene.state.isr_ids == (leader.broker_id,), 20, "the ISR without the follower")
+    assert scene.send(leader.broker_id, "a", producer=(7, 0)) == ErrorCode.NONE
+    assert scene.send(leader.broker_id, "b", producer=(7, 1)) == ErrorCode.NONE
+    assert scene.delete_below(3, timeout_ms=2_000)[1] == 3
+    follower.start()
+    scene.cluster.until(scene.cluster.settled, 60, "the follower in the ISR")
+    log = follower.broker.replica_manager.hosted[scene.tp].log
+    assert (log.start_offset, log.end_offset) == (3, 3)
+    leader.kill()
+    scene.until_leads(follower.broker_id)
+    for text, sequence in (("a", 0), ("b", 1)):
+        assert scene.send(follower.broker_id, text, producer=(7, sequence)) == ErrorCode.NONE
+    assert scene.send(follower.broker_id, "c", producer=(7, 2)) == ErrorCode.NONE
+    assert readable(scene) == [(3, "c")], "the batches were sent twice, and appended once"
+    follower.kill()
+    restart(scene, follower)
+    assert scene.send(follower.broker_id, "c", producer=(7, 2)) == ErrorCode.NONE
+    assert readable(scene) == [(3, "c")], "also after a restart"

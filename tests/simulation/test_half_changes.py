@@ -20,6 +20,7 @@ from tests.simulation.front_mutations import (
 from tests.simulation.half_changes import live
 from tests.simulation.halves import CHECK, FRONT
 from tests.simulation.run import Outcome, run
+from tests.simulation.test_bites import a_follower_does_not_know_the_producers_of_deleted_records
 
 SEEDS = (1, 2)
 SEEDS_MAX = 12
@@ -87,6 +88,7 @@ def ids_of_decided_messages_are_free(patch: pytest.MonkeyPatch) -> None:
         (ids_of_decided_messages_are_free, 1),
         (retention_applies_to_front_topics, 1),
         (a_record_of_a_new_partition_goes_to_an_existing_one, 1),
+        (a_follower_does_not_know_the_producers_of_deleted_records, 5),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

@@ -202,7 +202,8 @@ def test_a_response_for_a_truncated_log_is_dropped() -> None:
 def test_offset_out_of_range_causes_a_backoff_and_a_new_fetch_offset() -> None:
     follower = Follower()
     follower.next_fetch()
-    assert follower.answered(PartitionAnswer(TPS[0], 1, -1, 40, b"")) == [OutOfRange(TPS[0], 40)]
+    answer = PartitionAnswer(TPS[0], 1, -1, 40, b"", bootstrap_snapshot=b"state")
+    assert follower.answered(answer) == [OutOfRange(TPS[0], 40, b"state")]
     follower.ends[TPS[0]] = 40
     follower.next_fetch()
     follower.answered()

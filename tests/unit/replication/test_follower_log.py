@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from brokerd.replication.fetch_client import Position
 from brokerd.replication.follower_log import FollowerLogs
+from brokerd.storage import observer_bootstrap, recovery
+from brokerd.storage.producers import Duplicate
 from brokerd.wire import records
 from brokerd.wire.records import Record
 from tests.unit.replication.test_bootstrap import TP, Leader
@@ -104,14 +106,42 @@ def test_a_log_that_agrees_with_the_leader_deletes_nothing() -> None:
 def test_a_log_below_the_leaders_start_is_reset_to_it() -> None:
     harness = FormerLeader()
     for _ in range(2):
-        harness.logs.out_of_range(TP, 8, harness.now)
+        harness.logs.out_of_range(TP, 8, b"", harness.now)
         harness.settle()
     assert harness.ends == (8, 8)
 
 
+def test_a_log_below_the_leaders_start_gets_the_producers_of_the_deleted_records() -> None:
+    leader = Leader()
+    batch = bytearray(records.build([Record(0, 1, None, b"v")], producer_id=7, producer_epoch=2, base_sequence=41))
+    header = next(records.batches(batch))[1]
+    leader.append(7)
+    leader.replica.log.producers.appended(header, 7, 1)
+    leader.append(1)
+    leader.replicated()
+    leader.replica.log.raise_start(8)
+    snapshot = observer_bootstrap.snapshot_at_log_start(leader.replica.log)
+    harness = FormerLeader()
+    for _ in range(2):
+        harness.logs.out_of_range(TP, 8, snapshot, harness.now)
+        harness.settle()
+    assert harness.ends == (8, 8)
+    assert harness.replica.core.high_watermark <= 8
+    assert isinstance(harness.replica.log.producers.check(header), Duplicate)
+    assert not harness.replica.log.disk.exists(harness.replica.log.folder / recovery.TAIL_START)
+
+
+def test_an_invalid_snapshot_deletes_nothing() -> None:
+    harness = FormerLeader()
+    for _ in range(2):
+        harness.logs.out_of_range(TP, 8, b"damaged", harness.now)
+        harness.settle()
+    assert harness.ends == (0, 5) and harness.replica.append_problem
+
+
 def test_a_log_that_the_leader_still_has_is_kept_when_out_of_range() -> None:
     harness = FormerLeader()
-    harness.logs.out_of_range(TP, 2, harness.now)
+    harness.logs.out_of_range(TP, 2, b"", harness.now)
     harness.settle()
     assert harness.ends == (0, 5)
 
@@ -122,5 +152,5 @@ def test_a_log_that_ends_below_the_leaders_local_log_is_bootstrapped() -> None:
     assert not harness.replica.needs_bootstrap, "it reaches the leader's local log"
     harness.logs.moved_to_tier(TP, 6)
     assert harness.replica.needs_bootstrap
-    harness.logs.out_of_range(TP, 6, harness.now)
+    harness.logs.out_of_range(TP, 6, b"", harness.now)
     assert not harness.replica.needs_bootstrap, "the leader has no remote records any more"

@@ -175,3 +175,36 @@ def test_the_producer_state_survives_json() -> None:
     assert 9 in again.known
     again.expire(50 + 11, 10)
     assert again.known == {}
+
+
+def test_the_state_at_an_offset_has_the_batches_before_it() -> None:
+    known = wrote(*[(i, 1) for i in range(4)])
+    before = Producers.from_json(known.before(3).to_json())
+    assert before.check(header(3)) is ACCEPTED and before.check(header(2)) == Duplicate(2, 2)
+    assert rejection(before.check(header(4))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for sequence in (3, 4):
+        before.appended(header(sequence), sequence, 50)
+    assert before.check(header(0)) == Duplicate(0, 0)
+
+
+def test_the_state_at_an_offset_lacks_a_producer_whose_remembered_batches_are_later() -> None:
+    known = wrote(*[(i, 1) for i in range(8)])
+    assert not known.before(3).known, "its sequence at offset 3 is forgotten: any batch must be accepted"
+    assert known.before(4).known[9].batches[-1] == (3, 3, 3, 3)
+
+
+def test_the_state_at_an_offset_has_a_transaction_that_begins_before_it() -> None:
+    known = Producers()
+    for sequence in range(2):
+        known.appended(header(sequence, attributes=TRANSACTIONAL), sequence, 50)
+    before = Producers.from_json(known.before(1).to_json())
+    assert before.open == {9: 0} and before.first_unstable() == 0
+    known.appended(header(0, attributes=CONTROL), 2, 50, Marker(True, 4))
+    assert known.before(2).known[9].marker_offset == -1 and not known.before(0).known
+
+
+def test_the_state_at_an_offset_has_a_producer_with_only_a_marker() -> None:
+    known = Producers()
+    known.appended(header(0, attributes=CONTROL, epoch=3), 5, 50, Marker(True, 4))
+    assert known.before(6).known[9].coordinator_epoch == 4
+    assert not known.before(5).known
