@@ -138,7 +138,11 @@ class FollowerLogs:
         if error is not None:
             self._replica_manager.fail(replica, error)
             return
-        log_.snapshots.unsynced = False
+        try:
+            log_.flushed_snapshots_forgotten()
+        except DiskFailed as e:
+            self._replica_manager.fail(replica, e)
+            return
         self._replica_manager.hooks.resume(replica.tp)
 
     def truncate_to_divergence(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:

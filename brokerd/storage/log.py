@@ -209,6 +209,11 @@ class Log(LogState):
         """Called before a truncation to `offset` (-1: before the log is emptied). Returns whether the directory must be flushed first."""
         return self.snapshots.forget_flushed(offset)
 
+    def flushed_snapshots_forgotten(self) -> None:
+        """The directory was flushed after `forget_flushed`. The truncation may not follow: the leader or the role may have changed."""
+        self.snapshots.unsynced = False
+        truncation.keep_state_of_deleted_records(self)
+
     def starts_within(self, data: bytes | memoryview) -> bool:
         """Return whether the log is empty and its start offset is inside the first batch of `data`."""
         empty = len(self.segments) == 1 and not self.segments[0].size

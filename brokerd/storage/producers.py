@@ -231,6 +231,8 @@ class Producers:
                 kept.batches.extend(batches)
                 kept.coordinator_epoch, kept.marker_offset = known.coordinator_epoch, marker
                 out.known[producer_id] = kept
+        begun = [(known.first_offset, i) for i, known in out.known.items() if known.first_offset >= 0]
+        out.open = {i: first for first, i in sorted(begun)}
         return out
 
     def to_json(self) -> list[Any]:

@@ -134,7 +134,7 @@ class Snapshots:
 
     def forget_flushed(self, offset: int) -> bool:
         """Delete flushed snapshots above `offset` before a truncation. Returns whether the directory must be flushed before the truncation; the caller
-        then resets `unsynced`. The log may grow during this time; without the snapshots recovery only takes longer."""
+        then resets `unsynced`. The log may grow during this time."""
         for o in [o for o, flushed in self.offsets.items() if flushed and o > offset]:
             self.drop(o)
             self.unsynced = True

@@ -43,6 +43,7 @@ def truncate(log_: LogState, offset: int) -> None:
         return
     log_.epochs.truncate(log_.end_offset)
     rebuild_producers(log_)
+    keep_state_of_deleted_records(log_)
     if log_.end_offset == log_.start_offset:
         log_.write_epochs()  # no batch is left that would contradict an older checkpoint
 
@@ -81,10 +82,17 @@ def start_at_snapshot(log_: LogState, snapshot: Snapshot, now: Now) -> None:
     log_.write_epochs()
 
 
+def keep_state_of_deleted_records(log_: LogState) -> None:
+    """Write a snapshot if none is left and the records cannot replace it."""
+    if log_.start_offset and not log_.snapshots.offsets:
+        log_.try_snapshot()
+
+
 def rebuild_producers(log_: LogState) -> None:
-    """Rebuild from the newest remaining snapshot and the batch headers after it. Producers keep the time of their last batch."""
+    """Rebuild from the newest remaining snapshot, or from the state at the log start, and the batch headers after it. Producers keep the time of their last
+    batch."""
     last_batch_ms = {i: p.wall_ms for i, p in log_.producers.known.items()}
-    log_.producers, since = Producers(), log_.start_offset
+    log_.producers, since = log_.producers.before(log_.start_offset), log_.start_offset
     snapshot = next(log_.snapshots.newest_first(), None)
     if snapshot is not None:
         log_.producers, since = Producers.from_json(snapshot.producers, snapshot.closing), snapshot.offset

@@ -207,3 +207,31 @@ def test_a_leader_with_a_full_disk_proposes_a_log_start_when_it_has_space() -> N
     offered = observer_bootstrap.roll_for_bootstrap(theirs, NOW)
     assert offered == theirs.end_offset and observer_bootstrap.bootstrap_snapshot_at(theirs, offered) is not None
     append(theirs, idempotent(9, 1), 3)
+
+
+def test_the_initial_state_outlives_its_snapshot() -> None:
+    """The snapshot is dropped before another bootstrap, which does not follow: the observer has become a replica. It is truncated later."""
+    theirs, disk = leader(), sim()
+    ours = opened(disk)
+    observer_bootstrap.begin(ours, snapshot_of(theirs), NOW)
+    append(theirs, idempotent(9, 1), 3)
+    follow(theirs, ours)
+    ours.flush()
+    assert ours.forget_flushed(-1) and not ours.snapshots.offsets
+    ours.flushed_snapshots_forgotten()
+    assert 9 in opened(disk.killed()).producers.known, "also after a restart"
+    ours.truncate_to(4)
+    assert ours.producers.open == {7: 1} and ours.producers.known[9].batches[-1][1] == 0
+    assert opened(disk.killed()).producers.open == {7: 1}
+
+
+def test_a_truncation_below_the_snapshots_keeps_the_producers_of_deleted_records() -> None:
+    log = leader()
+    for i in range(6):
+        log.roll(NOW)
+        append(log, idempotent(10, i), 3)
+    log.raise_start(6)
+    log.truncate_to(7)
+    assert min(log.snapshots.offsets, default=7) >= 7, "no older snapshot helps"
+    assert isinstance(log.producers.check(header(idempotent(9, 0))), Duplicate)
+    assert log.producers.known[10].batches[-1][1] == 2
