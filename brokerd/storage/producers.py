@@ -219,7 +219,7 @@ class Producers:
     def before(self, offset: int) -> Producers:
         """The state at `offset`, which is at or below the high watermark, for a log that starts there: it cannot rebuild this state from its records.
 
-        A producer whose remembered batches are all above is left out: its epoch and sequence at `offset` are not known any more.
+        Without a producer whose remembered batches are all above: its epoch and sequence at `offset` are not known any more.
         """
         out = Producers()
         for producer_id, known in self.known.items():
