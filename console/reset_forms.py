@@ -12,7 +12,7 @@ from console.forms import WeirForm, comment_field
 from console.reset_labels import TARGETS
 from console.texts import gettext_lazy
 from controlplane.domain.offset_input import duration_ms, offsets_of_text, scope_of_text
-from controlplane.domain.offset_reset import WAIT_MINUTES_MAX, ResetSpec, ResetTarget
+from controlplane.domain.offset_reset_types import WAIT_MINUTES_MAX, ResetSpec, ResetTarget
 from controlplane.services import Rejected
 
 TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")

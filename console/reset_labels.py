@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from console.texts import gettext_lazy
-from controlplane.domain.offset_reset import StoredReset
+from controlplane.domain.offset_reset_types import StoredReset
 from controlplane.domain.text import duration_text
 
 TARGETS = {

@@ -18,7 +18,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.domain.offset_reset import ResetState
+from controlplane.domain.offset_reset_types import ResetState
 from controlplane.selectors import groups
 from controlplane.selectors import offset_resets as selectors
 from controlplane.selectors.offset_resets import ResetVerb

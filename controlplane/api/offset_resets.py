@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
-from controlplane.domain.offset_reset import WAIT_MINUTES_MAX, ResetSpec, ResetTarget
+from controlplane.domain.offset_reset_types import WAIT_MINUTES_MAX, ResetSpec, ResetTarget
 from controlplane.models import ConsumerGroup, OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.selectors import offset_resets as selectors

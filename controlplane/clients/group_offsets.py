@@ -21,7 +21,7 @@ from brokerd.wire.schema import Struct
 from controlplane.clients.broker_samples import EARLIEST, LATEST, PARTITIONS_PER_REQUEST
 from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
 from controlplane.clients.group_samples import DescribedGroupState, GroupType
-from controlplane.domain.offset_reset import CommittedOffset, Key, LogRange
+from controlplane.domain.offset_reset_types import CommittedOffset, Key, LogRange
 
 CALL_SECONDS = 5.0
 """Deadline of one request. A look-up by time reads the time index of each partition."""

@@ -21,14 +21,8 @@ from controlplane.clients.group_offsets import (
     chunks,
 )
 from controlplane.clients.group_samples import DescribedGroupState
-from controlplane.clients.share_groups import (
-    DESCRIBE_VERSION,
-    OFFSETS_VERSION,
-    members_of,
-    offsets_of,
-    offsets_request,
-)
-from controlplane.domain.offset_reset import CommittedOffset, Key
+from controlplane.clients.share_groups import DESCRIBE_VERSION, OFFSETS_VERSION, members_of, offsets_of, offsets_request
+from controlplane.domain.offset_reset_types import CommittedOffset, Key
 
 
 class ShareOffsetsClient(GroupOffsetsClient):

@@ -10,7 +10,7 @@ import json
 import re
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.offset_reset import RESET_PARTITIONS_MAX, Key
+from controlplane.domain.offset_reset_types import RESET_PARTITIONS_MAX, Key
 from weir_common.json_values import Json
 from weir_common.phrases import sentence
 

@@ -1,160 +1,33 @@
-"""Offset reset of a consumer group: the request, the offset of each partition before and after the reset, and later changes. Pure.
+"""Offset reset of a consumer group: the offset of each partition before and after the reset, and later changes. Pure.
 
 Invariants: an offset that a reset computes is within [log start offset, log end offset]. Only an undo is not limited: it restores exactly what was
-committed. A partition with a problem is not changed. Does not contain: requests to brokers (`clients.group_offsets`), rows
-(`services.offset_resets`), their stored form (`domain.offset_reset_json`), input in text form (`domain.offset_input`).
+committed. A partition with a problem is not changed. Does not contain: the request and its result as values (`offset_reset_types`), requests to brokers
+(`clients.group_offsets`), rows (`services.offset_resets`), input in text form (`offset_input`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, NotRequired, TypedDict
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.log_ends import RecordAge
+from controlplane.domain.offset_reset_types import (
+    OFFSET_MAX,
+    RESET_PARTITIONS_MAX,
+    CommittedOffset,
+    Key,
+    LimitedBy,
+    LogRange,
+    OffsetDifference,
+    PartitionReset,
+    ReportedDifference,
+    ResetSpec,
+    ResetTarget,
+    ResetTotals,
+    RowProblem,
+)
 from weir_common.phrases import sentence
-
-RESET_PARTITIONS_MAX = 20_000
-"""Maximum number of partitions of one reset. Its row contains the offsets of each partition, about 150 bytes."""
-
-OFFSET_MAX = 2**63 - 1
-"""The largest offset: an offset is an int64."""
-
-PREVIEW_MINUTES = 30
-"""Maximum age of a preview that may still be applied. The log end offsets change, and with them the meaning of `latest`."""
-
-WAIT_MINUTES_MAX = 24 * 60
-"""Maximum number of minutes for which a reset waits until the group has no members. A forgotten reset must not take effect days later."""
-
-UNDO_DAYS = 7
-"""Days for which the offsets before a reset are stored for an undo."""
-
-Key = tuple[str, int]
-"""(topic, partition index)"""
-
-
-class ResetTarget(StrEnum):
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    TIME = "time"
-    OFFSET = "offset"
-    SHIFT = "shift"
-    GROUP = "group"
-    FILE = "file"
-    DELETE = "delete"
-    UNDO = "undo"
-
-
-class ResetState(StrEnum):
-    PREVIEWED = "previewed"
-    WAITING = "waiting"
-    APPLYING = "applying"
-    APPLIED = "applied"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
-
-
-class LimitedBy(StrEnum):
-    """The end of the log that limited the requested offset."""
-
-    NO = ""
-    LOG_START = "log_start"
-    LOG_END = "log_end"
-
-
-class RowProblem(StrEnum):
-    """The reason why a reset does not change a partition."""
-
-    NO_PARTITION = "no_partition"
-    NO_LEADER = "no_leader"
-    NO_COMMITTED_OFFSET = "no_committed_offset"
-    NO_SOURCE_OFFSET = "no_source_offset"
-    OPEN_TRANSACTION = "open_transaction"
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    """All fields that OffsetFetch returns for a partition. The metadata is a text of the client."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str | None = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LogRange:
-    """Log start offset and log end offset."""
-
-    start: int
-    end: int
-
-
-class StoredReset(TypedDict):
-    """A `ResetSpec` as JSON. Fields without a value are missing. `partitions`: [topic, partition]; `offsets`: [topic, partition, offset]."""
-
-    target: str
-    topics: NotRequired[list[str]]
-    partitions: NotRequired[list[list[str | int]]]
-    time_ms: NotRequired[int]
-    offset: NotRequired[int]
-    shift: NotRequired[int]
-    undone: NotRequired[int]
-    source_group: NotRequired[str]
-    offsets: NotRequired[list[list[str | int]]]
-
-
-@dataclass(frozen=True, slots=True)
-class ResetSpec:
-    """A request to reset offsets. `topics`: all their partitions; `partitions`: single ones. Without both: the partitions that `offsets`, the source group
-    or the undone reset name, otherwise all with a committed offset. `time_ms`: the first record at or after this time. `shift`: records, negative
-    = back. `offsets`: of a file. `undone`: the reset that an undo reverses."""
-
-    target: ResetTarget
-    topics: tuple[str, ...] = ()
-    partitions: tuple[Key, ...] = ()
-    time_ms: int | None = None
-    offset: int | None = None
-    shift: int | None = None
-    source_group: str = ""
-    offsets: Mapping[Key, int] = field(default_factory=dict)
-    undone: int | None = None
-
-    def to_json(self) -> StoredReset:
-        out: StoredReset = {"target": self.target.value}
-        if self.topics:
-            out["topics"] = list(self.topics)
-        if self.partitions:
-            out["partitions"] = [list(k) for k in self.partitions]
-        if self.time_ms is not None:
-            out["time_ms"] = self.time_ms
-        if self.offset is not None:
-            out["offset"] = self.offset
-        if self.shift is not None:
-            out["shift"] = self.shift
-        if self.undone is not None:
-            out["undone"] = self.undone
-        if self.source_group:
-            out["source_group"] = self.source_group
-        if self.offsets:
-            out["offsets"] = [[t, p, o] for (t, p), o in sorted(self.offsets.items())]
-        return out
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> ResetSpec:
-        return ResetSpec(
-            target=ResetTarget(data["target"]),
-            topics=tuple(data.get("topics", ())),
-            partitions=tuple((t, p) for t, p in data.get("partitions", ())),
-            time_ms=data.get("time_ms"),
-            offset=data.get("offset"),
-            shift=data.get("shift"),
-            source_group=data.get("source_group", ""),
-            offsets={(t, p): o for t, p, o in data.get("offsets", ())},
-            undone=data.get("undone"),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,73 +43,6 @@ class OffsetsRead:
     at_time: Mapping[Key, int] = field(default_factory=dict)
     source: Mapping[Key, CommittedOffset] = field(default_factory=dict)
     saved: Mapping[Key, CommittedOffset | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionReset:
-    """One partition of a reset. `after` None without a problem: the committed offset is deleted. `replayed`, `skipped`: records between the two
-    offsets; None where the group has no offset before or after. `lost`: records that retention deleted before the group read them, so the group
-    was overtaken. `span_ms`: time between the records at both offsets; None = unknown; `span_at_least`: it may be longer."""
-
-    topic: str
-    partition: int
-    now: CommittedOffset | None
-    after: CommittedOffset | None
-    log_start: int | None = None
-    log_end: int | None = None
-    limited: LimitedBy = LimitedBy.NO
-    problem: RowProblem | None = None
-    replayed: int | None = None
-    skipped: int | None = None
-    lost: int = 0
-    span_ms: int | None = None
-    span_at_least: bool = False
-
-    @property
-    def key(self) -> Key:
-        return self.topic, self.partition
-
-    @property
-    def overtaken(self) -> bool:
-        return self.lost > 0
-
-    @property
-    def changes(self) -> bool:
-        return self.problem is None and self.after != self.now
-
-
-@dataclass(frozen=True, slots=True)
-class ResetTotals:
-    """Sums over the partitions of a reset. `problems`: partitions that it does not change because of a problem. `overtaken`: partitions of which
-    retention deleted records before the group read them."""
-
-    partitions: int = 0
-    changes: int = 0
-    problems: int = 0
-    replayed: int = 0
-    skipped: int = 0
-    overtaken: int = 0
-    limited: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetDifference:
-    """A committed offset that differs from the preview."""
-
-    topic: str
-    partition: int
-    expected: CommittedOffset | None
-    found: CommittedOffset | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedDifference:
-    """An OffsetDifference as it is stored and shown: offsets without leader epoch and metadata; None = none."""
-
-    topic: str
-    partition: int
-    expected: int | None
-    found: int | None
 
 
 def check(spec: ResetSpec) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from brokerd.cluster.partition_names import split_partition_name
 from brokerd.wire.errors import ErrorCode
-from controlplane.domain.offset_reset import (
+from controlplane.domain.offset_reset_types import (
     CommittedOffset,
     Key,
     LimitedBy,

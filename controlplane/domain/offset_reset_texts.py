@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.domain.offset_reset import Key, OffsetDifference
+from controlplane.domain.offset_reset_types import Key, OffsetDifference
 from weir_common.phrases import counted, joined, sentence
 
 NAMED_MAX = 5

@@ -10,7 +10,6 @@ from django.db import models
 
 from brokerd.wire.errors import ErrorCode
 from controlplane.db.typed_json import TypedJSONField
-from controlplane.domain.offset_reset import Key, PartitionReset, ReportedDifference, ResetSpec, ResetState, ResetTotals
 from controlplane.domain.offset_reset_json import (
     differences_from_json,
     differences_to_json,
@@ -18,6 +17,14 @@ from controlplane.domain.offset_reset_json import (
     errors_to_json,
     rows_from_json,
     rows_to_json,
+)
+from controlplane.domain.offset_reset_types import (
+    Key,
+    PartitionReset,
+    ReportedDifference,
+    ResetSpec,
+    ResetState,
+    ResetTotals,
 )
 from controlplane.models.choices import choices
 from controlplane.models.phrase_field import phrase_field

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_filters import rest_framework as filters
 
 from brokerd.wire.errors import ErrorCode
-from controlplane.domain.offset_reset import (
+from controlplane.domain.offset_reset_types import (
     PREVIEW_MINUTES,
     UNDO_DAYS,
     Key,

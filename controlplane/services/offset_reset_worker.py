@@ -17,7 +17,7 @@ from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import DEADLINE_SECONDS
 from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
-from controlplane.domain.offset_reset import UNDO_DAYS, ResetState
+from controlplane.domain.offset_reset_types import UNDO_DAYS, ResetState
 from controlplane.models import OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause

@@ -19,8 +19,8 @@ from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.offset_reset import Key, OffsetDifference, PartitionReset, ResetState, ResetTarget
 from controlplane.domain.offset_reset_texts import active_reason, difference_text, names_of
+from controlplane.domain.offset_reset_types import Key, OffsetDifference, PartitionReset, ResetState, ResetTarget
 from controlplane.models import OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause

@@ -20,17 +20,18 @@ from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.log_ends import LogEndHistory, RecordAge
-from controlplane.domain.offset_reset import (
+from controlplane.domain.offset_reset_texts import NAMED_MAX
+from controlplane.domain.offset_reset_types import (
     PREVIEW_MINUTES,
     UNDO_DAYS,
     WAIT_MINUTES_MAX,
+    CommittedOffset,
     Key,
     PartitionReset,
     ResetSpec,
     ResetState,
     ResetTarget,
 )
-from controlplane.domain.offset_reset_texts import NAMED_MAX
 from controlplane.models import LogEnds, OffsetReset
 from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause
@@ -176,8 +177,8 @@ def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
 def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]:
     """Read the offsets and logs, and plan. Raises Rejected, NoResponse, Declined."""
     committed, unstable = client.committed()
-    source: dict[Key, core.CommittedOffset] = {}
-    saved: dict[Key, core.CommittedOffset | None] = {}
+    source: dict[Key, CommittedOffset] = {}
+    saved: dict[Key, CommittedOffset | None] = {}
     if spec.target is ResetTarget.GROUP:
         source, _ = client.committed(group_id=spec.source_group)
         if not source:

@@ -241,7 +241,7 @@ def messages(patch: pytest.MonkeyPatch) -> None:
 
 def offset_resets(patch: pytest.MonkeyPatch) -> None:
     """Reset 1 of the group nightly is a preview, reset 2 is applied."""
-    from controlplane.domain.offset_reset import CommittedOffset, LogRange, ResetSpec, ResetTarget
+    from controlplane.domain.offset_reset_types import CommittedOffset, LogRange, ResetSpec, ResetTarget
     from controlplane.services import offset_resets as services
     from tests.unit.controlplane.group_world import group_world
 

@@ -13,7 +13,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.clients import group_offsets, kafka, share_groups
 from controlplane.clients.share_groups import DescribedShareGroup
 from controlplane.clients.share_offsets import ShareOffsetsClient, offsets_client
-from controlplane.domain.offset_reset import CommittedOffset
+from controlplane.domain.offset_reset_types import CommittedOffset
 from tests.simulation.checkers import History
 from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import Cluster

@@ -15,7 +15,7 @@ from typing import TypedDict, Unpack
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.domain.offset_input import duration_ms, offsets_of_text, scope_of_text
-from controlplane.domain.offset_reset import WAIT_MINUTES_MAX, ResetSpec, ResetState, ResetTarget
+from controlplane.domain.offset_reset_types import WAIT_MINUTES_MAX, ResetSpec, ResetState, ResetTarget
 from controlplane.domain.text import duration_text
 from controlplane.models import OffsetReset
 from controlplane.selectors import offset_resets as selectors

@@ -6,7 +6,7 @@ import pytest
 
 from console.reset_forms import ResetForm, time_of
 from controlplane.domain.errors import Rejected
-from controlplane.domain.offset_reset import ResetSpec, ResetTarget
+from controlplane.domain.offset_reset_types import ResetSpec, ResetTarget
 
 
 def test_the_form_becomes_a_spec() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from console.reset_labels import LIMITS, PROBLEMS, STATES, TARGETS, reset_span, reset_value
-from controlplane.domain.offset_reset import LimitedBy, ResetState, ResetTarget, RowProblem
+from controlplane.domain.offset_reset_types import LimitedBy, ResetState, ResetTarget, RowProblem
 
 
 def test_the_value_of_a_reset_is_shown() -> None:

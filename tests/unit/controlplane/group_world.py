@@ -10,7 +10,7 @@ import pytest
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.connection import NoResponse
 from controlplane.clients.group_offsets import GroupStatus, MemberStatus
-from controlplane.domain.offset_reset import CommittedOffset, Key, LogRange
+from controlplane.domain.offset_reset_types import CommittedOffset, Key, LogRange
 from controlplane.services import group_members, offset_reset_worker, offset_reset_writes, offset_resets
 
 OFFSETS = {("orders", 0): CommittedOffset(50, 2, "mark"), ("orders", 1): CommittedOffset(100, 2, "")}

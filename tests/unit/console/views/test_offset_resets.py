@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.domain.offset_reset import CommittedOffset, ResetState
+from controlplane.domain.offset_reset_types import CommittedOffset, ResetState
 from controlplane.models import ConsumerGroup, OffsetReset
 from tests.unit.controlplane.group_world import OFFSETS, GroupWorld, group_world, member
 

@@ -16,7 +16,7 @@ from rest_framework.test import APIClient
 
 from controlplane.api import access_rules, urls
 from controlplane.domain.move_types import PlacementBefore
-from controlplane.domain.offset_reset import ResetSpec, ResetTarget
+from controlplane.domain.offset_reset_types import ResetSpec, ResetTarget
 from controlplane.domain.roles import ROLE_FOR, ROLES_OF, AccessRole, RoleResource
 from controlplane.models import AccessEntry, Acl, Move, MovePartition, OffsetReset, Plan, RestartStep, RollingRestart
 from controlplane.services import role_bindings

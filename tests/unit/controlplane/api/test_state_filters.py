@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from controlplane.domain.offset_reset import ResetSpec, ResetTarget
+from controlplane.domain.offset_reset_types import ResetSpec, ResetTarget
 from controlplane.models import ArchiveJob, ConsumerGroup, OffsetReset, RollingRestart
 from tests.unit.controlplane.world import World
 

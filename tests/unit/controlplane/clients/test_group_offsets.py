@@ -12,7 +12,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.clients import group_offsets
 from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.group_offsets import GroupOffsetsClient, MemberStatus
-from controlplane.domain.offset_reset import CommittedOffset, LogRange
+from controlplane.domain.offset_reset_types import CommittedOffset, LogRange
 
 BROKERS = 3
 WIDE = {("wide", i): i % BROKERS + 1 for i in range(1000)}

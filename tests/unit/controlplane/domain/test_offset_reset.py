@@ -14,18 +14,20 @@ from hypothesis import strategies as st
 from controlplane.domain import offset_reset as core
 from controlplane.domain.errors import Rejected
 from controlplane.domain.log_ends import RecordAge
-from controlplane.domain.offset_reset import (
+from controlplane.domain.offset_reset import OffsetsRead
+from controlplane.domain.offset_reset_json import rows_from_json, rows_to_json
+from controlplane.domain.offset_reset_types import (
+    OFFSET_MAX,
+    RESET_PARTITIONS_MAX,
     CommittedOffset,
     Key,
     LimitedBy,
     LogRange,
-    OffsetsRead,
     PartitionReset,
     ResetSpec,
     ResetTarget,
     RowProblem,
 )
-from controlplane.domain.offset_reset_json import rows_from_json, rows_to_json
 
 A: Key = ("a", 0)
 B: Key = ("a", 1)
@@ -164,9 +166,7 @@ def test_selection() -> None:
     with pytest.raises(Rejected, match="No partition"):
         core.select_partitions(ResetSpec(ResetTarget.EARLIEST), [], leaders)
     with pytest.raises(Rejected, match="at most"):
-        core.select_partitions(
-            ResetSpec(ResetTarget.LATEST), [("w", i) for i in range(core.RESET_PARTITIONS_MAX + 1)], []
-        )
+        core.select_partitions(ResetSpec(ResetTarget.LATEST), [("w", i) for i in range(RESET_PARTITIONS_MAX + 1)], [])
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ COMMITTED = st.none() | st.builds(CommittedOffset, OFFSETS, st.integers(-1, 9), 
     ends=st.tuples(OFFSETS, OFFSETS).map(sorted),
     spec=st.one_of(
         st.sampled_from([ResetSpec(ResetTarget.EARLIEST), ResetSpec(ResetTarget.LATEST)]),
-        st.builds(ResetSpec, st.just(ResetTarget.OFFSET), offset=st.integers(0, core.OFFSET_MAX)),
+        st.builds(ResetSpec, st.just(ResetTarget.OFFSET), offset=st.integers(0, OFFSET_MAX)),
         st.builds(ResetSpec, st.just(ResetTarget.SHIFT), shift=st.integers(-2000, 2000).filter(bool)),
         st.builds(ResetSpec, st.just(ResetTarget.FILE), offsets=st.fixed_dictionaries({A: OFFSETS})),
         st.builds(ResetSpec, st.just(ResetTarget.TIME), time_ms=OFFSETS),

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from brokerd.wire.errors import ErrorCode
-from controlplane.domain.offset_reset import CommittedOffset, LimitedBy, PartitionReset, ReportedDifference, RowProblem
 from controlplane.domain.offset_reset_json import (
     differences_from_json,
     differences_to_json,
@@ -16,6 +15,13 @@ from controlplane.domain.offset_reset_json import (
     errors_to_json,
     rows_from_json,
     rows_to_json,
+)
+from controlplane.domain.offset_reset_types import (
+    CommittedOffset,
+    LimitedBy,
+    PartitionReset,
+    ReportedDifference,
+    RowProblem,
 )
 
 ROWS = (

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from controlplane.domain.offset_reset import ResetSpec, ResetTarget
+from controlplane.domain.offset_reset_types import ResetSpec, ResetTarget
 from controlplane.models import OffsetReset
 from controlplane.selectors import offset_resets as selectors
 from controlplane.services import offset_resets as services

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from controlplane.domain.offset_reset import CommittedOffset, ResetSpec, ResetState, ResetTarget
+from controlplane.domain.offset_reset_types import CommittedOffset, ResetSpec, ResetState, ResetTarget
 from controlplane.models import Change, OffsetReset
 from controlplane.models.offset_reset import ResetCause
 from controlplane.services import offset_reset_worker as worker

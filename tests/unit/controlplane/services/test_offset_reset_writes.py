@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerd.wire.errors import ErrorCode
-from controlplane.domain.offset_reset import (
+from controlplane.domain.offset_reset_types import (
     CommittedOffset,
     LogRange,
     ReportedDifference,

@@ -8,7 +8,7 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from controlplane.domain.offset_reset import UNDO_DAYS, CommittedOffset, ResetSpec, ResetState, ResetTarget
+from controlplane.domain.offset_reset_types import UNDO_DAYS, CommittedOffset, ResetSpec, ResetState, ResetTarget
 from controlplane.models import Change, OffsetReset
 from controlplane.models.offset_reset import ResetCause
 from controlplane.services import Rejected

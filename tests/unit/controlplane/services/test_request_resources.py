@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.domain.offset_reset import ResetSpec, ResetTarget
+from controlplane.domain.offset_reset_types import ResetSpec, ResetTarget
 from controlplane.domain.roles import ALL_BROKERS
-from controlplane.models import (
-    AccessEntry,
-    Acl,
-    OffsetReset,
-    Plan,
-    PlanChunk,
-    RestartStep,
-    RollingRestart,
-)
+from controlplane.models import AccessEntry, Acl, OffsetReset, Plan, PlanChunk, RestartStep, RollingRestart
 from controlplane.services import request_resources as names
 from controlplane.services.request_resources import RequestNames
 

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from brokerd.wire.errors import ErrorCode
-from controlplane.domain.offset_reset import CommittedOffset
+from controlplane.domain.offset_reset_types import CommittedOffset
 from controlplane.models import Change, OffsetReset
 from tests.unit.controlplane.group_world import OFFSETS, GroupWorld, group_world, member
 
