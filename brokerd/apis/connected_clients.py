@@ -21,13 +21,16 @@ def connected_clients(
     connections: Iterable[tuple[str, Connection]], now_ms: int, clients_max: int, topic: Collection[object] = ()
 ) -> tuple[list[ConnectedClient], int]:
     """Return the `clients_max` clients with the most traffic, and the number of all clients. `connections` are pairs with the name of the listener. A
-    connection counts from its first request on. `topic`: its name and its id; then only connections that have produced to it count."""
+    connection counts from its first request on. `topic`: its name and its id; then only connections that have produced to it or
+    fetched from it count."""
     clients: dict[tuple[object, ...], ConnectedClient] = {}
     for listener, c in connections:
         if not c.traffic.requests:
             continue
-        produced = c.traffic.produced
-        if topic and (produced is None or not produced.total(*topic)):
+        produced, fetched = c.traffic.produced, c.traffic.fetched
+        produced_bytes = produced.total(*topic) if produced is not None else 0
+        fetched_bytes = fetched.total(*topic) if fetched is not None else 0
+        if topic and not produced_bytes and not fetched_bytes:
             continue
         principal = c.session.principal if c.session is not None else ANONYMOUS
         is_broker = c.owner == BROKERS
@@ -53,13 +56,16 @@ def connected_clients(
         client.received_bytes_per_second += rates.received_bytes
         client.sent_bytes_per_second += rates.sent_bytes
         client.cold_bytes_per_second += rates.cold_bytes
-        if topic and produced is not None:
-            client.produced_bytes += produced.total(*topic)
+        client.produced_bytes += produced_bytes
+        client.fetched_bytes += fetched_bytes
+        if produced_bytes and produced is not None:
             client.produced_bytes_per_second += produced.per_second(*topic, now_ms=now_ms)
+        if fetched_bytes and fetched is not None:
+            client.fetched_bytes_per_second += fetched.per_second(*topic, now_ms=now_ms)
     return heapq.nlargest(clients_max, clients.values(), key=_traffic), len(clients)
 
 
 def _traffic(client: ConnectedClient) -> float:
-    if client.produced_bytes:
-        return client.produced_bytes_per_second
+    if client.produced_bytes or client.fetched_bytes:
+        return client.produced_bytes_per_second + client.fetched_bytes_per_second
     return client.received_bytes_per_second + client.sent_bytes_per_second

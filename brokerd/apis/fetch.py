@@ -182,7 +182,7 @@ class FetchApi:
                 name = r.partition_request.topic_name  # empty: no topic has the id
                 if name and not self._auth.authorize(request, Operation.READ, Resource.TOPIC, name):
                     r.data, r.served = unauthorized_partition(r.partition_request.requested.partition), 0
-        self._reader.count_sent(read, follower)
+        self._reader.count_sent(read, follower, request.traffic if follower is None else None, self._loop.now.mono_ms)
         answer = response(read, session_id)
         if follower is not None and may_pause(read, follower):
             answer.throttle_time_ms = self._pacing.wanted_ms(follower.broker_id, self._produced())

@@ -16,6 +16,7 @@ from brokerd.apis.fetch_response import FetchRead, regions_of
 from brokerd.apis.fetch_sessions import Key, PartitionRequest
 from brokerd.apis.history_reads import HistoryReader
 from brokerd.cluster.model import ReplicaIncarnation
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.loop import Loop
 from brokerd.replication.replica import TO_CONSUMERS, TO_FOLLOWERS, Replica
 from brokerd.replication.replica_manager import ReplicaManager
@@ -118,12 +119,24 @@ class FetchReader:
         return total >= max(1, body.min_bytes)
 
     @staticmethod
-    def count_sent(read: Iterable[FetchRead], follower: ReplicaIncarnation | None) -> None:
-        """Count the bytes of a response that is sent now, for the metrics of the partitions."""
+    def count_sent(
+        read: Iterable[FetchRead], follower: ReplicaIncarnation | None, traffic: ClientTraffic | None, now_ms: int
+    ) -> None:
+        """Count the bytes of a response that is sent now, for the metrics of the partitions, and by topic for `traffic`: the client, if it is a consumer."""
         to = TO_CONSUMERS if follower is None else TO_FOLLOWERS
+        # Partitions of a topic follow one another: the topic is counted once, because the counter costs more than the rest of the loop.
+        topic, size = "", 0
         for r in read:
             if r.served and r.partition_request.replica is not None:
                 r.partition_request.replica.sent_bytes[to] += r.served
+                if traffic is not None:
+                    if r.partition_request.topic_name != topic:
+                        if size:
+                            traffic.add_fetched(topic, size, now_ms)
+                        topic, size = r.partition_request.topic_name, 0
+                    size += r.served
+        if traffic is not None and size:
+            traffic.add_fetched(topic, size, now_ms)
 
     def _rack(self, body: FetchRequest) -> str | None:
         """The rack of a consumer that may be sent to a closer replica."""

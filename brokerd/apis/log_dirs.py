@@ -212,7 +212,7 @@ class LogDirsApi:
             ]
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
-                self._connections(), self._clock().mono_ms, CLIENTS_MAX, self._keys_of(body.producers_of)
+                self._connections(), self._clock().mono_ms, CLIENTS_MAX, self._keys_of(body.clients_of)
             )
         request.reply(answer)
 

@@ -257,6 +257,7 @@ class ShareFetchApi:
         if not self._sessions.current(session):
             return True
         bytes_left, records_left = min(body.max_bytes, self._bytes_max), body.max_records
+        traffic = work.request.traffic
         stop = False
         for tp in list(session.partitions):
             shared = ready.get(tp)
@@ -278,6 +279,8 @@ class ShareFetchApi:
             stop = True
             bytes_left -= len(fetched.data)
             shared.replica.sent_bytes[TO_CONSUMERS] += len(fetched.data)
+            if traffic is not None:
+                traffic.add_fetched(shared.replica.topic, len(fetched.data), self._loop.now.mono_ms)
             records_left -= sum(a.last - a.first + 1 for a in fetched.acquired)
             if bytes_left <= 0 or records_left <= 0:
                 break

@@ -1,4 +1,4 @@
-"""The client of one connection: its client id and software, the rates of its requests and bytes, and the topics to which it produces."""
+"""The client of one connection: its client id and software, the rates of its requests and bytes, and the topics that it writes and reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEW_MS = 1_000
 """Minimum time in milliseconds over which the rate of a new connection is averaged."""
 
 TOPICS_MAX = 200
-"""Maximum number of topics that are counted for one connection. Later ones are not counted."""
+"""Maximum number of topics that are counted for one connection in each direction. Later ones are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,40 +29,34 @@ class TrafficRates:
 IDLE = TrafficRates()
 
 
-class ProducedTopics:
-    """Bytes of record batches that the client sent, by topic. Batches of rejected requests count too."""
+class TopicBytes:
+    """Bytes of record batches by topic, in one direction."""
 
     __slots__ = ("_last", "_previous", "bytes")
 
     def __init__(self, now_ms: int) -> None:
         self.bytes: dict[object, int] = {}
-        """{name, or id since Produce 13: bytes since the connection was accepted}."""
+        """{name, or id since Produce 13: bytes since the connection was accepted}. Fetches have names only."""
         self._last: tuple[int, dict[object, int]] = (now_ms, {})
         self._previous: tuple[int, dict[object, int]] = (now_ms, {})
 
-    def add(self, body: ProduceRequest, now_ms: int) -> None:
-        """Count a request."""
+    def add(self, key: object, size: int, now_ms: int) -> None:
+        """Count the bytes of a request or a response for one topic."""
         counts = self.bytes
         if now_ms - self._last[0] >= WINDOW_MS:
             self._previous, self._last = self._last, (now_ms, counts.copy())
-        for topic in body.topic_data:
-            size = 0
-            for part in topic.partition_data:
-                if part.records is not None:
-                    size += len(part.records)
-            key: object = topic.name or topic.topic_id
-            before = counts.get(key)
-            if before is not None:
-                counts[key] = before + size
-            elif len(counts) < TOPICS_MAX:
-                counts[key] = size
+        before = counts.get(key)
+        if before is not None:
+            counts[key] = before + size
+        elif len(counts) < TOPICS_MAX:
+            counts[key] = size
 
     def total(self, *keys: object) -> int:
         """Bytes for a topic, whose `keys` are its name and its id."""
         return sum(self.bytes.get(key, 0) for key in keys)
 
     def per_second(self, *keys: object, now_ms: int) -> float:
-        """Bytes per second over one to two windows. Zero without a produce request for two windows."""
+        """Bytes per second over one to two windows. Zero without bytes for two windows."""
         if now_ms - self._last[0] >= 2 * WINDOW_MS:
             return 0.0
         at_ms, before = self._previous
@@ -77,6 +71,7 @@ class ClientTraffic:
         "_previous",
         "client_id",
         "cold_bytes",
+        "fetched",
         "produced",
         "received_bytes",
         "requests",
@@ -89,8 +84,10 @@ class ClientTraffic:
         self._last = self._previous = (now_ms, 0, 0, 0, 0)
         self.client_id = ""
         """Client id of the last request."""
-        self.produced: ProducedTopics | None = None
-        """None before the first Produce request."""
+        self.produced: TopicBytes | None = None
+        """Batches of Produce requests, rejected ones included. None before the first request."""
+        self.fetched: TopicBytes | None = None
+        """Batches in the responses to consumers, also of share groups. None before the first batch."""
         self.software = ("", "")
         """Name and version (KIP-511). Empty for older clients."""
 
@@ -104,9 +101,22 @@ class ClientTraffic:
 
     def add_produced(self, body: ProduceRequest, now_ms: int) -> None:
         """Count a request for the topics that it contains."""
-        if self.produced is None:
-            self.produced = ProducedTopics(now_ms)
-        self.produced.add(body, now_ms)
+        produced = self.produced
+        if produced is None:
+            produced = self.produced = TopicBytes(now_ms)
+        for topic in body.topic_data:
+            size = 0
+            for part in topic.partition_data:
+                if part.records is not None:
+                    size += len(part.records)
+            produced.add(topic.name or topic.topic_id, size, now_ms)
+
+    def add_fetched(self, topic: str, size: int, now_ms: int) -> None:
+        """Count the record batches of one partition in a response."""
+        fetched = self.fetched
+        if fetched is None:
+            fetched = self.fetched = TopicBytes(now_ms)
+        fetched.add(topic, size, now_ms)
 
     def add_cold(self, size: int) -> None:
         self.cold_bytes += size

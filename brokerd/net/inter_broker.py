@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
 from brokerd.net.request import Request, Session
@@ -42,6 +43,10 @@ class LoopbackRequest(Request):
     @property
     def owner(self) -> Hashable:
         return "localhost"
+
+    @property
+    def traffic(self) -> ClientTraffic | None:
+        return None
 
     @property
     def abandoned(self) -> bool:

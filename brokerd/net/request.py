@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from brokerd.cluster.model import Now
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.request_buckets import BOUNDS_S
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.connection import Connection
 from brokerd.net.rejections import Denial
 from brokerd.net.request_metrics import ApiMetrics
@@ -215,6 +216,11 @@ class Request:
             )
             self._connection.close()
             return None
+
+    @property
+    def traffic(self) -> ClientTraffic | None:
+        """Counters of the client. None for a request of this broker to itself."""
+        return self._connection.traffic
 
     def from_software(self, name: str, version: str) -> None:
         """Record name and version of the client software (KIP-511)."""

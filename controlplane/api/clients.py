@@ -30,7 +30,15 @@ class ClientQuery(PageQuery):
         help_text="Only connections to this broker.",
     )
     topic = drf.CharField(
-        default="", allow_blank=True, help_text="Only clients that have produced to this topic since they connected."
+        default="",
+        allow_blank=True,
+        help_text="Only clients that have produced to this topic or read from it since they connected.",
+    )
+    topic_use = drf.ChoiceField(
+        default="",
+        allow_blank=True,
+        choices=[u.value for u in selectors.TopicUse],
+        help_text="With `topic`: only clients that have produced to it, or that have read from it.",
     )
     with_brokers = drf.BooleanField(default=False, help_text="Also the connections between brokers.")
 
@@ -41,5 +49,5 @@ class ClientViewSet(RowViewSet):
     @extend_schema(parameters=[ClientQuery], responses={200: ONE_PAGE}, filters=False)
     def list(self, request: Request) -> Response:
         """Clients that are connected to the brokers, those with the most traffic first. Waits for brokers, at most two seconds. `sort`: bytes_per_s,
-        received_bytes_per_s, produced_bytes_per_s, sent_bytes_per_s, cold_bytes_per_s, requests_per_s, connections, client_id, principal, host, software, connected_s, idle_s."""
+        received_bytes_per_s, produced_bytes_per_s, fetched_bytes_per_s, sent_bytes_per_s, cold_bytes_per_s, requests_per_s, connections, client_id, principal, host, software, connected_s, idle_s."""
         return page_response(request, selectors.client_list(**self.query(ClientQuery)))

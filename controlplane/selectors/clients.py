@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from operator import attrgetter
+from typing import Any
 
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.messages import DescribeLogDirsResponse
 from controlplane.clients.all_brokers import call_brokers
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
 from controlplane.domain.login_advice import LOGIN_ADVICE
+from controlplane.models import GroupPartition
 from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
@@ -23,6 +26,7 @@ COLUMNS = (
     "bytes_per_s",
     "received_bytes_per_s",
     "produced_bytes_per_s",
+    "fetched_bytes_per_s",
     "sent_bytes_per_s",
     "cold_bytes_per_s",
     "requests_per_s",
@@ -36,6 +40,15 @@ COLUMNS = (
 )
 KEY = ("client_id", "principal", "host", "software", "listener", "is_broker")
 """Columns that distinguish clients."""
+OF_TOPIC = ("produced_bytes_per_s", "fetched_bytes_per_s")
+"""Columns that only the list of one topic has."""
+
+
+class TopicUse(StrEnum):
+    """What a client did with a topic since it connected. A client can have done both."""
+
+    PRODUCED = "produced"
+    FETCHED = "fetched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +57,9 @@ class ClientRow:
     reports (KIP-511), empty for older clients. Rates over the last ten to twenty seconds; `received` by the brokers, `sent` by them, `cold`: loaded from
     the disk for this client, because it reads records that are not in memory. `connected_s`: age of the oldest connection. `idle_s`: since the last
     request. `is_broker`: replication and requests between brokers. Only in a list of one topic, otherwise null: `produced_bytes_per_s` and `produced_bytes`, of
-    record batches for the topic, now and since the connections were opened; rejected ones count too."""
+    record batches for the topic, now and since the connections were opened, rejected ones included; `fetched_bytes_per_s` and `fetched_bytes`, of those that
+    were sent to the client; `groups`: consumer groups whose members have its client ID and its address, and read the topic. A client that read and has none
+    reads without a group, or as a member of a share group."""
 
     client_id: str
     principal: str
@@ -63,6 +78,9 @@ class ClientRow:
     idle_s: float
     produced_bytes_per_s: float | None = None
     produced_bytes: int | None = None
+    fetched_bytes_per_s: float | None = None
+    fetched_bytes: int | None = None
+    groups: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +136,28 @@ def client_list(
     query: str = "",
     broker: int | None = None,
     topic: str = "",
+    topic_use: str = "",
     with_brokers: bool = False,
     sort: str = "-bytes_per_s",
     page: PageStart = 1,
     per_page: int = 50,
 ) -> ClientPage:
     """Clients with `query` in their client ID, principal, address or software. `broker`: only the connections to this broker. `topic`: only clients that
-    have produced to this topic since they connected. `with_brokers`: also the connections between brokers. Waits up to two seconds for brokers that do not answer."""
+    have produced to this topic or read from it since they connected; `topic_use`: a TopicUse, only these. `with_brokers`: also the connections between brokers. Waits up to two seconds for brokers that do not answer."""
     brokers = [b for b in living_brokers().values() if broker in (None, b.broker_id)]
     answers = call_brokers(brokers, lambda connection: connected_clients(connection, topic))
     known = {a.broker_id: a.value for a in answers if a.value is not None}
-    rows = [r for r in _rows(known, topic) if (with_brokers or not r.is_broker) and _contains(r, query.lower())]
+    rows = [
+        r
+        for r in _rows(known, topic)
+        if (with_brokers or not r.is_broker) and _contains(r, query.lower()) and _used(r, topic_use)
+    ]
     column = sort.lstrip("-")
-    if column not in COLUMNS or (column == "produced_bytes_per_s" and not topic):
+    if column not in COLUMNS or (column in OF_TOPIC and not topic):
         sort, column = "-bytes_per_s", "bytes_per_s"
     cold = [r.cold_bytes_per_s for r in rows if r.cold_bytes_per_s > 0]
-    order = [(attrgetter(column), sort.startswith("-")), *((attrgetter(name), False) for name in KEY)]
+    then = [(attrgetter(name), True) for name in OF_TOPIC if topic]
+    order = [(attrgetter(column), sort.startswith("-")), *then, *((attrgetter(name), False) for name in KEY)]
     shown, total, window = ordered(rows, order, page=page, per_page=per_page)
     return ClientPage(
         rows=shown,
@@ -211,6 +235,20 @@ def _contains(row: ClientRow, query: str) -> bool:
     return any(query in text.lower() for text in (row.client_id, row.principal, row.host, row.software))
 
 
+def _used(row: ClientRow, topic_use: str) -> bool:
+    used = {TopicUse.PRODUCED.value: row.produced_bytes, TopicUse.FETCHED.value: row.fetched_bytes}
+    return bool(used.get(topic_use, True))
+
+
+def _groups(topic: str) -> dict[tuple[str, str], list[str]]:
+    """{(client ID, address): the groups with a member that reads the topic}."""
+    found: dict[tuple[str, str], list[str]] = {}
+    rows = GroupPartition.objects.filter(topic=topic).exclude(client_id="").order_by("group_id")
+    for client_id, host, group_id in rows.values_list("client_id", "host", "group_id").distinct():
+        found.setdefault((client_id, host), []).append(group_id)
+    return found
+
+
 def _rows(answers: dict[int, ConnectedClients], topic: str) -> list[ClientRow]:
     """One row per client, over all brokers."""
     found: dict[tuple[object, ...], list[tuple[int, ConnectedClient]]] = {}
@@ -219,10 +257,14 @@ def _rows(answers: dict[int, ConnectedClients], topic: str) -> list[ClientRow]:
             software = f"{c.software_name} {c.software_version}".strip()
             key = (c.client_id, c.principal, c.host, software, c.listener, c.is_broker)
             found.setdefault(key, []).append((broker_id, c))
-    return [_row(software=str(key[3]), parts=parts, topic=topic) for key, parts in found.items()]
+    groups = _groups(topic) if topic else None
+    return [_row(software=str(key[3]), parts=parts, groups=groups) for key, parts in found.items()]
 
 
-def _row(software: str, parts: list[tuple[int, ConnectedClient]], topic: str) -> ClientRow:
+def _row(
+    software: str, parts: list[tuple[int, ConnectedClient]], groups: dict[tuple[str, str], list[str]] | None
+) -> ClientRow:
+    """`groups`: those of the topic, None without a topic."""
     first = parts[0][1]
     clients = [c for _, c in parts]
     received, sent = _sum(c.received_bytes_per_second for c in clients), _sum(c.sent_bytes_per_second for c in clients)
@@ -242,9 +284,19 @@ def _row(software: str, parts: list[tuple[int, ConnectedClient]], topic: str) ->
         requests_per_s=_sum(c.requests_per_second for c in clients),
         connected_s=max(c.connected_ms for c in clients) / 1000,
         idle_s=min(c.idle_ms for c in clients) / 1000,
-        produced_bytes_per_s=_sum(c.produced_bytes_per_second for c in clients) if topic else None,
-        produced_bytes=sum(c.produced_bytes for c in clients) if topic else None,
+        **({} if groups is None else _of_topic(clients, groups.get((first.client_id, first.host), []))),
     )
+
+
+def _of_topic(clients: list[ConnectedClient], groups: list[str]) -> dict[str, Any]:
+    fetched = sum(c.fetched_bytes for c in clients)
+    return {
+        "produced_bytes_per_s": _sum(c.produced_bytes_per_second for c in clients),
+        "produced_bytes": sum(c.produced_bytes for c in clients),
+        "fetched_bytes_per_s": _sum(c.fetched_bytes_per_second for c in clients),
+        "fetched_bytes": fetched,
+        "groups": groups if fetched else [],
+    }
 
 
 def _sum(values: Iterable[float]) -> float:

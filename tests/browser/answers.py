@@ -116,13 +116,23 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
 
     java = {"software_name": "apache-kafka-java", "software_version": "4.1.0"}
     long = "User:CN=deployment-pipeline.production.example.com,OU=Data Platform,O=Example,C=DE"
-    shop = client("shop", 2_500_000, connections=4, idle_ms=20, requests_per_second=310.0, **java)
-    reader = client("slow-reader-client", 12_000, principal="User:billing", host="10.0.0.2")
+    wrote = {"produced_bytes": 48_000_000_000, "produced_bytes_per_second": 1_250_000.0}
+    read = {"fetched_bytes": 7_300_000, "fetched_bytes_per_second": 11_900.0}
+    shop = client("shop", 2_500_000, connections=4, idle_ms=20, requests_per_second=310.0, **java, **wrote)
+    reader = client("slow-reader-client", 12_000, principal="User:billing", host="10.0.0.2", **read)
+    member = client(
+        "billing-client",
+        90,
+        **java,
+        host="127.0.0.1",
+        fetched_bytes=48_100_000_000,
+        fetched_bytes_per_second=1_240_000.0,
+    )
     answering(
         patch,
         {
             1: [shop, client("fulfilment-shipment-tracking", 90, principal=long, host="10.1.200.17")],
-            2: [shop, reader],
+            2: [shop, reader, member],
             3: [client("broker-1", is_broker=True, principal="User:weir")],
         },
         rejections={

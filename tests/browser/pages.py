@@ -49,6 +49,7 @@ TABLES_IN_768_PIXELS = (
     *(
         "brokers",
         "clients",
+        "clients-topic",
         "move",
         "move-cancelled",
         "move-failed",
@@ -67,6 +68,7 @@ PAGES = {
     "brokers": "/brokers/",
     "broker": "/brokers/1/",
     "clients": "/clients/?with=brokers",
+    "clients-topic": "/clients/?topic=orders",
     "log-directories": "/brokers/1/log-directories/",
     "leader-elections": "/brokers/leader-elections/",
     "share-groups": "/share-groups/",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.cluster.devcluster import DevCluster
@@ -125,6 +125,34 @@ def test_the_producers_of_a_topic_are_found(devcluster: DevCluster) -> None:
     assert rows["warehouse"]["produced_bytes_per_s"] > 0
     assert set(found("inventory-audit")) == {"warehouse", "shop"}
     assert found("no-such-topic") == {}
+
+
+def test_a_consumer_without_a_group_is_found(devcluster: DevCluster) -> None:
+    devcluster.topic("readings", partitions=3, replication_factor=3)
+    producer = Producer({**devcluster.client, "client.id": "sensor", "log_level": 0})
+    reader = Consumer(
+        {
+            **devcluster.client,
+            "client.id": "dump-tool",
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    reader.assign([TopicPartition("readings", i, 0) for i in range(3)])
+
+    def rows(use: str) -> dict[str, Any]:
+        for _ in range(20):
+            producer.produce("readings", bytes(1_000))
+        assert producer.flush(30) == 0
+        reader.consume(20, 1)
+        return {r["client_id"]: r for r in devcluster.get(f"clients?topic=readings&topic_use={use}")["rows"]}
+
+    found = wait_for(lambda: rows("fetched"), "the consumer")
+    reader.close()
+    assert set(found) == {"dump-tool"} and found["dump-tool"]["fetched_bytes"] > 1_000
+    assert found["dump-tool"]["groups"] == [] and found["dump-tool"]["produced_bytes"] == 0
+    assert set(rows("produced")) == {"sensor"}
 
 
 def recorded(devcluster: DevCluster) -> list[float]:

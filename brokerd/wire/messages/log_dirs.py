@@ -80,8 +80,8 @@ class DescribeLogDirsRequest(Struct):
     truncations: bool = f("bool", "2+", tag=10_011, tagged="2+")
     # Likewise the records in flight of this share group, in the partitions that this broker leads. Empty: of no group.
     share_group: str = f("string", "2+", tag=10_012, tagged="2+")
-    # The response contains only those `clients` that have produced to this topic. Empty: all.
-    producers_of: str = f("string", "2+", tag=10_013, tagged="2+")
+    # The response contains only those `clients` that have produced to this topic or read from it. Empty: all.
+    clients_of: str = f("string", "2+", tag=10_013, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -189,9 +189,11 @@ class DescribeLogDirsResponse(Struct):
         sent_bytes_per_second: float = f("float64")
         # Loaded from the disk for responses.
         cold_bytes_per_second: float = f("float64", "2+", tag=0, tagged="2+")
-        # Of record batches for the topic in `producers_of`, since the connections were accepted, and now.
+        # Of record batches of the topic in `clients_of`, since the connections were accepted, and now.
         produced_bytes: int = f("int64", "2+", tag=1, tagged="2+")
         produced_bytes_per_second: float = f("float64", "2+", tag=2, tagged="2+")
+        fetched_bytes: int = f("int64", "2+", tag=3, tagged="2+")
+        fetched_bytes_per_second: float = f("float64", "2+", tag=4, tagged="2+")
 
     @dataclass(slots=True)
     class Rejection(Struct):

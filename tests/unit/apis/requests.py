@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from types import SimpleNamespace
 from typing import Any
 
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.turns import Turns, Work
 from brokerd.server.background_work import BackgroundWork
 
@@ -29,6 +30,7 @@ class FakeRequest:
         self.header = SimpleNamespace(api_version=version)
         self.blocked = self.closed = self.broker = False
         self.gone: Callable[[], None] | None = None
+        self.traffic = ClientTraffic(0)
 
     def reply(self, body: Any) -> None:
         self.gone = None

@@ -103,3 +103,21 @@ def test_only_producers_of_a_topic_are_returned() -> None:
     assert total == 2 and len(found) == 1
     everyone, _ = connected_clients(rows, NOW_MS, 10)
     assert len(everyone) == 3 and not any(c.produced_bytes for c in everyone)
+
+
+def test_readers_of_a_topic_are_returned_with_its_bytes() -> None:
+    topic_id = UUID(int=5)
+    rows = [connection("idle", 1), connection("audit", 1), connection("both", 1), connection("other", 1)]
+    rows[1][1].traffic.add_fetched("orders", 4_000, 95_000)
+    rows[2][1].traffic.add_fetched("orders", 1_000, 95_000)
+    rows[2][1].traffic.add_produced(produce_body(500), 95_000)
+    rows[3][1].traffic.add_fetched("payments", 9_000, 95_000)
+    found, total = connected_clients(rows, NOW_MS, 10, ("orders", topic_id))
+    assert total == 2
+    assert [(c.client_id, c.produced_bytes, c.fetched_bytes) for c in found] == [
+        ("audit", 0, 4_000),
+        ("both", 500, 1_000),
+    ]
+    assert [(c.produced_bytes_per_second, c.fetched_bytes_per_second) for c in found] == [(0, 800), (100, 200)]
+    everyone, _ = connected_clients(rows, NOW_MS, 10)
+    assert len(everyone) == 4 and not any(c.fetched_bytes for c in everyone)

@@ -11,6 +11,7 @@ from brokerd.apis.fetch_reader import READ_COMMITTED, FetchReader
 from brokerd.apis.fetch_sessions import PartitionRequest
 from brokerd.apis.history_reads import HistoryReader
 from brokerd.cluster.model import ReplicaIncarnation
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.replication.throttles import Throttles
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
@@ -114,11 +115,12 @@ def test_bytes_are_counted_for_consumers_and_followers_apart() -> None:
     replica = scene.harness.replica
     size = replica.log.size_bytes
     requests: Any = {0: scene.partition_request}
+    traffic = ClientTraffic(0)
 
     def read(follower: ReplicaIncarnation | None) -> None:
         found = scene.reader.read(scene.body(), requests, follower, 13, lambda n: None, 0)
         assert found is not None
-        scene.reader.count_sent(found, follower)
+        scene.reader.count_sent(found, follower, traffic if follower is None else None, 5)
 
     assert (replica.bytes_in, replica.bytes_out, replica.replication_bytes_out) == (size, 0, 0)
     read(None)
@@ -126,3 +128,19 @@ def test_bytes_are_counted_for_consumers_and_followers_apart() -> None:
     assert (replica.bytes_in, replica.bytes_out, replica.replication_bytes_out) == (size, 2 * size, 0)
     read(ReplicaIncarnation(1, 11))
     assert (replica.bytes_out, replica.replication_bytes_out, replica.replication_bytes_in) == (2 * size, size, 0)
+    assert traffic.fetched is not None
+    assert traffic.fetched.bytes == {scene.partition_request.topic_name: 2 * size}
+
+
+def test_bytes_of_a_consumer_are_counted_by_topic() -> None:
+    def read(topic: str, served: int, known: bool = True) -> Any:
+        replica = SimpleNamespace(sent_bytes=[0, 0]) if known else None
+        return SimpleNamespace(served=served, partition_request=SimpleNamespace(topic_name=topic, replica=replica))
+
+    found = [read("a", 5), read("a", 0), read("a", 7), read("b", 3), read("c", 9, known=False), read("a", 1)]
+    traffic = ClientTraffic(0)
+    FetchReader.count_sent(found, None, traffic, 5)
+    assert traffic.fetched is not None and traffic.fetched.bytes == {"a": 13, "b": 3}
+    nothing = ClientTraffic(0)
+    FetchReader.count_sent([read("a", 0)], None, nothing, 5)
+    assert nothing.fetched is None

@@ -12,6 +12,7 @@ import pytest
 from brokerd.apis.share_fetch import ShareFetchApi
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.model import Now
+from brokerd.net.client_traffic import ClientTraffic
 from brokerd.replication.purgatory import Purgatory, WaitingFetches
 from brokerd.sharing.delivery import AcknowledgeType
 from brokerd.sharing.sessions import ShareSessions
@@ -31,6 +32,7 @@ class Client:
     def __init__(self, scene: Scene, member: str = "m") -> None:
         self.scene, self.member = scene, member
         self.answers: list[Any] = []
+        self.traffic = ClientTraffic(0)
         self.ended: Callable[[], None] = lambda: None
 
     def send(self, key: ApiKey, body: Any) -> Any:
@@ -46,6 +48,7 @@ class Client:
             listener="L",
             connection=self,
             abandoned=False,
+            traffic=self.traffic,
             owner=None,
             when_disconnected=ends,
             attempt=lambda work: work(),
@@ -80,6 +83,7 @@ class Client:
 class Scene(memory.Scene):
     def __init__(self, sessions_max: int = 10, auth: Any = ALLOW_ALL) -> None:
         super().__init__()
+        self.replica.topic = "t"
         self.replica_manager.purgatory = Purgatory()
         partition = SimpleNamespace(leader=2, leader_epoch=5)
         self.replica_manager.image.topics[T] = SimpleNamespace(name="t", partitions={0: partition})
@@ -118,6 +122,8 @@ def test_records_are_fetched_and_acknowledged_with_the_next_fetch() -> None:
     first = client.fetch(0)
     assert acquired(first) == [(0, 9, 1)] and first.acquisition_lock_timeout_ms == 30_000
     assert scene.replica.sent_bytes == [len(part_of(first).records), 0] and scene.replica.sent_bytes[0] > 0
+    assert client.traffic.fetched is not None
+    assert client.traffic.fetched.bytes == {scene.replica.topic: scene.replica.sent_bytes[0]}
     assert client.fetch(1, (0, 9, ACCEPT)) is None, "the acknowledgement is not durable yet"
     scene.writes[0][1](0)
     (answer,) = client.answers[1:]

@@ -88,3 +88,17 @@ def test_the_number_of_topics_of_a_connection_is_limited() -> None:
         traffic.add_produced(produce_body(1, topic="t0"), n)
     assert traffic.produced is not None
     assert len(traffic.produced.bytes) == TOPICS_MAX and traffic.produced.total("t0") == 2 * TOPICS_MAX + 1
+
+
+def test_fetched_bytes_are_counted_by_topic_and_apart_from_produced_ones() -> None:
+    traffic = ClientTraffic(0)
+    assert traffic.fetched is None
+    traffic.add_fetched("orders", 100, 10)
+    traffic.add_fetched("payments", 7, 20)
+    traffic.add_fetched("orders", 20, 30)
+    assert traffic.fetched is not None and traffic.produced is None
+    assert traffic.fetched.bytes == {"orders": 120, "payments": 7}
+    assert traffic.fetched.per_second("orders", now_ms=500) == 120
+    for n in range(2 * TOPICS_MAX):
+        traffic.add_fetched(f"t{n}", 1, 40)
+    assert len(traffic.fetched.bytes) == TOPICS_MAX

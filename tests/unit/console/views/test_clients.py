@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 
+from controlplane.models import ConsumerGroup, GroupPartition
 from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, rejection
 from tests.unit.controlplane.world import World
 
@@ -71,8 +75,24 @@ def test_the_producers_of_a_topic_are_listed_from_its_page(
     assert "/clients/?topic=orders" in text(viewer, "/topics/orders/")
     answering(monkeypatch, {1: [client("shop", produced_bytes=2_000_000, produced_bytes_per_second=1_500)]})
     page = text(viewer, "/clients/?topic=orders")
-    assert "Producers of topic" in page and 'href="/topics/orders/"' in page
+    assert "Clients of topic" in page and 'href="/topics/orders/"' in page
     assert "1.5 kB" in page and "2.0 MB" in page and 'name="topic" value="orders"' in page
     assert "2.0 MB" not in text(viewer, "/clients/")
     answering(monkeypatch, {})
-    assert "No connected client has produced to this topic" in text(viewer, "/clients/?topic=orders")
+    assert "No connected client has produced to this topic or read from it" in text(viewer, "/clients/?topic=orders")
+
+
+def test_readers_without_a_group_are_distinguished(
+    viewer: Client, seeded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = ConsumerGroup.objects.create(group_id="billing/eu", observed_at=timezone.now())
+    member = {"member_id": "m", "client_id": "app", "host": "10.0.0.1"}
+    GroupPartition.objects.create(group=group, topic="orders", index=0, observed_at=timezone.now(), **member)
+    reader = client("app", fetched_bytes=3_000_000, fetched_bytes_per_second=2_500)
+    answering(monkeypatch, {1: [reader, client("dump", fetched_bytes=7), client("writer", produced_bytes=9)]})
+    page = text(viewer, "/clients/?topic=orders")
+    assert 'href="/groups/billing/eu/"' in page and "3.0 MB" in page and "2.5 kB" in page
+    assert page.count("No consumer group has a member") == 1, "only the reader without a group"
+    consumers = text(viewer, "/clients/?topic=orders&use=fetched")
+    assert "dump" in consumers and "writer" not in consumers
+    assert "dump" not in text(viewer, "/clients/?topic=orders&use=produced")

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from brokerd.cluster.sasl_failures import SaslFailure
 from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
 from controlplane.domain.login_advice import LOGIN_ADVICE
+from controlplane.models import ConsumerGroup, GroupPartition
 from controlplane.selectors import clients as selectors
 from tests.unit.controlplane.world import World
 
@@ -206,6 +208,49 @@ def test_the_producers_of_a_topic_have_its_bytes(monkeypatch: pytest.MonkeyPatch
     assert everyone.sort == "-bytes_per_s" and {r.produced_bytes for r in everyone.rows} == {None}
 
 
+def test_the_readers_of_a_topic_have_its_bytes_and_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = timezone.now()
+    for group_id, topic, client_id, host in (
+        ("billing", "orders", "app", "10.0.0.1"),
+        ("audit", "orders", "app", "10.0.0.1"),
+        ("other-host", "orders", "app", "10.0.0.2"),
+        ("other-topic", "payments", "app", "10.0.0.1"),
+    ):
+        group = ConsumerGroup.objects.create(group_id=group_id, observed_at=at)
+        for index in range(2):
+            GroupPartition.objects.create(
+                group=group,
+                topic=topic,
+                index=index,
+                member_id=group_id,
+                client_id=client_id,
+                host=host,
+                observed_at=at,
+            )
+    app = client("app", fetched_bytes=900, fetched_bytes_per_second=4.5)
+    tool = client("tool", fetched_bytes=2_000, fetched_bytes_per_second=20)
+    shop = client("shop", produced_bytes=10, produced_bytes_per_second=1)
+    answering(monkeypatch, {1: [app, shop, tool], 2: [app]})
+    found = selectors.client_list(topic="orders", sort="-fetched_bytes_per_s")
+    assert [(r.client_id, r.fetched_bytes_per_s, r.fetched_bytes, r.groups) for r in found.rows] == [
+        ("tool", 20.0, 2_000, []),
+        ("app", 9.0, 1_800, ["audit", "billing"]),
+        ("shop", 0.0, 0, []),
+    ]
+    assert [r.client_id for r in selectors.client_list(topic="orders", sort="-produced_bytes_per_s").rows] == [
+        "shop",
+        "tool",
+        "app",
+    ]
+
+    def using(use: str) -> set[str]:
+        return {r.client_id for r in selectors.client_list(topic="orders", topic_use=use).rows}
+
+    assert (using("fetched"), using("produced")) == ({"app", "tool"}, {"shop"})
+    everyone = selectors.client_list(sort="-fetched_bytes_per_s")
+    assert everyone.sort == "-bytes_per_s" and {r.groups for r in everyone.rows} == {None}
+
+
 def test_the_topic_is_asked_of_each_broker() -> None:
     asked: list[DescribeLogDirsRequest] = []
 
@@ -216,4 +261,4 @@ def test_the_topic_is_asked_of_each_broker() -> None:
 
     connected_clients(Connection(), "orders")  # type: ignore[arg-type]
     connected_clients(Connection())  # type: ignore[arg-type]
-    assert [body.producers_of for body in asked] == ["orders", ""]
+    assert [body.clients_of for body in asked] == ["orders", ""]
