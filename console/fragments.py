@@ -364,7 +364,7 @@ def move_status(word: str, waits_for: str) -> SafeString:
     if not waits_for:
         return state(word)
     waits = _("waits for {waits_for}").format(waits_for=wait_text(waits_for))
-    return format_html('{} <span class="sub">{}</span>', state(word), waits)
+    return format_html('{} <span class="sub waits" title="{}">{}</span>', state(word), waits, waits)
 
 
 def chips(

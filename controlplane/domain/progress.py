@@ -107,6 +107,22 @@ def speed(samples: Samples, now: float) -> float | None:
     return max(0.0, (last.done - first.done) / seconds) if seconds > 0 else None
 
 
+def sample_rates(samples: Samples) -> list[float | None]:
+    """Copied bytes/s up to each sample, None for the first one. Reports of loaded brokers come late: after samples without progress the rate is the average since
+    the last progress. Over the time between two samples it would be many times the throttle."""
+    out: list[float | None] = []
+    since: Sample | None = None
+    for s in samples:
+        if since is None:
+            since = s
+            out.append(None)
+            continue
+        out.append(max(0.0, (s.done - since.done) / (s.at - since.at)) if s.at > since.at else None)
+        if s.done != since.done:
+            since = s
+    return out
+
+
 def growth(samples: Samples, now: float) -> float | None:
     """Growth of the whole copy in bytes/s over the recent samples; None with less than GROWTH_SECONDS_MIN of them."""
     known = recent(samples, now)

@@ -16,7 +16,7 @@ from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_states import UNDER_WAY, MoveMode, MoveOrigin, MoveVerb
 from controlplane.domain.move_types import PlacementBefore
-from controlplane.domain.progress import MoveTotals
+from controlplane.domain.progress import MoveTotals, sample_rates
 from controlplane.domain.scope import (
     DrainScope,
     FillScope,
@@ -331,12 +331,10 @@ def _transition_row(t: MoveTransition) -> TransitionRow:
 
 def move_samples(move_id: int) -> list[SampleRow]:
     samples = Move.objects.filter(pk=move_id).values_list("samples", flat=True).first() or ()
-    out = []
-    for i, s in enumerate(samples):
-        before = samples[i - 1] if i else s
-        rate = max(0.0, (s.done - before.done) / (s.at - before.at)) if s.at > before.at else None
-        out.append(SampleRow(s.at, s.left, s.done, None if rate is None else round(rate, 1)))
-    return out
+    return [
+        SampleRow(s.at, s.left, s.done, None if rate is None else round(rate, 1))
+        for s, rate in zip(samples, sample_rates(samples), strict=True)
+    ]
 
 
 def kafka_plans(move_id: int) -> dict[str, object]:

@@ -150,7 +150,10 @@
   };
   const add = (entry, value) => {
     const [times, ...columns] = entry.data, now = Date.now() / 1000;
-    entry.box.classList.remove("no-data");
+    if (entry.box.classList.contains("no-data")) { // a chart without data is one line high
+      entry.box.classList.remove("no-data");
+      entry.chart.setSize({ width: entry.box.clientWidth, height: entry.box.clientHeight });
+    }
     times.push(now);
     for (const column of columns) column.push(value);
     while (times.length && times[0] < now - entry.keep) for (const column of entry.data) column.shift();

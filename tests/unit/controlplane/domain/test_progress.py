@@ -119,3 +119,13 @@ def test_no_estimate_is_negative(steps: list[tuple[int, int, int]], wait: int) -
 def test_the_needed_rate_is_that_of_the_busiest_broker_with_headroom() -> None:
     assert progress.required_throttle([((3,), 100.0), ((3, 4), 60.0)]) == 200
     assert progress.copies_that_outgrow_throttle({1: ((3,), 100.0), 2: ((4,), 50.0)}, 90) == {1}
+
+
+def test_the_rate_after_late_reports_is_the_average_of_the_whole_time() -> None:
+    steady_copy = steady(3_000_000, 10**9, 30)
+    assert progress.sample_rates(steady_copy) == [None, *[3_000_000.0] * 10]
+    late = [Sample(float(t), 0, 0 if t < 27 else 3_000_000 * t) for t in range(0, 34, 3)]
+    rates = progress.sample_rates(late)
+    assert rates[1:9] == [0.0] * 8 and rates[9:] == [3_000_000.0] * 3, "not 27 MB/s"
+    assert progress.sample_rates([Sample(0.0, 5, 9), Sample(0.0, 5, 9), Sample(3.0, 9, 5)]) == [None, None, 0.0]
+    assert progress.sample_rates([]) == []
