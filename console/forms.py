@@ -12,6 +12,7 @@ from django import forms
 from django.forms.utils import pretty_name
 from django.utils.translation import gettext as _
 
+from console.acl_labels import operation_choices
 from console.fragments import MOVE_MODES
 from console.texts import gettext_lazy
 from console.vocabulary import translated
@@ -189,7 +190,7 @@ class AclForm(WeirForm):
     )
     principal = forms.CharField(max_length=255, help_text=gettext_lazy("With the type: User:alice."))
     host = forms.CharField(max_length=255, initial="*")
-    operation = forms.ChoiceField(choices=[(w, w.replace("_", " ")) for w in OPERATIONS])
+    operation = forms.ChoiceField(choices=operation_choices(OPERATIONS))
     permission = forms.ChoiceField(choices=[(w, w) for w in PERMISSIONS])
     comment = comment_field()
 

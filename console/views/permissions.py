@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import forms
 from django.http import HttpRequest, HttpResponse
 
+from console.acl_labels import operation_choices
 from console.forms import WeirForm
 from console.texts import gettext_lazy
 from console.views.shell import list_options, render_page, viewer_required
@@ -53,7 +54,7 @@ class PermissionForm(WeirForm):
         required=False,
         choices=[
             ("", gettext_lazy("list all permissions")),
-            *((w, w.replace("_", " ")) for w in permissions.operations()),
+            *operation_choices(permissions.operations()),
         ],
     )
     super_users = forms.CharField(

@@ -14,6 +14,7 @@ from controlplane.models.alert import (
 from controlplane.models.anomaly import Anomaly, AnomalySwitch
 from controlplane.models.api_token import ApiToken
 from controlplane.models.change import Change, ChangeSeal
+from controlplane.models.change_phrase import ChangePhrase
 from controlplane.models.cluster import (
     Broker,
     Cluster,
@@ -71,6 +72,7 @@ __all__ = [
     "ArchiveJob",
     "Broker",
     "Change",
+    "ChangePhrase",
     "ChangeSeal",
     "Cluster",
     "ClusterEvent",

@@ -6,13 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Change
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageStart, paginate
+from weir_common.phrases import TranslatableText, with_phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,22 @@ def change_list(
     return change_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
+def with_detail_phrases(rows: QuerySet[Change]) -> QuerySet[Change]:
+    """The rows with the phrases of their details, for `change_shape`."""
+    return rows.annotate(detail_phrase=F("phrase__detail"))
+
+
+def _detail(c: Change) -> str:
+    """The detail as the audit log has it. It has its phrase only if the phrase renders to this text: the phrase is not sealed."""
+    detail = with_phrase(c.detail, getattr(c, "detail_phrase", None) or {})
+    return detail if isinstance(detail, TranslatableText) and str(detail.phrase) == c.detail else c.detail
+
+
 def change_page(
     rows: QuerySet[Change], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ChangeRow]:
     return paginate(
-        rows,
+        with_detail_phrases(rows),
         lambda found: [change_shape(c) for c in found],
         page=page,
         per_page=per_page,
@@ -125,6 +137,6 @@ def change_shape(c: Change) -> ChangeRow:
         before=c.before,
         after=c.after,
         outcome=c.outcome,
-        detail=c.detail,
+        detail=_detail(c),
         finished_at=c.finished_at,
     )

@@ -17,11 +17,11 @@ from django.utils import timezone
 from controlplane.clients import spark
 from controlplane.domain import driver_restarts
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.models import ArchiveBatch, ArchiveJob, Change, ObservedTopic
+from controlplane.models import ArchiveBatch, ArchiveJob, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
 from controlplane.models.phrase_field import note_columns
-from controlplane.services.common import Rejected, audited, record
+from controlplane.services.common import Rejected, audited, finish_changes, record
 from weir_common.java import JavaMissing, find_java
 from weir_common.phrases import sentence
 
@@ -187,9 +187,8 @@ def _start(job: ArchiveJob) -> str | None:
     process = spark.start(job.pk, job.topics, settings.WEIR.bootstrap)
     ArchiveJob.objects.filter(pk=job.pk).update(pid=process.pid, pid_started_at=process.started_at)
     if not again:
-        Change.objects.filter(object_id=f"archive-{job.pk}", outcome=Outcome.PENDING).update(
-            outcome=Outcome.CONFIRMED, detail=f"process {process.pid}", finished_at=timezone.now()
-        )
+        detail = sentence("process {pid}", pid=process.pid)
+        finish_changes(f"archive-{job.pk}", None, Outcome.CONFIRMED, detail)
     return ArchiveState.RUNNING
 
 
@@ -258,7 +257,5 @@ def _change(job: ArchiveJob, **values: object) -> bool:
 def _end(job: ArchiveJob, state: ArchiveState, note: str, outcome: Outcome) -> str | None:
     if not _change(job, state=state, **note_columns(note), pid=None, finished_at=timezone.now()):
         return None
-    Change.objects.filter(object_id=f"archive-{job.pk}", outcome=Outcome.PENDING).update(
-        outcome=outcome, detail=note, finished_at=timezone.now()
-    )
+    finish_changes(f"archive-{job.pk}", None, outcome, note)
     return state

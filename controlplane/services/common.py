@@ -6,18 +6,21 @@ Invariant: a rejection names the operation, the reason, and the condition that w
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.errors import AlreadyExists as AlreadyExists
 from controlplane.domain.errors import Rejected as Rejected
-from controlplane.models import Change
+from controlplane.models import Change, ChangePhrase
 from controlplane.models.change import Outcome as Outcome
+from weir_common.phrases import phrase_to_json
 
 READ_ONLY = "The console and the REST API are read-only now (WEIR_READ_ONLY). Nothing was changed."
 """The error for every change while the console is read-only."""
@@ -49,7 +52,7 @@ def record(
     detail: str = "",
 ) -> Change:
     """Write the change row of an operation, in the transaction of the operation."""
-    return Change.objects.create(
+    change = Change.objects.create(
         actor=actor,
         verb=verb,
         object_kind=object_kind,
@@ -63,6 +66,17 @@ def record(
         detail=detail,
         finished_at=None if outcome == Outcome.PENDING else timezone.now(),
     )
+    _keep_phrase([change.pk], detail)
+    return change
+
+
+def _keep_phrase(change_ids: Collection[int], detail: str) -> None:
+    """Write the phrase of the detail, which other languages than English show. A detail of a reason from elsewhere has none."""
+    if phrase := phrase_to_json(detail):
+        rows = [ChangePhrase(change_id=pk, detail=phrase) for pk in change_ids]
+        ChangePhrase.objects.bulk_create(
+            rows, update_conflicts=True, unique_fields=["change"], update_fields=["detail"]
+        )
 
 
 def record_rejection(
@@ -154,6 +168,13 @@ def finish_changes(object_id: str, generation: int | None, outcome: Outcome, det
     """Set the outcome of pending changes of this object up to `generation` (None = all). An outcome is set only once. Returns the number of
     rows."""
     rows = Change.objects.filter(object_id=object_id, outcome=Outcome.PENDING)
-    if generation is not None:
-        rows = rows.filter(generation__lte=generation)
-    return rows.update(outcome=outcome, detail=detail, finished_at=timezone.now())
+    return finish_rows(rows if generation is None else rows.filter(generation__lte=generation), outcome, detail)
+
+
+def finish_rows(rows: QuerySet[Change], outcome: Outcome, detail: str) -> int:
+    """Set the outcome of these pending changes. Returns the number of rows."""
+    ids = list(rows.values_list("pk", flat=True)) if phrase_to_json(detail) else []
+    with transaction.atomic():
+        finished = rows.update(outcome=outcome, detail=detail, finished_at=timezone.now())
+        _keep_phrase(ids, detail)
+    return finished

@@ -16,7 +16,6 @@ from controlplane.clients.all_brokers import BrokerAddress
 from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.leader_election import ElectionVerdict
-from controlplane.domain.text import count_text
 from controlplane.models.change import Outcome
 from controlplane.selectors.leader_elections import ElectionPreview, ElectionRow, election_preview, live_brokers
 from controlplane.services.common import Arguments, Rejected, audited, record
@@ -203,11 +202,37 @@ def _row(row: ElectionRow, outcome: Outcome, leader: int | None, reason: str = "
     return ElectedPartition(row.topic, row.index, row.leader, leader, row.preferred, outcome.value, reason)
 
 
+def _number(outcome: Outcome, count: int) -> str:
+    match outcome:
+        case Outcome.CONFIRMED:
+            return sentence("{count} confirmed", count=count)
+        case Outcome.UNCHANGED:
+            return sentence("{count} unchanged", count=count)
+        case Outcome.REJECTED:
+            return sentence("{count} refused", count=count)
+        case Outcome.PENDING | Outcome.UNKNOWN:
+            return sentence("{count} unknown", count=count)
+
+
 def _detail(results: Sequence[ElectedPartition], counts: Counter[str], more: int) -> str:
-    said = [f"{counts[o.value]} {o.value}" for o in Outcome if counts[o.value]] or ["no partition needs an election"]
-    reasons = list(dict.fromkeys(f"{r.topic}-{r.index}: {r.reason}" for r in results if r.reason))
-    rest = len(reasons) - 10
-    text = f"{', '.join(said)}. {' '.join(reasons[:10])}".strip()
-    if rest > 0:
-        text += f" And {count_text(rest, 'more partition', 'more partitions')} with a reason."
-    return text + (f" {count_text(more, 'partition', 'partitions')} above the limit of one election." if more else "")
+    numbers = [_number(o, counts[o.value]) for o in Outcome if counts[o.value]]
+    texts = [sentence("{numbers}.", numbers=numbers) if numbers else sentence("no partition needs an election.")]
+    reasons = dict.fromkeys(
+        sentence("{topic}-{index}: {reason}", topic=r.topic, index=r.index, reason=r.reason)
+        for r in results
+        if r.reason
+    )
+    texts += list(reasons)[:10]
+    if (rest := len(reasons) - 10) > 0:
+        texts.append(
+            counted(rest, "And {count} more partition with a reason.", "And {count} more partitions with a reason.")
+        )
+    if more:
+        texts.append(
+            counted(
+                more,
+                "{count} partition above the limit of one election.",
+                "{count} partitions above the limit of one election.",
+            )
+        )
+    return joined(texts)

@@ -96,7 +96,8 @@ def move_to_log_dir(
         before={"directory": preview.source},
         after={"directory": directory},
         outcome=outcome,
-        detail=detail or f"Broker {broker_id} copies {size_text(preview.size_bytes)}.",
+        detail=detail
+        or sentence("Broker {broker_id} copies {size}.", broker_id=broker_id, size=size_text(preview.size_bytes)),
     )
     return preview, outcome
 

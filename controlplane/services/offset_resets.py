@@ -141,7 +141,7 @@ def _wait(row: OffsetReset, actor: str, comment: str, minutes: int) -> OffsetRes
             comment=comment,
             after=spec_of_audit(row),
             outcome=Outcome.CONFIRMED,
-            detail=f"Waits until {until:%Y-%m-%d %H:%M} UTC for the group to be empty.",
+            detail=sentence("Waits until {until} UTC for the group to be empty.", until=f"{until:%Y-%m-%d %H:%M}"),
         )
     return row
 

@@ -27,6 +27,7 @@ from controlplane.selectors.messages import MessageRead
 from controlplane.services import masking
 from controlplane.services.authorization import PERMISSION_FOR, permits
 from controlplane.services.common import Rejected, record, record_rejection
+from weir_common.phrases import sentence
 
 PERMISSION = PERMISSION_FOR[Access.READ_RECORDS]
 NEEDS_PERMISSION = (
@@ -92,18 +93,18 @@ def check_permission(user: User, verb: AuditOperation, query: RecordQuery) -> No
 def _record_read(user: User, verb: AuditOperation, query: RecordQuery, read: MessageRead | KeyLookup) -> None:
     offsets = [(r.partition, r.offset) for r in read.rows]
     shown: dict[str, object] = {**query_facts(query), "records": len(offsets)}
-    detail = "No records."
+    detail = sentence("No records.")
     if offsets:
         of_partition: dict[int, list[int]] = {}
         for partition, offset in offsets:
             of_partition.setdefault(partition, []).append(offset)
         shown["offsets"] = {str(p): [min(found), max(found)] for p, found in sorted(of_partition.items())}
-        where = (
-            f"Offsets {min(offsets)[1]} to {max(offsets)[1]}"
-            if len(of_partition) == 1
-            else f"{len(of_partition)} partitions"
-        )
-        detail = f"{len(offsets)} records. {where}."
+        count = len(offsets)
+        if len(of_partition) == 1:
+            first, last = min(offsets)[1], max(offsets)[1]
+            detail = sentence("{count} records. Offsets {first} to {last}.", count=count, first=first, last=last)
+        else:
+            detail = sentence("{count} records. {partitions} partitions.", count=count, partitions=len(of_partition))
     record(user.get_username(), verb, "records", name_of(query), after=shown, outcome=Outcome.CONFIRMED, detail=detail)
 
 
@@ -200,7 +201,7 @@ def look_up_records_as(
         shown["lake"] = True
     if not masking.has_rules(topic):
         shown["key"] = key[:KEY_AUDITED_BYTES_MAX].decode("utf-8", "backslashreplace")
-    said = f"{len(found.rows)} records." if found.rows else "No records."
+    said = sentence("{count} records.", count=len(found.rows)) if found.rows else sentence("No records.")
     record(actor, AuditOperation.RECORDS_LOOK_UP, "records", topic, after=shown, outcome=Outcome.CONFIRMED, detail=said)
     return found
 

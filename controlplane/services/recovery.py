@@ -15,7 +15,7 @@ from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Broker, Change, Cluster, ObservedPartition, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind, RecoveryState
-from controlplane.services.common import Rejected, audited, record
+from controlplane.services.common import Rejected, audited, finish_changes, record
 from weir_common.phrases import phrase_to_json, sentence
 
 WORKING = (RecoveryState.REQUESTED, RecoveryState.RESET, RecoveryState.COPYING)
@@ -272,7 +272,5 @@ def _change(row: ReplicaRecovery, **values: object) -> bool:
 def _end(row: ReplicaRecovery, state: RecoveryState, note: str, outcome: Outcome) -> str | None:
     if not _change(row, state=state, note=note, finished_at=timezone.now()):
         return None
-    Change.objects.filter(object_id=f"recovery-{row.pk}", outcome=Outcome.PENDING).update(
-        outcome=outcome, detail=note, finished_at=timezone.now()
-    )
+    finish_changes(f"recovery-{row.pk}", None, outcome, note)
     return state

@@ -18,11 +18,11 @@ from controlplane.clients import supervisor as supervisor_client
 from controlplane.domain import restart as core
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.domain.restart import RestartState, StepState
-from controlplane.models import Broker, Change, Cluster, RestartStep, RollingRestart
+from controlplane.models import Broker, Cluster, RestartStep, RollingRestart
 from controlplane.models.change import Outcome
 from controlplane.models.restart import WORKING
 from controlplane.services import brokers
-from controlplane.services.common import Rejected, record, recorded_rejections
+from controlplane.services.common import Rejected, finish_changes, record, recorded_rejections
 from weir_common.phrases import phrase_to_json, sentence, with_phrase
 
 
@@ -143,9 +143,7 @@ def advance_restart(restart_id: int) -> str | None:
         restarting = _apply(row, decision.change) if decision.change is not None else None
         if decision.state is not None:
             row.steps.filter(state=StepState.WAITING).update(state=StepState.SKIPPED)
-            Change.objects.filter(object_id=f"restart-{row.pk}", outcome=Outcome.PENDING).update(
-                outcome=Outcome.CONFIRMED, detail=decision.note or "", finished_at=timezone.now()
-            )
+            finish_changes(f"restart-{row.pk}", None, Outcome.CONFIRMED, decision.note or "")
             record(
                 "worker",
                 AuditOperation(f"restart.{decision.state}"),

@@ -14,11 +14,11 @@ from django.utils import timezone
 
 from controlplane.clients import spark, spark_runs
 from controlplane.domain import cron, driver_restarts
-from controlplane.models import Change, SparkJob, SparkRun
+from controlplane.models import SparkJob, SparkRun
 from controlplane.models.change import Outcome
 from controlplane.models.phrase_field import note_columns
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
-from controlplane.services.common import Rejected
+from controlplane.services.common import Rejected, finish_changes
 from controlplane.services.spark_jobs import request_run
 from weir_common.spark_runs import Phase
 
@@ -116,9 +116,8 @@ def _end(run: SparkRun, state: SparkRunState, note: str) -> str | None:
     if not _change(run, state=state, **note_columns(note), pid=None, finished_at=timezone.now()):
         return None
     outcome = Outcome.UNKNOWN if state == SparkRunState.FAILED else Outcome.CONFIRMED
-    Change.objects.filter(
-        object_id__in=[f"spark-run-{run.pk}", f"spark-job-{run.job_id}"], outcome=Outcome.PENDING
-    ).update(outcome=outcome, detail=note, finished_at=timezone.now())
+    for object_id in (f"spark-run-{run.pk}", f"spark-job-{run.job_id}"):
+        finish_changes(object_id, None, outcome, note)
     return state
 
 

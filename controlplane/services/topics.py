@@ -258,7 +258,7 @@ def _alter(
                 object_id=str(row.id),
                 generation=row.generation,
                 outcome=Outcome.UNCHANGED,
-                detail="No change: all values were already set.",
+                detail=sentence("No change: all values were already set."),
             )
         return row
     generation = row.generation + 1

@@ -11,9 +11,11 @@ from django.utils import timezone, translation
 
 from console.templatetags.weir import spaced
 from console.views.audit import KINDS, difference
+from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Change
 from controlplane.models.change import Outcome
 from controlplane.services.common import record
+from weir_common.phrases import sentence
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +103,15 @@ def test_every_kind_of_object_is_a_word_of_the_language() -> None:
     untranslated = {kind for kind, name in names.items() if name == kind.replace("_", " ")}
     assert untranslated <= {"acl", "schema"}, "names in Chinese, too"
     assert names["proposal"] == "审批请求" and spaced("proposal") == "approval request"
+
+
+def test_details_are_in_the_language_of_the_page_and_reasons_from_elsewhere_unchanged(viewer: Client) -> None:
+    detail = sentence("Broker {broker_id} copies {size}.", broker_id=3, size="2.0 GB")
+    for text in (detail, "NOT_CONTROLLER"):
+        record("ada", AuditOperation.REPLICA_LOG_DIR, "replica", "orders-1", outcome=Outcome.CONFIRMED, detail=text)
+    newest = Change.objects.filter(verb=AuditOperation.REPLICA_LOG_DIR).order_by("pk")
+    chinese = {"HTTP_ACCEPT_LANGUAGE": "zh-CN"}
+    for address in ("/audit/", f"/audit/{newest[0].pk}/"):
+        assert "Broker 3 复制 2.0 GB。" in viewer.get(address, **chinese).content.decode()
+        assert "Broker 3 copies 2.0 GB." in viewer.get(address).content.decode()
+    assert 'lang="en" title="NOT_CONTROLLER"' in viewer.get("/audit/", **chinese).content.decode()
