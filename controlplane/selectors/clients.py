@@ -45,7 +45,7 @@ OF_TOPIC = ("produced_bytes_per_s", "fetched_bytes_per_s")
 
 
 class TopicUse(StrEnum):
-    """What a client did with a topic since it connected. A client can have done both."""
+    """Use of a topic by a client since it connected. A client can have both."""
 
     PRODUCED = "produced"
     FETCHED = "fetched"
