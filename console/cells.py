@@ -309,7 +309,7 @@ def _share_groups(data: shapes.ShareGroupsUpdate, subjects: Set[str], out: PageU
                     start=f.number(p["start_offset"]),
                     lag=f.number(p["lag_records"]),
                     lag_s=f.seconds(p["lag_ms"], p["lag_at_least"]),
-                    status=f.share_lag_status(p["status"]),
+                    status=f.share_lag_status(p["status"], p["block"]),
                 )
     out.gone |= {f"share-group:{name}" for name in data["gone"]} & subjects
 

@@ -138,15 +138,18 @@ def lag_status(word: str, block: str = "") -> SafeString:
     return _lag_status(word, block, get_language())
 
 
-def share_lag_status(word: str) -> SafeString:
-    """Status of a share group, in one partition or overall."""
-    label, tone, explanation = SHARE_LAG_STATUSES.get(word, SHARE_LAG_STATUSES["unknown"])
-    return format_html('<span class="st st-{}" title="{}">{}</span>', tone or "calm", explanation, label)
+def share_lag_status(word: str, block: str = "") -> SafeString:
+    """Status of a share group, in one partition or overall, with the reason if it is blocked."""
+    return _status_with_block(SHARE_LAG_STATUSES.get(word, SHARE_LAG_STATUSES["unknown"]), block)
 
 
 @lru_cache(maxsize=1024)
 def _lag_status(word: str, block: str, language: str | None) -> SafeString:
-    label, tone, explanation = LAG_STATUSES.get(word, LAG_STATUSES["unknown"])
+    return _status_with_block(LAG_STATUSES.get(word, LAG_STATUSES["unknown"]), block)
+
+
+def _status_with_block(status: tuple[str, str, str], block: str) -> SafeString:
+    label, tone, explanation = status
     cause = BLOCKS.get(block, "")
     mark = format_html('<span class="st st-{}" title="{}">{}</span>', tone or "calm", cause or explanation, label)
     return format_html('{} <span class="sub">{}</span>', mark, cause) if cause else mark

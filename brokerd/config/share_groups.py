@@ -12,6 +12,7 @@ from brokerd.config.types import Setting, words
 
 SHARE_ASSIGNORS = ("simple",)
 EARLIEST, LATEST, BY_DURATION = "earliest", "latest", "by_duration:"
+ISOLATION_LEVEL = "share.isolation.level"
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 DEAD_LETTER_TOPIC, COPY_RECORD = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.copy.record.enable"
 KEY_ORDER = "weir.share.key.order.enable"
@@ -126,7 +127,7 @@ SHARE_CONFIGS = {
     "share.auto.offset.reset": ShareConfigDefinition(
         "Where a new share partition starts: latest, earliest, or by_duration:<ISO 8601 duration>.", default=LATEST
     ),
-    "share.isolation.level": ShareConfigDefinition(
+    ISOLATION_LEVEL: ShareConfigDefinition(
         "read_committed: records of aborted transactions are not delivered. read_uncommitted: all records are delivered.",
         default=READ_UNCOMMITTED,
     ),
@@ -164,7 +165,7 @@ def share_problem(overrides: Mapping[str, str], values: Mapping[str, Any]) -> st
                     duration_ms(text.removeprefix(BY_DURATION))
                 except ValueError as e:
                     return f"{name}={text[:60]!r}: {e}"
-        elif name == "share.isolation.level":
+        elif name == ISOLATION_LEVEL:
             if text not in (READ_COMMITTED, READ_UNCOMMITTED):
                 return f"{name}={text[:40]!r} is not {READ_COMMITTED} or {READ_UNCOMMITTED}"
         elif name == DEAD_LETTER_TOPIC:
@@ -222,7 +223,7 @@ def share_group_config(values: Mapping[str, Any], overrides: Mapping[str, str]) 
         locks_max=int(of("share.partition.max.record.locks")),
         reset=reset,
         reset_ms=duration_ms(reset.removeprefix(BY_DURATION)) if reset.startswith(BY_DURATION) else None,
-        committed=of("share.isolation.level") == READ_COMMITTED,
+        committed=of(ISOLATION_LEVEL) == READ_COMMITTED,
         renew=of("share.renew.acknowledge.enable") == "true",
         dead_letter_topic=str(of(DEAD_LETTER_TOPIC)),
         copy_record=of(COPY_RECORD) == "true",

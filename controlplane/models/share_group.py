@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.db import models
 
-from controlplane.domain.lag import LagStatus
+from controlplane.domain.lag import Block, LagStatus
 from controlplane.models.choices import choices
 
 
 class ShareGroupPartition(models.Model):
     """A share group in one partition. `start_offset`: the first offset whose delivery has not ended; null before the first fetch. `lag_ms`: age of the record
-    there; `lag_at_least`: it may be older. `member_count`: members to which the partition is assigned. `track`: the form that a new process continues from
+    there; `lag_at_least`: it may be older. `block`: why the status is blocked. `member_count`: members to which the partition is assigned. `track`: the form that a new process continues from
     (`lag.Track.stored`)."""
 
     group_id = models.CharField(max_length=255)
@@ -21,6 +21,7 @@ class ShareGroupPartition(models.Model):
     lag_ms = models.BigIntegerField(null=True, help_text="Milliseconds: age of the record at the start offset.")
     lag_at_least = models.BooleanField(default=False, help_text="The lag in time is a lower bound.")
     status = models.CharField(max_length=20, default="unknown", choices=choices(LagStatus), db_index=True)
+    block = models.CharField(max_length=20, default="", blank=True, choices=choices(Block))
     member_count = models.PositiveIntegerField(default=0)
     track = models.JSONField(default=dict)
     observed_at = models.DateTimeField()

@@ -96,6 +96,10 @@ class GroupLags:
     def stable_observed(self, broker_id: int, stable: Mapping[Key, int]) -> None:
         self._stable[broker_id] = stable
 
+    def last_stable(self, key: Key, facts: PartitionFacts) -> int | None:
+        """The last stable offset that the leader reported. None: it was not requested, because no group has waited for long."""
+        return None if facts.leader is None else self._stable.get(facts.leader, {}).get(key)
+
     def age(self, key: Key, offset: int, now_ms: int) -> RecordAge | None:
         """Age of the record at `offset`. None: the log end was not observed."""
         return self._ends[key].age(offset, now_ms) if key in self._ends else None
@@ -203,8 +207,7 @@ class GroupLags:
         committed = track.newest.committed
         records = lag.lag_records(committed, partition_facts.end)
         age = self._ends[key].age(committed, now_ms) if key in self._ends else None
-        stable = self._stable.get(partition_facts.leader, {}).get(key) if partition_facts.leader is not None else None
-        block = _block(partition_facts, committed, stable)
+        block = block_of(partition_facts, committed, self.last_stable(key, partition_facts))
         if block is not Block.NONE:
             track.block(now_ms)
         track.follow_trend(age, now_ms)
@@ -239,15 +242,14 @@ class GroupLags:
             return None
         return produced * speeds[0] / speeds[1], produced
 
-    def stalled_partitions(self, leads: Mapping[str, Iterable[int]]) -> list[Key]:
-        """The partitions of `leads` where a group has waited for long: the last stable offset shows whether it is blocked."""
-        out: dict[Key, None] = {}
+    def stalled_partitions(self, leads: Mapping[str, Iterable[int]], more: Iterable[Key] = ()) -> list[Key]:
+        """The partitions of `leads` where a group has waited for long, and those of `more`: the last stable offset shows whether the group is blocked."""
+        out = dict.fromkeys(more)
         for name, tracks in self._tracks.items():
             metrics = self.groups.get(name)
             for key, track in tracks.items():
-                at, known = track.newest, metrics.lags.get(key) if metrics is not None else None
-                waits = at is not None and track.waiting_ms is not None and at.at_ms - track.waiting_ms >= STALLED_MS
-                if waits or (known is not None and known.block is not Block.NONE):
+                known = metrics.lags.get(key) if metrics is not None else None
+                if waits_long(track) or (known is not None and known.block is not Block.NONE):
                     out[key] = None
         led = {(topic, i) for topic, indexes in leads.items() for i in indexes}
         return [k for k in out if k in led][:STALLED_MAX]
@@ -370,7 +372,14 @@ def _progress(tracks: Mapping[Key, lag.Track], owners: Mapping[Key, DescribedMem
     return out
 
 
-def _block(partition_facts: PartitionFacts, committed: int, stable: int | None) -> Block:
+def waits_long(track: lag.Track) -> bool:
+    """Return whether the consumer has waited for long before the newest sample."""
+    at, waiting_ms = track.newest, track.waiting_ms
+    return at is not None and waiting_ms is not None and at.at_ms - waiting_ms >= STALLED_MS
+
+
+def block_of(partition_facts: PartitionFacts, committed: int, stable: int | None) -> Block:
+    """Why no consumer can read further from `committed`. `stable`: the last stable offset, None if it is unknown or does not limit the consumer."""
     if partition_facts.leader is None:
         return Block.NO_LEADER
     if stable is not None and stable <= committed < partition_facts.end:

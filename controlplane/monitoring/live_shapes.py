@@ -148,6 +148,7 @@ class SharePartitionShape(TypedDict):
     lag_ms: int | None
     lag_at_least: bool
     status: str
+    block: str
 
 
 class ShareGroupShape(TypedDict):

@@ -350,7 +350,7 @@ class ClusterMonitor:
                 broker_connection = self._connections[broker.broker_id] = KafkaConnection(*address)
             self._asking[broker.broker_id] = now.mono_ms
             led = leads.get(broker.broker_id, {})
-            stalled = self.metrics.lags.stalled_partitions(led)
+            stalled = self.metrics.lags.stalled_partitions(led, self.metrics.share_lags.stalled_partitions())
             self._pool.submit(self._request_sample, broker_connection, broker.broker_id, led, with_sizes, stalled)
 
     def _request_sample(

@@ -371,6 +371,7 @@ def _share_group(group: DescribedShareGroup, lags: ShareGroupLag) -> live_shapes
             "lag_ms": None if found.age is None else found.age.ms,
             "lag_at_least": found.age is not None and found.age.at_least,
             "status": found.status.value,
+            "block": found.block.value,
         }
 
     age = lags.age

@@ -20,8 +20,11 @@ from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.lag_json import track_from_json, track_to_json
 from controlplane.domain.log_ends import RecordAge
 from controlplane.models import ShareGroupPartition
-from controlplane.monitoring.group_lag import STORE_MS, STORE_ROWS_MAX, PartitionFacts
+from controlplane.monitoring.group_lag import STORE_MS, STORE_ROWS_MAX, PartitionFacts, block_of, waits_long
 from controlplane.monitoring.projection import BATCH
+
+StableOf = Callable[[str, Key, PartitionFacts], int | None]
+"""(group, partition) -> the last stable offset, if the group reads committed records only and the offset is known."""
 
 AgeOf = Callable[[Key, int, int], RecordAge | None]
 """(partition, offset, Unix ms) -> age of the record at the offset."""
@@ -30,13 +33,14 @@ AgeOf = Callable[[Key, int, int], RecordAge | None]
 @dataclass(frozen=True, slots=True)
 class SharePartitionLag:
     """`start`: the first offset whose delivery has not ended, None before the first fetch. `records`: from there on whose delivery has not ended. `age`: of
-    the record at `start`. `member_count`: members to which the partition is assigned."""
+    the record at `start`. `member_count`: members to which the partition is assigned. `block`: why the status is BLOCKED."""
 
     start: int | None
     records: int | None
     age: RecordAge | None
     status: LagStatus
     member_count: int
+    block: Block = Block.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +73,14 @@ class ShareGroupLags:
         groups: Iterable[DescribedShareGroup],
         facts: Callable[[Key], PartitionFacts | None],
         age_of: AgeOf,
+        stable_of: StableOf,
         thresholds: AlertThresholds,
         now_ms: int,
     ) -> set[str]:
         """Apply the groups of one round. Returns those that changed."""
         changed = set()
         for group in groups:
-            found = self._group(group, facts, age_of, thresholds.lag_limits_of(group.group_id), now_ms)
+            found = self._group(group, facts, age_of, stable_of, thresholds.lag_limits_of(group.group_id), now_ms)
             if self.groups.get(group.group_id) != found:
                 self.groups[group.group_id] = found
                 changed.add(group.group_id)
@@ -85,6 +90,17 @@ class ShareGroupLags:
         for name in gone:
             self.groups.pop(name, None)
             self._tracks.pop(name, None)
+
+    def stalled_partitions(self) -> list[Key]:
+        """The partitions where a group has waited for long or is blocked: their last stable offsets are needed."""
+        found: dict[Key, None] = {}
+        for group_id, tracks in self._tracks.items():
+            group = self.groups.get(group_id)
+            for key, track in tracks.items():
+                known = group.partitions.get(key) if group is not None else None
+                if waits_long(track) or (known is not None and known.block is not Block.NONE):
+                    found[key] = None
+        return list(found)
 
     def starts(self) -> dict[Key, int]:
         """The lowest start offset of each partition with a lag: its log ends are needed from there on."""
@@ -100,6 +116,7 @@ class ShareGroupLags:
         group: DescribedShareGroup,
         facts: Callable[[Key], PartitionFacts | None],
         age_of: AgeOf,
+        stable_of: StableOf,
         limits: lag.LagLimits,
         now_ms: int,
     ) -> ShareGroupLag:
@@ -124,14 +141,16 @@ class ShareGroupLags:
         progress_ms = max((t.moved_ms for t in tracks.values() if t.moved_ms is not None), default=None)
         for key, (x, found) in observed.items():
             track = tracks[key]
-            block = Block.NONE if found.leader is not None else Block.NO_LEADER
+            position = _position(x, found)
+            block = block_of(found, position, stable_of(group.group_id, key, found))
             if block is not Block.NONE:
                 track.block(now_ms)
-            age = age_of(key, _position(x, found), now_ms)
+            age = age_of(key, position, now_ms)
             track.follow_trend(age, now_ms)
             subscribed = not topics or x.topic in topics
             status = track.status(now_ms, subscribed=subscribed, block=block, elsewhere_ms=progress_ms)
-            lags[key] = SharePartitionLag(x.start, x.lag, age, status, members[key])
+            shown = block if status is LagStatus.BLOCKED else Block.NONE
+            lags[key] = SharePartitionLag(x.start, x.lag, age, status, members[key], shown)
             self._unstored[group.group_id, key] = None
         return ShareGroupLag(lags)
 
@@ -201,6 +220,7 @@ def _row(group_id: str, key: Key, p: SharePartitionLag, now: datetime) -> ShareG
         lag_ms=None if p.age is None else p.age.ms,
         lag_at_least=p.age is not None and p.age.at_least,
         status=p.status.value,
+        block=p.block.value,
         member_count=p.member_count,
         observed_at=now,
     )

@@ -65,8 +65,8 @@ class SharePartitionRow:
     """`start_offset`: the first offset whose delivery has not ended, null before the first fetch. `lag_records`: records from there on whose delivery
     has not ended, acquired ones included. `end_offset`: as last observed. `member_count`: members to which the partition is assigned. `problem`: why
     the offsets are unknown, or empty. As last observed by the cluster monitor: `lag_ms`, the age of the record at the start offset, null if unknown;
-    `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`); `stall`: why the group makes no progress there
-    (`controlplane.domain.share_lag`), or empty. As the leader counts them, null if it did not answer or has not loaded the state: `acquired`, records that
+    `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`); `block`: why no member can read further (`controlplane.domain.lag.Block`),
+    or empty; `stall`: why the group makes no progress there (`controlplane.domain.share_lag`), or empty. As the leader counts them, null if it did not answer or has not loaded the state: `acquired`, records that
     members hold; `lock_ms`, until the first of their locks ends, also null without one; `redelivery`, records that were delivered before and wait for another
     delivery; `archiving`, records that wait for their dead letters; `in_flight`, offsets from `start_offset` to the last delivered record, at most
     `in_flight_max`. At this limit no new record is delivered."""
@@ -79,6 +79,7 @@ class SharePartitionRow:
     lag_ms: int | None
     lag_at_least: bool
     status: str
+    block: str
     stall: str
     member_count: int
     problem: str
@@ -292,6 +293,7 @@ def _partitions(
                 lag_ms=seen.lag_ms if seen is not None else None,
                 lag_at_least=seen is not None and seen.lag_at_least,
                 status=status.value,
+                block=seen.block if seen is not None else "",
                 stall=stall_of(status, members[key]) or "",
                 member_count=members[key],
                 problem=x.error,

@@ -112,7 +112,7 @@ def first_updates(world: World) -> list[live_events.LiveUpdate]:
     }
     hub.publish(live_events.LAG, {"group_id": "g", "partitions": [place]})
     lag = {"lag_at_least": False, "status": "healthy"}
-    shared = {"topic": "orders", "index": 0, "start_offset": 4, "lag_records": 1, "lag_ms": 900, **lag}
+    shared = {"topic": "orders", "index": 0, "start_offset": 4, "lag_records": 1, "lag_ms": 900, "block": "", **lag}
     counts = {"member_count": 2, "lag_records": 1, "lag_ms_max": 900, "partitions_unknown": 0}
     group = {"group_id": "s", "state": "Stable", **counts, **lag}
     hub.publish(live_events.SHARE_GROUPS, {"groups": [{**group, "partitions": [shared]}], "gone": [], "total": 1})
@@ -138,7 +138,7 @@ def test_every_live_cell_is_updated_by_live_updates(seeded: dict[str, Any], oper
 
 def test_a_share_group_updates_its_row_its_partitions_and_its_list() -> None:
     lag = {"lag_at_least": True, "status": "stalled"}
-    shared = {"topic": "t", "index": 0, "start_offset": 4000, "lag_records": 1, "lag_ms": 61_000, **lag}
+    shared = {"topic": "t", "index": 0, "start_offset": 4000, "lag_records": 1, "lag_ms": 61_000, "block": "", **lag}
     counts = {"member_count": 2, "lag_records": None, "lag_ms_max": 61_000, "partitions_unknown": 1}
     group = {"group_id": "s", "state": "Stable", **counts, **lag}
     data = {"groups": [{**group, "partitions": [shared]}], "gone": ["old"], "total": 1}

@@ -67,6 +67,15 @@ def test_pages_show_lag_in_time_status_and_the_open_alert(viewer: Client) -> Non
     assert "the start offset of orders-0 does not move" in page
 
 
+def test_a_blocked_partition_has_its_reason(viewer: Client) -> None:
+    values = {"start_offset": 5, "lag_records": 7, "status": "blocked", "block": "open_transaction"}
+    ShareGroupPartition.objects.create(
+        group_id="team/billing", topic="orders", index=0, member_count=1, observed_at=timezone.now(), **values
+    )
+    page = text(viewer, "/share-groups/team/billing/")
+    assert "An open transaction: read_committed consumers wait for its end." in page and "no progress" not in page
+
+
 def test_a_page_names_the_members_that_hold_records_and_a_reached_limit(
     viewer: Client, groups: ShareGroupWorld
 ) -> None:

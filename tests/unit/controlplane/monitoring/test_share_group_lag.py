@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from brokerd.cluster.metadata import GROUP, AccessChanged
 from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.share_groups import DescribedShareGroup, ShareMember, SharePartitionOffset
 from controlplane.domain.alert_thresholds import of_stored
-from controlplane.domain.lag import LagStatus
+from controlplane.domain.lag import Block, LagStatus
 from controlplane.models import LogEnds, ShareGroupPartition
 from controlplane.monitoring import samples as samples_module
 from controlplane.monitoring.hub import Hub
@@ -37,6 +38,8 @@ class Clock:
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world, self.now_s = world, 0
         self.metrics = MetricsCache()
+        self.stable: dict[tuple[str, int], int] = {}
+        """Last stable offsets that the leader reports on request."""
         monkeypatch.setattr(samples_module.timezone, "now", lambda: datetime.fromtimestamp(self.now_s, UTC))
 
     def play(
@@ -47,7 +50,11 @@ class Clock:
             found = described(self.now_s)
             offsets = {F0: (0, end(self.now_s)), F1: (0, end(self.now_s))}
             groups = () if found is None else (found,)
-            sample = BrokerSample(1, self.now_s * 1000, offsets, share_groups=groups)
+            requested = self.metrics.lags.stalled_partitions(
+                {"flights": [0, 1]}, self.metrics.share_lags.stalled_partitions()
+            )
+            stable = {key: self.stable[key] for key in requested if key in self.stable}
+            sample = BrokerSample(1, self.now_s * 1000, offsets, stable=stable, share_groups=groups)
             changed = self.metrics.apply([sample], {}, self.world.image, self.now_s * 1000)
             self.metrics.write(changed, self.world.projection, self.world.image)
 
@@ -119,6 +126,30 @@ def test_members_that_do_not_finish_the_first_record_stall_the_group_also_over_a
     assert clock.of().status is LagStatus.HEALTHY
 
 
+@pytest.mark.parametrize(
+    ("level", "stable", "status"),
+    [
+        ("read_committed", 100, LagStatus.BLOCKED),
+        ("read_committed", 101, LagStatus.STALLED),
+        ("read_uncommitted", 100, LagStatus.STALLED),
+    ],
+)
+def test_only_committed_reads_are_blocked_by_an_open_transaction(
+    clock: Clock, level: str, stable: int, status: LagStatus
+) -> None:
+    clock.world.image.apply(AccessChanged(GROUP, "workers", 1, {"share.isolation.level": level}))
+    clock.play(10, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
+    clock.stable[F0] = stable
+    clock.play(60, lambda s: group({F0: (100, 10 * s - 100)}), lambda s: 10 * s)
+    found = clock.of()
+    assert found.status is status
+    assert found.block is (Block.OPEN_TRANSACTION if status is LagStatus.BLOCKED else Block.NONE)
+    assert ShareGroupPartition.objects.get(index=0).block == found.block.value
+    clock.stable.clear()
+    clock.play(64, lambda s: group({F0: (10 * s, 0)}), lambda s: 10 * s)
+    assert clock.of().status is LagStatus.HEALTHY and clock.of().block is Block.NONE
+
+
 def test_the_rows_of_a_deleted_group_are_deleted_also_those_of_an_earlier_process(clock: Clock) -> None:
     clock.play(4, lambda s: group({F0: (1, 3), F1: (1, 3)}), lambda s: 4)
     assert ShareGroupPartition.objects.count() == 2
@@ -150,3 +181,4 @@ def test_a_live_update_has_lag_in_time_and_status(world: World) -> None:
     first, second = shown["partitions"]
     assert (first["lag_ms"], first["lag_at_least"], first["status"]) == (2_000, True, "healthy")
     assert (second["lag_ms"], second["lag_at_least"], second["status"]) == (None, False, "unknown")
+    assert (first["block"], second["block"]) == ("", "")
