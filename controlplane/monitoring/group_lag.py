@@ -379,7 +379,7 @@ def waits_long(track: lag.Track) -> bool:
 
 
 def block_of(partition_facts: PartitionFacts, committed: int, stable: int | None) -> Block:
-    """Why no consumer can read further from `committed`. `stable`: the last stable offset, None if it is unknown or does not limit the consumer."""
+    """The reason why no consumer can read further from `committed`. `stable`: the last stable offset, None if it is unknown or does not limit the consumer."""
     if partition_facts.leader is None:
         return Block.NO_LEADER
     if stable is not None and stable <= committed < partition_facts.end:

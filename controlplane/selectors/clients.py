@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.messages import DescribeLogDirsResponse
@@ -268,7 +267,7 @@ def _row(
     first = parts[0][1]
     clients = [c for _, c in parts]
     received, sent = _sum(c.received_bytes_per_second for c in clients), _sum(c.sent_bytes_per_second for c in clients)
-    return ClientRow(
+    row = ClientRow(
         client_id=first.client_id,
         principal=first.principal,
         host=first.host,
@@ -284,19 +283,18 @@ def _row(
         requests_per_s=_sum(c.requests_per_second for c in clients),
         connected_s=max(c.connected_ms for c in clients) / 1000,
         idle_s=min(c.idle_ms for c in clients) / 1000,
-        **({} if groups is None else _of_topic(clients, groups.get((first.client_id, first.host), []))),
     )
-
-
-def _of_topic(clients: list[ConnectedClient], groups: list[str]) -> dict[str, Any]:
+    if groups is None:
+        return row
     fetched = sum(c.fetched_bytes for c in clients)
-    return {
-        "produced_bytes_per_s": _sum(c.produced_bytes_per_second for c in clients),
-        "produced_bytes": sum(c.produced_bytes for c in clients),
-        "fetched_bytes_per_s": _sum(c.fetched_bytes_per_second for c in clients),
-        "fetched_bytes": fetched,
-        "groups": groups if fetched else [],
-    }
+    return replace(
+        row,
+        produced_bytes_per_s=_sum(c.produced_bytes_per_second for c in clients),
+        produced_bytes=sum(c.produced_bytes for c in clients),
+        fetched_bytes_per_s=_sum(c.fetched_bytes_per_second for c in clients),
+        fetched_bytes=fetched,
+        groups=groups.get((first.client_id, first.host), []) if fetched else [],
+    )
 
 
 def _sum(values: Iterable[float]) -> float:

@@ -209,7 +209,7 @@ def _number(outcome: Outcome, count: int) -> str:
         case Outcome.UNCHANGED:
             return sentence("{count} unchanged", count=count)
         case Outcome.REJECTED:
-            return sentence("{count} refused", count=count)
+            return sentence("{count} rejected", count=count)
         case Outcome.PENDING | Outcome.UNKNOWN:
             return sentence("{count} unknown", count=count)
 

@@ -60,7 +60,6 @@ def bracketed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 ENGLISH = {
     "console/change.html": 1,
     "console/moves.html": 1,
-    "console/overview.html": 1,
     "console/parts/changes_table.html": 1,
     "console/parts/lookup_progress.html": 1,
     "console/permissions.html": 2,
