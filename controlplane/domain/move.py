@@ -151,7 +151,8 @@ def _move_state(state: MoveState, parts: Mapping[PartState, int]) -> tuple[MoveS
     if parts.get(PartState.VERIFYING) or parts.get(PartState.COMPARING):
         return (MoveState.VERIFYING, None) if state == MoveState.RUNNING else (None, None)
     if rejected := parts.get(PartState.REJECTED, 0):
-        return MoveState.FAILED, counted(rejected, *texts.REJECTED_PARTS, all=f"{sum(parts.values()):,}")
+        phrases = texts.REJECTED_PARTS if parts.get(PartState.DONE) else texts.REJECTED_WITHOUT_MOVED_PARTS
+        return MoveState.FAILED, counted(rejected, *phrases, all=f"{sum(parts.values()):,}")
     if state == MoveState.ROLLING_BACK:
         return MoveState.ROLLED_BACK, ""
     kept, back = parts.get(PartState.DONE, 0), parts.get(PartState.REVERTED, 0) + parts.get(PartState.SKIPPED, 0)

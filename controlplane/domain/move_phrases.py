@@ -79,6 +79,10 @@ REJECTED_PARTS = (
     "{count} of {all} partitions was rejected; its note has the reason. Roll back, or plan the rest again.",
     "{count} of {all} partitions were rejected; their notes have the reasons. Roll back, or plan the rest again.",
 )
+REJECTED_WITHOUT_MOVED_PARTS = (
+    "{count} of {all} partitions was rejected; its note has the reason. No partition has moved, so there is nothing to roll back: plan them again.",
+    "{count} of {all} partitions were rejected; their notes have the reasons. No partition has moved, so there is nothing to roll back: plan them again.",
+)
 KEPT_PARTS = (
     "{count} partition had finished and keeps the new assignment; roll back to revert it too.",
     "{count} partitions had finished and keep the new assignment; roll back to revert them too.",

@@ -150,12 +150,12 @@ def test_the_notes_of_partitions_and_moves_are_translated(world: World, operator
     for _ in range(3):
         move_worker.advance_move(move.pk)
     move.refresh_from_db()
-    assert (
-        move.note == "2 of 2 partitions were rejected; their notes have the reasons. Roll back, or plan the rest again."
+    assert move.note == (
+        "2 of 2 partitions were rejected; their notes have the reasons. No partition has moved, so there is nothing to roll back: plan them again."
     )
     shown = page(operator, f"/moves/{move.pk}/")
     assert "已拒绝：读取之后分配已更改（代次 0，现为 7；副本现为 [1]，正在添加 []，正在移除 []）。请重新规划。" in shown
-    failed = "2 个分区中有 2 个被拒绝；原因见其备注。请回滚，或重新规划其余部分。"
+    failed = "2 个分区中有 2 个被拒绝；原因见其备注。没有分区已迁移，因此无需回滚：请重新规划。"
     assert shown.count(failed) == 2, "the note, and the timeline"
     assert '<td class="wide sub" lang="">Stop</td>' in shown, "a comment of a user is not a text of the catalogue"
     (row,) = move_selectors.move_rows([move.pk])

@@ -103,6 +103,15 @@ def test_partitions_outside_the_snapshot_are_counted() -> None:
     assert next_steps(replace(move(last), omitted={"rejected": 1}), now=0).state == "failed"
 
 
+def test_a_failed_move_advises_a_rollback_only_if_a_partition_has_moved() -> None:
+    last = part(1, "verifying", seen((2, 3), generation=9))
+    moved = next_steps(replace(move(last), omitted={"rejected": 1}), now=0)
+    assert moved.note is not None and "Roll back" in moved.note
+    rejected = next_steps(move(part(1, "rejected")), now=0)
+    assert rejected.state == "failed" and rejected.note is not None
+    assert "1 of 1 partitions was rejected" in rejected.note and "nothing to roll back" in rejected.note
+
+
 def test_a_move_ends_only_after_its_throttle_is_removed() -> None:
     last = part(1, "verifying", seen((2, 3), generation=9))
     steps = next_steps(replace(move(last), throttle_left="topic flights"), now=0)
