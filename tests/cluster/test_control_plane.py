@@ -149,10 +149,10 @@ def test_a_consumer_without_a_group_is_found(devcluster: DevCluster) -> None:
         return {r["client_id"]: r for r in devcluster.get(f"clients?topic=readings&topic_use={use}")["rows"]}
 
     found = wait_for(lambda: rows("fetched"), "the consumer")
-    reader.close()
     assert set(found) == {"dump-tool"} and found["dump-tool"]["fetched_bytes"] > 1_000
     assert found["dump-tool"]["groups"] == [] and found["dump-tool"]["produced_bytes"] == 0
     assert set(rows("produced")) == {"sensor"}
+    reader.close()
 
 
 def recorded(devcluster: DevCluster) -> list[float]:
