@@ -65,7 +65,7 @@ def test_screenshots_of_the_charts(chromium: Browser, served: WebServer, scheme:
     session = BrowserSession(chromium, served.base, USER, PASSWORD, color_scheme=scheme)
     for name, address in PAGES.items():
         session.page.goto(address)
-        expect(session.page.locator(".history .uplot").first).to_be_visible()
+        expect(session.page.locator(".history .uplot:visible").first).to_be_visible()
         session.shot(f"history-{name}-{scheme}")
     session.context.close()
     assert not session.errors, session.errors

@@ -200,6 +200,8 @@ def mo_of(language: str, domain: str) -> bytes:
             context = f"{text.context}\4" if text.context else ""
             plural = f"\0{text.plural}" if text.plural else ""
             entries[context + text.singular + plural] = "\0".join(strings)
+            if plural:  # gettext of Python 3.11.2 (Debian 12) does not find the singular of a text with a plural
+                entries.setdefault(context + text.singular, strings[0])
     pairs = sorted((key.encode(), value.encode()) for key, value in entries.items())
     table_bytes, content, tables = 8 * len(pairs), b"", b""
     for column in zip(*pairs, strict=True):
