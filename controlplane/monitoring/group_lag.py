@@ -5,10 +5,11 @@ Invariants: None = not observed. A restart continues from the rows. Does not con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from typing import Protocol
 from uuid import UUID
 
 from brokerd.cluster.configs import TopicConfig
@@ -247,10 +248,7 @@ class GroupLags:
         out = dict.fromkeys(more)
         for name, tracks in self._tracks.items():
             metrics = self.groups.get(name)
-            for key, track in tracks.items():
-                known = metrics.lags.get(key) if metrics is not None else None
-                if waits_long(track) or (known is not None and known.block is not Block.NONE):
-                    out[key] = None
+            out |= dict.fromkeys(long_waits(tracks, metrics.lags if metrics is not None else None))
         led = {(topic, i) for topic, indexes in leads.items() for i in indexes}
         return [k for k in out if k in led][:STALLED_MAX]
 
@@ -372,10 +370,18 @@ def _progress(tracks: Mapping[Key, lag.Track], owners: Mapping[Key, DescribedMem
     return out
 
 
-def waits_long(track: lag.Track) -> bool:
-    """Return whether the consumer has waited for long before the newest sample."""
-    at, waiting_ms = track.newest, track.waiting_ms
-    return at is not None and waiting_ms is not None and at.at_ms - waiting_ms >= STALLED_MS
+class WithBlock(Protocol):
+    @property
+    def block(self) -> Block: ...
+
+
+def long_waits(tracks: Mapping[Key, lag.Track], lags: Mapping[Key, WithBlock] | None) -> Iterator[Key]:
+    """The partitions of a group where the consumer has waited for long before the newest sample, or is blocked."""
+    for key, track in tracks.items():
+        at, waiting_ms, known = track.newest, track.waiting_ms, lags.get(key) if lags is not None else None
+        waits = at is not None and waiting_ms is not None and at.at_ms - waiting_ms >= STALLED_MS
+        if waits or (known is not None and known.block is not Block.NONE):
+            yield key
 
 
 def block_of(partition_facts: PartitionFacts, committed: int, stable: int | None) -> Block:

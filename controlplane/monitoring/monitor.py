@@ -340,6 +340,7 @@ class ClusterMonitor:
             if state.leader != NO_LEADER and topic.ready:
                 leads.setdefault(state.leader, {}).setdefault(topic.name, []).append(index)
         with_sizes = self._rounds % SIZES_EVERY == 1
+        stalled_shares = self.metrics.share_lags.stalled_partitions()
         for broker in image.live_brokers():
             self._round_asked.add(broker.broker_id)
             if broker.broker_id in self._asking:
@@ -350,7 +351,7 @@ class ClusterMonitor:
                 broker_connection = self._connections[broker.broker_id] = KafkaConnection(*address)
             self._asking[broker.broker_id] = now.mono_ms
             led = leads.get(broker.broker_id, {})
-            stalled = self.metrics.lags.stalled_partitions(led, self.metrics.share_lags.stalled_partitions())
+            stalled = self.metrics.lags.stalled_partitions(led, stalled_shares)
             self._pool.submit(self._request_sample, broker_connection, broker.broker_id, led, with_sizes, stalled)
 
     def _request_sample(

@@ -30,7 +30,7 @@ from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.rejection_metrics import RejectedClients, RejectionMetrics
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from controlplane.monitoring.request_metrics import RequestStatistics
-from controlplane.monitoring.share_group_lag import ShareGroupLags, StableOf
+from controlplane.monitoring.share_group_lag import ShareGroupLags
 from controlplane.monitoring.share_group_samples import ShareGroupSamples
 from controlplane.monitoring.traffic import TrafficCache
 from controlplane.selectors import alert_thresholds
@@ -186,7 +186,13 @@ class MetricsCache:
             samples, complete=complete, now_ms=now_ms
         )
         changed.share_groups |= self.share_lags.apply(
-            self.share_groups.sampled(now_ms), facts, self.lags.age, self._stable_of(image), self.thresholds, now_ms
+            self.share_groups.sampled(now_ms),
+            facts,
+            self.lags.age,
+            self.lags.last_stable,
+            lambda group_id: image.configs_of_group(group_id).get(ISOLATION_LEVEL) == READ_COMMITTED,
+            self.thresholds,
+            now_ms,
         )
         self.share_lags.forget(changed.share_groups_gone)
         return changed
@@ -198,14 +204,6 @@ class MetricsCache:
         self.requests.forget(broker_id)
         self.rejections.forget(broker_id)
         self.rejected_clients.forget(broker_id)
-
-    def _stable_of(self, image: Image) -> StableOf:
-        def of(group_id: str, key: Key, facts: PartitionFacts) -> int | None:
-            if image.configs_of_group(group_id).get(ISOLATION_LEVEL) != READ_COMMITTED:
-                return None
-            return self.lags.last_stable(key, facts)
-
-        return of
 
     def _facts(self, image: Image) -> Callable[[Key], PartitionFacts | None]:
         for_all = _dynamic(image, ALL_BROKERS)

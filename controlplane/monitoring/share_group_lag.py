@@ -20,11 +20,11 @@ from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.lag_json import track_from_json, track_to_json
 from controlplane.domain.log_ends import RecordAge
 from controlplane.models import ShareGroupPartition
-from controlplane.monitoring.group_lag import STORE_MS, STORE_ROWS_MAX, PartitionFacts, block_of, waits_long
+from controlplane.monitoring.group_lag import STORE_MS, STORE_ROWS_MAX, PartitionFacts, block_of, long_waits
 from controlplane.monitoring.projection import BATCH
 
-StableOf = Callable[[str, Key, PartitionFacts], int | None]
-"""(group, partition) -> the last stable offset, if the group reads committed records only and the offset is known."""
+StableOf = Callable[[Key, PartitionFacts], int | None]
+"""The last stable offset of a partition, if it is known."""
 
 AgeOf = Callable[[Key, int, int], RecordAge | None]
 """(partition, offset, Unix ms) -> age of the record at the offset."""
@@ -74,13 +74,16 @@ class ShareGroupLags:
         facts: Callable[[Key], PartitionFacts | None],
         age_of: AgeOf,
         stable_of: StableOf,
+        reads_committed: Callable[[str], bool],
         thresholds: AlertThresholds,
         now_ms: int,
     ) -> set[str]:
-        """Apply the groups of one round. Returns those that changed."""
+        """Apply the groups of one round. `reads_committed`: whether a group waits for the end of transactions. Returns the groups that changed."""
         changed = set()
         for group in groups:
-            found = self._group(group, facts, age_of, stable_of, thresholds.lag_limits_of(group.group_id), now_ms)
+            limits = thresholds.lag_limits_of(group.group_id)
+            stable = stable_of if reads_committed(group.group_id) else None
+            found = self._group(group, facts, age_of, stable, limits, now_ms)
             if self.groups.get(group.group_id) != found:
                 self.groups[group.group_id] = found
                 changed.add(group.group_id)
@@ -96,10 +99,7 @@ class ShareGroupLags:
         found: dict[Key, None] = {}
         for group_id, tracks in self._tracks.items():
             group = self.groups.get(group_id)
-            for key, track in tracks.items():
-                known = group.partitions.get(key) if group is not None else None
-                if waits_long(track) or (known is not None and known.block is not Block.NONE):
-                    found[key] = None
+            found |= dict.fromkeys(long_waits(tracks, group.partitions if group is not None else None))
         return list(found)
 
     def starts(self) -> dict[Key, int]:
@@ -116,7 +116,7 @@ class ShareGroupLags:
         group: DescribedShareGroup,
         facts: Callable[[Key], PartitionFacts | None],
         age_of: AgeOf,
-        stable_of: StableOf,
+        stable_of: StableOf | None,
         limits: lag.LagLimits,
         now_ms: int,
     ) -> ShareGroupLag:
@@ -142,7 +142,7 @@ class ShareGroupLags:
         for key, (x, found) in observed.items():
             track = tracks[key]
             position = _position(x, found)
-            block = block_of(found, position, stable_of(group.group_id, key, found))
+            block = block_of(found, position, None if stable_of is None else stable_of(key, found))
             if block is not Block.NONE:
                 track.block(now_ms)
             age = age_of(key, position, now_ms)

@@ -142,7 +142,8 @@ def client_list(
     per_page: int = 50,
 ) -> ClientPage:
     """Clients with `query` in their client ID, principal, address or software. `broker`: only the connections to this broker. `topic`: only clients that
-    have produced to this topic or read from it since they connected; `topic_use`: a TopicUse, only these. `with_brokers`: also the connections between brokers. Waits up to two seconds for brokers that do not answer."""
+    have produced to this topic or read from it since they connected; `topic_use`: a TopicUse, only these. `with_brokers`: also the connections between
+    brokers. Waits up to two seconds for brokers that do not answer."""
     brokers = [b for b in living_brokers().values() if broker in (None, b.broker_id)]
     answers = call_brokers(brokers, lambda connection: connected_clients(connection, topic))
     known = {a.broker_id: a.value for a in answers if a.value is not None}

@@ -19,18 +19,13 @@ class Archive:
         self.cluster, self.topics = cluster, topics
         self._kept: dict[TopicPartition, bytearray] = {}
         self._upto: dict[TopicPartition, int] = {}
-        self._names = frozenset(n.name for n in cluster.brokers.values())
         cluster.world.watchers.append(self._look)
 
     def _look(self) -> None:
-        touched = self.cluster.world.touched
-        if touched.isdisjoint(self._names):
-            return
-        for node in self.cluster.brokers.values():
-            if node.name in touched and node.alive and not node.frozen:
-                for tp, replica in node.broker.replica_manager.hosted.items():
-                    if replica.topic in self.topics and replica.core.role is Role.LEADER:
-                        self.take(tp, replica)
+        for node in self.cluster.touched_brokers():
+            for tp, replica in node.broker.replica_manager.hosted.items():
+                if replica.topic in self.topics and replica.core.role is Role.LEADER:
+                    self.take(tp, replica)
 
     def take(self, tp: TopicPartition, replica: Replica) -> None:
         """Record the batches that the leader shows and the archive does not have."""

@@ -41,7 +41,6 @@ class InvariantChecker:
         self._zombies: set[tuple[TopicPartition, int, int]] = set()
         self._tails_lost: set[tuple[int, int]] = set()
         """Incarnations that restarted without the records that they had written last."""
-        self._names = frozenset(n.name for n in cluster.brokers.values())
         self._terms: dict[int, tuple[str, int]] = {}
         """By controller epoch: the elected controller, and when, in microseconds."""
         self._entries = 0
@@ -74,12 +73,7 @@ class InvariantChecker:
                     raise Violation(f"{name}-{index}: an unclean leader election is not in the audit log")
 
     def _one_leader_per_epoch(self) -> None:
-        touched = self.cluster.world.touched
-        if touched.isdisjoint(self._names):
-            return
-        for node in self.cluster.brokers.values():
-            if node.name not in touched or not node.alive or node.frozen:
-                continue
+        for node in self.cluster.touched_brokers():
             if node.waited_for_disk:
                 raise Violation(f"the event loop of {node.name} waited for the disk: {node.waited_for_disk}")
             for tp, replica in node.broker.replica_manager.hosted.items():

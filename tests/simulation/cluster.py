@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -586,6 +586,11 @@ class Cluster:
                 for _, _, p in image.each_partition()
             )
         )
+
+    def touched_brokers(self) -> Iterator[BrokerNode]:
+        """The brokers that run and took part in this step of the world: only their state can have changed."""
+        touched = self.world.touched
+        return (n for n in self.brokers.values() if n.name in touched and n.alive and not n.frozen)
 
     def known(self, row: DesiredTopic) -> bool:
         topic = self.image.topic_named(row.name)

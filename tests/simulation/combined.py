@@ -159,8 +159,9 @@ def end(cluster: Cluster, injector: CombinedFaultInjector, loads: list[Load]) ->
     different = {*INTERNAL, *(name for load in loads for name in load.different)}
     logs_agree(cluster, but=tuple(different))
     # After a deletion a power failure may lose the state with its snapshot.
-    whole = lambda replicas: replicas[0].topic not in different and not any(r.log.start_offset for r in replicas)  # noqa: E731
-    world.reached["producers compared"] += producers_agree(cluster, whole)
+    world.reached["producers compared"] += producers_agree(
+        cluster, lambda replicas: replicas[0].topic not in different and not any(r.log.start_offset for r in replicas)
+    )
     assert cluster.archive is not None
     cluster.archive.agrees()
     for load in loads:

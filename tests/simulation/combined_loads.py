@@ -94,6 +94,9 @@ class Load:
     def judge(self) -> None:
         raise NotImplementedError
 
+    def await_offset(self, reader: Reader | ByIdReader, offset: int) -> None:
+        self.cluster.until(lambda: reader.offset == offset, 20, f"{reader.name} at the end")
+
     def topic(self, name: str, partitions: int, replicas: int = 3, **configs: str) -> Any:
         return self.cluster.want_topic(name, partitions, replicas, **{"min_insync_replicas": "2", **configs})
 
@@ -156,10 +159,10 @@ class PlainLoad(Load):
         for reader in self.readers:
             if reader.topic not in self.history.unpromised:
                 end = led(self.cluster, reader.topic, reader.partition).core.high_watermark
-                self.cluster.until(lambda r=reader, e=end: r.offset == e, 20, f"{reader.name} at the end")  # type: ignore[misc]
+                self.await_offset(reader, end)
             reader.stopped = True
         end = led(self.cluster, AGAIN, 0).core.high_watermark
-        self.cluster.until(lambda: self.by_id.offset == end, 20, f"{self.by_id.name} at the end")
+        self.await_offset(self.by_id, end)
         self.by_id.stopped = True
 
     def judge(self) -> None:

@@ -57,7 +57,7 @@ class MajorityLoad(Load):
     def finish(self) -> None:
         for reader in self.readers:
             end = led(self.cluster, reader.topic, reader.partition).core.high_watermark
-            self.cluster.until(lambda r=reader, e=end: r.offset == e, 20, f"{reader.name} at the end")  # type: ignore[misc]
+            self.await_offset(reader, end)
             reader.stopped = True
 
     def judge(self) -> None:

@@ -42,21 +42,16 @@ class RestartWatch:
         """`topics`: None for all."""
         self.cluster, self._topics = cluster, topics
         self._cuts: dict[tuple[str, int, TopicPartition], int] = {}
-        self._names = frozenset(n.name for n in cluster.brokers.values())
         cluster.world.watchers.append(self._look)
 
     def _look(self) -> None:
-        touched = self.cluster.world.touched
-        if touched.isdisjoint(self._names):
-            return
-        for node in self.cluster.brokers.values():
-            if node.name in touched and node.alive and not node.frozen:
-                for tp, replica in node.broker.replica_manager.hosted.items():
-                    key, cuts = (node.name, node.life, tp), replica.log.flushing.cuts
-                    if cuts != self._cuts.get(key, 0):
-                        self._cuts[key] = cuts
-                        if self._topics is None or replica.topic in self._topics:
-                            self._truncated(tp, replica)
+        for node in self.cluster.touched_brokers():
+            for tp, replica in node.broker.replica_manager.hosted.items():
+                key, cuts = (node.name, node.life, tp), replica.log.flushing.cuts
+                if cuts != self._cuts.get(key, 0):
+                    self._cuts[key] = cuts
+                    if self._topics is None or replica.topic in self._topics:
+                        self._truncated(tp, replica)
 
     def _truncated(self, tp: TopicPartition, replica: Replica) -> None:
         log = replica.log

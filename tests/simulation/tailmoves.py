@@ -240,17 +240,13 @@ class TailWatch(InvariantChecker):
 
     def look(self) -> None:
         super().look()
-        touched = self.cluster.world.touched
-        if touched.isdisjoint(self._names):
-            return
-        for node in self.cluster.brokers.values():
-            if node.name in touched and node.alive and not node.frozen:
-                for tp, replica in node.broker.replica_manager.hosted.items():
-                    if self._topics is not None and replica.topic not in self._topics:
-                        continue
-                    self._copies_nothing_below(node, tp, replica)
-                    if replica.core.role is Role.LEADER and replica.core.high_watermark:
-                        self._all_isr_members_have_it(node, tp, replica)
+        for node in self.cluster.touched_brokers():
+            for tp, replica in node.broker.replica_manager.hosted.items():
+                if self._topics is not None and replica.topic not in self._topics:
+                    continue
+                self._copies_nothing_below(node, tp, replica)
+                if replica.core.role is Role.LEADER and replica.core.high_watermark:
+                    self._all_isr_members_have_it(node, tp, replica)
 
     def _all_isr_members_have_it(self, node: BrokerNode, tp: TopicPartition, leader: Replica) -> None:
         """Every replica that may lead next has the records that the leader calls committed. (A replica just removed from the ISR may have deleted its

@@ -28,7 +28,6 @@ HELPER_FAILS = (0.1, 0.5)
 class BothTiersWatch:
     def __init__(self, cluster: Cluster, topics: tuple[str, ...]) -> None:
         self.cluster, self._topics = cluster, topics
-        self._names = frozenset(n.name for n in cluster.brokers.values())
         self._checked: dict[tuple[str, int, TopicPartition], int] = {}
         """{(broker, life, partition): local log start that was checked}"""
         self._seen: dict[TopicPartition, dict[str, RemoteSegment]] = {}
@@ -36,12 +35,7 @@ class BothTiersWatch:
         cluster.world.watchers.append(self._look)
 
     def _look(self) -> None:
-        touched = self.cluster.world.touched
-        if touched.isdisjoint(self._names):
-            return
-        for node in self.cluster.brokers.values():
-            if node.name not in touched or not node.alive or node.frozen:
-                continue
+        for node in self.cluster.touched_brokers():
             for tp, replica in node.broker.replica_manager.hosted.items():
                 if replica.topic in self._topics and replica.offline_reason is None:
                     key = node.name, node.life, tp
