@@ -53,6 +53,8 @@ class Core:
     acting: bool = False
     controller_epoch: int = 0
     registrations: Mapping[int, Registration] | None = None
+    dead: frozenset[tuple[int, int]] = frozenset()
+    """Incarnations whose process has ended before its ZooKeeper session: (broker id, broker epoch)."""
     proposed: dict[int, IsrProposed] = field(default_factory=dict)
     offline: dict[int, tuple[int, frozenset[TopicPartition]]] = field(default_factory=dict)
     """Broker epoch and reported offline replicas of each broker."""
@@ -76,7 +78,7 @@ class Core:
                 self.acting = False
                 return []
             case BrokersSeen():
-                self.registrations = event.registrations
+                self.registrations, self.dead = event.registrations, event.dead
             case IsrProposed():
                 self.proposed[event.broker_id] = event
             case ReplicasOffline():
@@ -137,9 +139,21 @@ class Core:
             },
         }
 
+    def _without_dead_processes(self, registrations: Mapping[int, Registration]) -> dict[int, Registration]:
+        """Leave out the dead incarnations that the metadata log records as alive.
+
+        A dead incarnation that is not in the log is recorded first, and as dead in the next pass. A live broker, whose port refused connections, reads in the
+        log that it counts as dead, and registers again. Without a record it would wait for the end of this term.
+        """
+        return {
+            i: r
+            for i, r in registrations.items()
+            if (i, r.broker_epoch) not in self.dead or self.image.broker_epoch(i) != r.broker_epoch
+        }
+
     def _reconcile(self, now: Now) -> list[Effect]:
         assert self.registrations is not None
-        plan = ReconcilePass(self.image, self.registrations, self.leaving, self.offline)
+        plan = ReconcilePass(self.image, self._without_dead_processes(self.registrations), self.leaving, self.offline)
         if not self.image.cluster_id:
             if self.desired.database_cluster_id != "":
                 return self._reject_new_cluster()

@@ -108,9 +108,10 @@ class Deposed:
 
 @dataclass(frozen=True, slots=True)
 class BrokersSeen:
-    """All current registrations."""
+    """All current registrations, and the incarnations whose process has ended before its ZooKeeper session (`liveness`): broker id, broker epoch."""
 
     registrations: Mapping[int, Registration]
+    dead: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,11 +234,8 @@ class Controller:
             self._handle_brokers()
 
     def _handle_brokers(self) -> None:
-        """Report all registrations except those of dead processes whose ZooKeeper sessions have not expired yet."""
-        if self._registrations is None:
-            return
-        dead = self._probes.dead
-        self._handle(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.broker_epoch) not in dead}))
+        if self._registrations is not None:
+            self._handle(BrokersSeen(self._registrations, self._probes.dead))
 
     def on_proposals(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None:
         self._handle(

@@ -24,6 +24,8 @@ from tests.simulation.share_changes import live
 
 SEEDS = (11, 12)
 """One with dead letters, and one without."""
+SEED_OF_A_REFUSING_BROKER = 51
+"""A live broker refuses connections before a new controller has recorded its registration."""
 SEEDS_MAX = 12
 
 
@@ -32,7 +34,7 @@ def ran(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", (*SEEDS, SEED_OF_A_REFUSING_BROKER))
 def test_a_share_group_keeps_its_rules_while_its_log_and_its_offsets_change(seed: int) -> None:
     outcome = ran(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])

@@ -35,6 +35,28 @@ def test_the_registration_of_a_dead_process_does_not_restore_its_isr_membership(
     assert harness.image.broker_epoch(others[0]) == 999
 
 
+def test_a_dead_incarnation_that_is_not_in_the_log_is_recorded_as_dead() -> None:
+    """Seed 51 of share-changes: a live broker, whose port refused connections before its registration was recorded, stayed without a record for the
+    whole term. It did not read that it counts as dead, so it did not register again."""
+    harness = Harness(1, 3)
+    harness.deliver(BrokersSeen({b: r for b, r in harness.registered.items() if b != 3}))
+    back = harness.registration(3, 999)
+    harness.deliver(BrokersSeen({**harness.registered, 3: back}, frozenset({(3, 999)})))
+    recorded = harness.image.brokers[3]
+    assert (recorded.broker_epoch, recorded.alive) == (999, False)
+    assert 3 not in _the_partition(harness).isr_ids
+    harness.deliver(BrokersSeen({**harness.registered, 3: harness.registration(3, 1000)}, frozenset({(3, 999)})))
+    assert harness.image.broker_epoch(3) == 1000
+
+
+def test_a_dead_incarnation_that_the_log_records_as_alive_leaves_the_isr() -> None:
+    harness = Harness(1, 3)
+    epoch = harness.registered[3].broker_epoch
+    harness.deliver(BrokersSeen(dict(harness.registered), frozenset({(3, epoch)})))
+    assert harness.image.broker_epoch(3) is None
+    assert 3 not in _the_partition(harness).isr_ids
+
+
 def _back_first(harness: Harness, broker_id: int, *, whole: bool = True) -> PartitionState:
     registration = replace(harness.registration(broker_id, 999), tail_intact=whole)
     harness.deliver(BrokersSeen({broker_id: registration}))
