@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import FormData, FormOptions, WeirForm, comment_field
+from console.forms import FormData, FormOptions, PrincipalField, WeirForm, comment_field
 from console.texts import gettext_lazy
 from console.vocabulary import translated, word_text
 from controlplane.domain import scram_users as rules
@@ -126,11 +126,7 @@ class AclTemplateForm(WeirForm):
     template = forms.ChoiceField(
         choices=[(t.value, gettext_lazy(word_text(t))) for t in AclTemplate], initial=AclTemplate.CONSUMER.value
     )
-    principal = forms.CharField(
-        max_length=255,
-        help_text=gettext_lazy("With the type: User:alice."),
-        widget=forms.TextInput(attrs={"autofocus": True, "spellcheck": "false"}),
-    )
+    principal = PrincipalField(autofocus=True)
     topic = forms.CharField(max_length=249, required=False)
     group = forms.CharField(max_length=255, required=False)
     transactional_id = forms.CharField(max_length=255, required=False, label=gettext_lazy("Transactional id"))

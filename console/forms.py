@@ -180,6 +180,24 @@ def config_lines(text: str) -> tuple[dict[str, str], list[str]]:
     return found, problems
 
 
+PRINCIPAL_TYPE = "User"
+
+
+class PrincipalField(forms.CharField):
+    """A principal, for example User:alice. A name without a type gets the type User, the only one that brokers assign."""
+
+    def __init__(self, *, autofocus: bool = False) -> None:
+        super().__init__(
+            max_length=255,
+            help_text=gettext_lazy("For example User:alice. A name without a type is a user."),
+            widget=forms.TextInput(attrs={"autofocus": autofocus, "autocomplete": "off", "spellcheck": "false"}),
+        )
+
+    def clean(self, value: object) -> str:
+        text = str(super().clean(value))
+        return text if ":" in text or not text else f"{PRINCIPAL_TYPE}:{text}"
+
+
 class AclForm(WeirForm):
     resource_type = forms.ChoiceField(choices=[(w, w.replace("_", " ")) for w in RESOURCE_TYPES])
     pattern_type = forms.ChoiceField(choices=[(w, w) for w in PATTERN_TYPES], initial="literal")
@@ -188,7 +206,7 @@ class AclForm(WeirForm):
         help_text=gettext_lazy("* for all resources."),
         widget=forms.TextInput(attrs={"autofocus": True}),
     )
-    principal = forms.CharField(max_length=255, help_text=gettext_lazy("With the type: User:alice."))
+    principal = PrincipalField()
     host = forms.CharField(max_length=255, initial="*")
     operation = forms.ChoiceField(choices=operation_choices(OPERATIONS))
     permission = forms.ChoiceField(choices=[(w, w) for w in PERMISSIONS])

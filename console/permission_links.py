@@ -1,4 +1,4 @@
-"""Addresses of the permission page for one rejected operation."""
+"""Addresses of the pages that explain a rejected operation, or allow it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ class RejectedOperation(Protocol):
 
     @property
     def resource_name(self) -> str: ...
+
+
+def acl_creation(rejected: RejectedOperation) -> str:
+    """The form of an ACL that allows this operation."""
+    names = ("resource_type", "resource_name", "principal", "host", "operation")
+    query = {name: value for name in names if (value := getattr(rejected, name))}
+    return f"{reverse('acl-new')}?{urlencode({**query, 'permission': 'allow'})}"
 
 
 def permission_check(rejected: RejectedOperation) -> str:

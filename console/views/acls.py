@@ -28,6 +28,8 @@ from controlplane.selectors.authorizers import authorizer_report
 from controlplane.services import Rejected, acl_templates
 from controlplane.services import acls as services
 
+ACL_FIELDS = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
+
 
 @viewer_required
 def acl_list(request: HttpRequest) -> HttpResponse:
@@ -44,7 +46,7 @@ def enforcement(request: HttpRequest) -> HttpResponse:
 
 @operator_required
 def create(request: HttpRequest) -> HttpResponse:
-    form = AclForm(request.POST or None)
+    form = AclForm(request.POST or None, initial=initial_from_query(request, *ACL_FIELDS))
     if request.method == "POST" and form.is_valid():
         v = dict(form.cleaned_data)
         try:
@@ -63,8 +65,7 @@ def create(request: HttpRequest) -> HttpResponse:
                 ),
             )
             return redirect_to("acls")
-    names = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
-    body = {n: form[n].value() or n.upper() for n in names}
+    body = {n: form[n].value() or n.upper() for n in ACL_FIELDS}
     context = {"form": form, "body": body}
     return render_page(
         request, "console/acl_new.html", context, nav="acls", status=400 if form.is_bound and form.errors else 200

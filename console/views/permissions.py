@@ -6,7 +6,8 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 
 from console.acl_labels import operation_choices
-from console.forms import WeirForm
+from console.forms import PrincipalField, WeirForm
+from console.permission_links import acl_creation
 from console.texts import gettext_lazy
 from console.views.shell import list_options, render_page, viewer_required
 from controlplane.domain.access import AclResource
@@ -34,11 +35,7 @@ EXPLANATIONS = {
 class PermissionForm(WeirForm):
     """A query about one principal. Without an operation, the result is the list of its permissions."""
 
-    principal = forms.CharField(
-        max_length=255,
-        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-        help_text=gettext_lazy("With the type: User:alice."),
-    )
+    principal = PrincipalField(autofocus=True)
     host = forms.CharField(
         required=False,
         max_length=255,
@@ -87,7 +84,11 @@ def permission_page(request: HttpRequest) -> HttpResponse:
             if v["operation"]:
                 requested = {n: v[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")}
                 check = permissions.check_permission(**requested, options=options)
-                context |= {"check": check, "explanation": EXPLANATIONS[PermissionReason(check.reason)]}
+                context |= {
+                    "check": check,
+                    "explanation": EXPLANATIONS[PermissionReason(check.reason)],
+                    "creation": "" if check.allowed or check.acl else acl_creation(check),
+                }
             else:
                 context["super_user"] = v["principal"].strip() in options.super_users
                 context["page"] = permissions.permission_list(

@@ -33,9 +33,15 @@ def test_an_acl_is_created_listed_and_found(operator: Client, acl: int) -> None:
 
 
 def test_a_rejection_is_beside_its_field(operator: Client) -> None:
-    answer = operator.post("/acls/new/", {**FORM, "principal": "ann"})
+    answer = operator.post("/acls/new/", {**FORM, "principal": "User:"})
     assert answer.status_code == 400 and not Acl.objects.exists()
     assert Change.objects.get().outcome == "refused" and 'id="id_principal"' in answer.content.decode()
+
+
+def test_a_principal_without_a_type_is_a_user(operator: Client) -> None:
+    operator.post("/acls/new/", {**FORM, "principal": "ann"})
+    operator.post("/acls/new/", {**FORM, "principal": "Group:ops"})
+    assert set(Acl.objects.values_list("principal", flat=True)) == {"User:ann", "Group:ops"}
 
 
 def test_a_deletion_shows_the_acl_and_needs_a_reason(operator: Client, acl: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from console.views import permissions
+from controlplane.models import Acl
 from controlplane.selectors.authorizers import AuthorizerReport, AuthorizerState
 
 ASKED = "/permissions/?principal=User:billing&resource_type=topic&resource_name=orders&operation="
@@ -27,8 +28,31 @@ def test_the_page_shows_allowed_or_denied_with_the_rule(seeded: dict[str, Any], 
 def test_without_an_operation_the_page_lists_the_effective_permissions(seeded: dict[str, Any], viewer: Client) -> None:
     text = viewer.get("/permissions/?principal=User:billing").content.decode()
     assert "1 resource pattern" in text and "1–1 of" not in text and "read, describe" in text
-    wrong = viewer.get("/permissions/?principal=billing")
+    short = viewer.get("/permissions/?principal=billing").content.decode()
+    assert "Effective permissions of User:billing" in short and "read, describe" in short
+    wrong = viewer.get("/permissions/?principal=User:")
     assert wrong.status_code == 400 and "has no type" in wrong.content.decode()
+
+
+def test_a_denied_operation_leads_to_the_acl_that_allows_it(seeded: dict[str, Any], operator: Client) -> None:
+    denied = operator.get(ASKED + "write").content.decode()
+    query = "resource_type=topic&amp;resource_name=orders&amp;principal=User%3Abilling&amp;host=%2A&amp;operation=write&amp;permission=allow"
+    assert f'href="/acls/new/?{query}"' in denied and "Delete this ACL" not in denied
+    form = operator.get("/acls/new/?" + query.replace("&amp;", "&")).content.decode()
+    assert 'value="orders"' in form and 'value="User:billing"' in form and '<option value="write" selected>' in form
+    assert "/acls/new/" not in operator.get(ASKED + "read").content.decode()
+    rule = Acl.objects.create(
+        resource_type="topic",
+        pattern_type="literal",
+        resource_name="orders",
+        principal="User:billing",
+        host="*",
+        operation="write",
+        permission="deny",
+        created_by="ann",
+    )
+    page = operator.get(ASKED + "write").content.decode()
+    assert f'href="/acls/{rule.pk}/delete/"' in page and "/acls/new/" not in page
 
 
 @pytest.mark.parametrize(
