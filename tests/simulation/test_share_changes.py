@@ -34,7 +34,7 @@ def ran(seed: int) -> Outcome:
     return run(seed, life=live)
 
 
-@pytest.mark.parametrize("seed", (*SEEDS, SEED_OF_A_REFUSING_BROKER))
+@pytest.mark.parametrize("seed", [*SEEDS, SEED_OF_A_REFUSING_BROKER])
 def test_a_share_group_keeps_its_rules_while_its_log_and_its_offsets_change(seed: int) -> None:
     outcome = ran(seed)
     assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
