@@ -14,9 +14,10 @@ from brokerd.cluster.rejection_reasons import RejectionReason
 from controlplane.domain.alert import KINDS_IN_ORDER, brief, stored_texts
 from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
 from controlplane.domain.alert_types import AlertKind, AlertMetric, ClientRejection, GroupTopic, Severity
+from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
 from controlplane.domain.incident import BROKERS
-from controlplane.models import Alert, AlertEntry, AlertSilence
+from controlplane.models import Alert, AlertEntry, AlertSilence, ClusterEvent
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import GROUP_ALERTS, limited, visible
@@ -29,7 +30,8 @@ SILENT_AGE_S = 15.0
 class AlertRow:
     """`severity`: at_risk or degraded; `subject`: the number of a broker, move or job, a group's name, or empty. `do`: the next step. `ended_at`
     null = open; `lasts_s`: duration until then. `acknowledged_at` null = no operator works on it. `silenced_until` null = not silenced. `metric`: of an
-    anomaly, `client`: of a rejected client, `share_group`: of missing dead letters; the subject of these alerts only identifies them."""
+    anomaly, `client`: of a rejected client, `share_group`: of missing dead letters; the subject of these alerts only identifies them. `again_since`: the last
+    time at which the broker left after it had registered again during this alert; null = it left once, or the alert is of another kind."""
 
     id: int
     kind: str
@@ -46,6 +48,7 @@ class AlertRow:
     metric: AlertMetric | None = None
     client: ClientRejection | None = None
     share_group: GroupTopic | None = None
+    again_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,7 @@ def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
     alerts = list(rows)
     now = timezone.now()
     silences = list(active_silences()) if alerts else []
+    left_again = _left_again([a for a in alerts if a.kind == AlertKind.BROKER_DOWN and a.ended_at is None])
     return [
         AlertRow(
             a.pk,
@@ -199,9 +203,33 @@ def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
             AlertMetric(a.metric, HistorySubject(a.object_kind), a.object_name) if a.metric else None,
             ClientRejection(a.client, RejectionReason(a.client_reason)) if a.client else None,
             GroupTopic(a.group_id, a.topic) if a.group_id else None,
+            left_again.get(a.subject),
         )
         for a in alerts
     ]
+
+
+def _left_again(rows: list[Alert]) -> dict[str, datetime]:
+    """The last time at which each broker left after it had registered again, by the subject of its open alert. An alert outlives a short return of its broker,
+    so its start is that of the first time."""
+    if not rows:
+        return {}
+    since = {a.subject: a.since for a in rows}
+    events = ClusterEvent.objects.filter(
+        kind__in=(ClusterEventKind.BROKER_REGISTERED, ClusterEventKind.BROKER_DOWN),
+        subject__in=since,
+        at__gte=min(since.values()),
+    )
+    registered: set[str] = set()
+    again: dict[str, datetime] = {}
+    for subject, kind, at in events.order_by("pk").values_list("subject", "kind", "at"):
+        if at < since[subject]:
+            continue
+        if kind == ClusterEventKind.BROKER_REGISTERED:
+            registered.add(subject)
+        elif subject in registered:
+            again[subject] = at
+    return again
 
 
 def shown_texts(a: Alert) -> tuple[str, str]:

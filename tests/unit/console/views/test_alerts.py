@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.models import Alert, AlertSilence, Broker, Change, ConnectCluster
+from controlplane.models import Alert, AlertSilence, Broker, Change, ClusterEvent, ConnectCluster
 from controlplane.services import alerts, incidents
 from tests.unit.controlplane.services.test_rejected_clients import rejected
 from tests.unit.controlplane.world import World
@@ -46,9 +46,20 @@ def test_the_page_has_the_cause_what_it_explains_and_what_changed(outage: Alert,
 def test_the_overview_begins_with_the_open_incidents(outage: Alert, operator: Client) -> None:
     page = text(operator.get("/"))
     assert page.index(f'href="/alerts/{outage.pk}/"') < page.index("Live brokers")
-    # The panel is rendered again only when an alert changes: a duration would stand still.
+    # The panel is rendered again only when an alert or the number of live brokers or partitions with problems changes: a duration would stand still.
     assert f"since {outage.since:%m-%d %H:%M:%S}" in re.sub("<[^>]+>", "", page)
     assert page.index("Broker 1 is down: 1 replica offline.") < page.index("1 partition (orders-0) has no leader")
+
+
+def test_a_broker_that_leaves_again_during_its_incident_is_named(outage: Alert, operator: Client) -> None:
+    assert "again since" not in text(operator.get("/"))
+    at = timezone.now()
+    for kind in ("broker_registered", "broker_down"):
+        ClusterEvent.objects.create(kind=kind, subject="1", text="text", at=at)
+    for address in ("/", "/alerts/", f"/alerts/{outage.pk}/", "/brokers/1/"):
+        assert f"again since {at:%m-%d %H:%M:%S} UTC" in re.sub(
+            r"\s+", " ", re.sub("<[^>]+>", "", text(operator.get(address)))
+        ), address
 
 
 def test_an_acknowledgement_has_an_undo_and_is_rejected_the_second_time(outage: Alert, operator: Client) -> None:

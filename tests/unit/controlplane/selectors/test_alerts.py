@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.models import Alert, AlertEntry, AlertSilence, Cluster
+from controlplane.models import Alert, AlertEntry, AlertSilence, Cluster, ClusterEvent
 from controlplane.selectors import alerts
 from tests.unit.controlplane.world import World
 
@@ -96,3 +96,37 @@ def test_a_page_sees_a_change_by_the_newest_entry() -> None:
     assert alerts.counts() == (1, 0, 0)
     entry = AlertEntry.objects.create(alert=row, at=timezone.now(), kind="acknowledged", actor="ann")
     assert alerts.counts() == (1, 0, entry.pk)
+
+
+def event(kind: str, minutes: float, subject: str = "3") -> ClusterEvent:
+    return ClusterEvent.objects.create(
+        kind=kind, subject=subject, text="text", at=timezone.now() - timedelta(minutes=minutes)
+    )
+
+
+def test_a_broker_that_left_again_has_the_time_of_the_last_time() -> None:
+    event("broker_registered", 9)
+    event("broker_down", 8)
+    row = alert("broker_down", minutes=5, subject="3")
+    event("broker_down", 4.9)
+    assert alerts.open_alerts()[0].again_since is None, "it left once during this alert"
+    event("broker_registered", 4)
+    event("broker_registered", 4, subject="2")
+    event("broker_down", 4, subject="2")
+    assert alerts.open_alerts()[0].again_since is None, "it is alive, and broker 2 has no alert"
+    second = event("broker_down", 3)
+    assert alerts.open_alerts()[0].again_since == second.at
+    event("broker_registered", 2)
+    third = event("broker_down", 1)
+    assert alerts.open_alerts()[0].again_since == third.at
+    row.ended_at = timezone.now()
+    row.save()
+    found = alerts.alert_row(row.pk)
+    assert found is not None and found.again_since is None
+
+
+def test_only_an_alert_of_a_broker_reads_its_starts_and_ends(django_assert_num_queries: Any) -> None:
+    alert("drift")
+    alert("disk_low", subject="3")
+    with django_assert_num_queries(3):  # the alerts, the silences, the cluster
+        alerts.open_alerts()
