@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 
 from console import next_steps
 from console.forms import EndDrainForm, ProposeDestructionForm, ReasonForm, ScheduleForm, ThrottleForm
+from console.move_reviews import active_parts, cancel_lines, remaining_line, roll_back_lines
 from console.panels import lazy
 from console.texts import counted, gettext_lazy
 from console.views.actions import ActionButton, ImmediateAction, run_immediately
@@ -31,6 +32,7 @@ from controlplane.domain.move_states import UNDER_WAY, MoveState, MoveVerb, Part
 from controlplane.domain.proposal import ProposalKind
 from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, move_loads, moves, recoveries
+from controlplane.selectors.move_returns import copies_back
 from controlplane.selectors.next_steps import plan_move_again
 from controlplane.services import Rejected, proposals, schedules, tails
 from controlplane.services import moves as services
@@ -129,7 +131,7 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
 
 
 def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
-    active = sum(counts.get(s, 0) for s in UNDER_WAY)
+    active = active_parts(counts)
     ready = counts.get(PartState.READY, 0)
     waiting, done = counts.get(PartState.WAITING, 0), counts.get(PartState.DONE, 0)
     back = moves.parts_to_roll_back(row.id) if row.state == MoveState.FAILED else active + done
@@ -249,6 +251,7 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
         _("Current speed: 0.")
         if not row.bytes_per_s
         else _("Current speed: {rate}/s in total.").format(rate=size_text(row.bytes_per_s)),
+        remaining_line(row),
         _("Brokers apply the throttle within a second, also to active reassignments."),
         _("The end of the move restores the previous throttle configuration."),
     ]
@@ -262,7 +265,7 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
     context = {
         "title": _("Throttle of move {id}").format(id=row.id),
         "form": form,
-        "lines": lines,
+        "lines": [line for line in lines if line],
         "button": _("Set throttle"),
         "back": back,
         "crumb": _("Move {id}").format(id=row.id),
@@ -404,26 +407,12 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
     parts = dict.fromkeys((PartState.WAITING, PartState.DONE, *UNDER_WAY), 0) | move_loads.part_counts(
         move_loads.move_kinds(row.id)
     )
-    active = sum(parts[s] for s in UNDER_WAY)
+    active = active_parts(parts)
     if verb == MoveVerb.CANCEL:
-        lines = [
-            _("{waiting}: unchanged.").format(waiting=counted(parts[PartState.WAITING], "queued partition")),
-            _("{active}: reverted to the previous assignment, copied data is deleted.").format(
-                active=counted(active, "active partition")
-            ),
-            _("{done}: kept on the new replicas. A roll-back also reverts these.").format(
-                done=counted(parts[PartState.DONE], "finished partition")
-            ),
-        ]
+        lines = cancel_lines(parts)
         button = _("Cancel move, revert {active}").format(active=counted(active, "partition"))
     else:
-        lines = [
-            _("{done}: copied back to the previous assignment, in its replica order.").format(
-                done=counted(parts[PartState.DONE], "finished partition")
-            ),
-            _("{active}: reverted, copied data is deleted.").format(active=counted(active, "active partition")),
-            _("{waiting}: unchanged.").format(waiting=counted(parts[PartState.WAITING], "queued partition")),
-        ]
+        lines = roll_back_lines(parts, copies_back(row.id), row.throttle_bytes_per_s)
         button = _("Roll back {done}").format(done=counted(parts[PartState.DONE] + active, "partition"))
     body: dict[str, object] = {"comment": "COMMENT"}
     if drained:

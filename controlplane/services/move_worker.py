@@ -284,6 +284,8 @@ def apply_steps(move: Move, steps: Sequence[types.PartStep]) -> None:
             values["tail_at"] = now
         if step.submits:
             values |= {"submitted_at": now, "progress_at": None}
+        if step.active:
+            values["finished_at"] = None  # a finished partition returns to its old brokers
         if step.state in move_states.ENDED:
             values |= {"finished_at": now, "samples": (), "bytes_per_s": None}
         MovePartition.objects.filter(pk=step.part_id, move=move).update(**values)
