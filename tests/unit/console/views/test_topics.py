@@ -70,3 +70,12 @@ def test_a_partition_under_min_isr_names_the_limit_and_the_brokers_to_start(worl
     assert "/topics/flights/alter/?config=min.insync.replicas" in page and "Start these brokers" not in page
     world.down(3)
     assert "Start these brokers" in viewer.get("/topics/flights/0/").content.decode()
+
+
+def test_the_tables_of_a_topic_a_broker_and_a_group_are_above_their_charts(
+    seeded: dict[str, Any], viewer: Client
+) -> None:
+    for address in ("/topics/orders/", "/brokers/1/", "/groups/billing/"):
+        page = viewer.get(address).content.decode()
+        assert 0 < page.index('id="list"') < page.index('id="history"'), address
+    assert 'id="history"' not in viewer.get("/topics/orders/?tab=groups").content.decode()
