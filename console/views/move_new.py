@@ -271,7 +271,7 @@ def _render_review(
     elif removed:
         button = _("Remove {replicas}").format(replicas=counted(removed, "replica"))
     else:
-        button = _("Reorder {parts} partitions").format(parts=len(preview.parts))
+        button = _("Reorder the replicas of {parts}").format(parts=counted(len(preview.parts), "partition"))
     mode = form.cleaned_data.get("mode", "copy") if form is not None else "copy"
     caps = {"parts_in_flight_max": 8, "parts_per_broker_max": 4, "throttle_bytes_per_s": throttle, "mode": mode}
     if form is not None and form.cleaned_data.get("handover"):
