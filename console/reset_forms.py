@@ -23,12 +23,16 @@ VALUE_FIELDS = {"time_ms", "offset", "shift", "source_group", "duration"}
 """Fields of a reset that the form has as one value."""
 
 
+FORM_TARGETS = {"time": gettext_lazy("Timestamp or time ago")}
+"""Labels of targets that the form has in place of `TARGETS`: an applied reset has the timestamp that was computed."""
+
+
 class ResetForm(WeirForm):
     """The target of a reset. The meaning of `value` depends on the target."""
 
     target = forms.ChoiceField(
         label=gettext_lazy("Reset to"),
-        choices=[(t, label) for t, label in TARGETS.items() if t != "undo"],
+        choices=[(t, FORM_TARGETS.get(t, label)) for t, label in TARGETS.items() if t != "undo"],
         widget=forms.Select(attrs={"autofocus": True}),
     )
     value = forms.CharField(

@@ -24,3 +24,8 @@ def test_the_form_becomes_a_spec() -> None:
     assert time_of("1h") < time_of("15m")
     with pytest.raises(Rejected):
         time_of("")
+
+
+def test_the_target_says_that_a_time_may_be_an_age() -> None:
+    labels = dict(ResetForm().fields["target"].choices)
+    assert str(labels["time"]) == "Timestamp or time ago" and str(labels["offset"]) == "Offset"

@@ -79,3 +79,10 @@ def test_the_tables_of_a_topic_a_broker_and_a_group_are_above_their_charts(
         page = viewer.get(address).content.decode()
         assert 0 < page.index('id="list"') < page.index('id="history"'), address
     assert 'id="history"' not in viewer.get("/topics/orders/?tab=groups").content.decode()
+
+
+def test_partitions_are_added_from_their_table(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.get("/topics/orders/").content.decode()
+    assert 'href="/topics/orders/alter/"' in page[page.index('id="list"') :] and "Add partitions" in page
+    assert "Add partitions" not in operator.get("/topics/orders/?tab=configs").content.decode()
+    assert "Add partitions" not in operator.get("/topics/__consumer_offsets/").content.decode()
