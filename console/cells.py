@@ -158,20 +158,26 @@ def _partitions(data: shapes.PartitionsUpdate, subjects: Set[str], out: PageUpda
             out.put(subject, **partition(p))
 
 
-def partition(p: shapes.PartitionShape) -> dict[str, str]:
+def partition(shape: shapes.PartitionShape) -> dict[str, str]:
     """The live cells of a partition row, from the data of `live_events.PARTITIONS`."""
-    start, end = p["start_offset"], p["end_offset"]
+    start, end = shape["start_offset"], shape["end_offset"]
     records = None if start is None or end is None else end - start
-    lists = (tuple(p["replicas"]), tuple(p["isr"]), tuple(p["adding"]), tuple(p["removing"]), tuple(p["down"]))
+    lists = (
+        tuple(shape["replicas"]),
+        tuple(shape["isr"]),
+        tuple(shape["adding"]),
+        tuple(shape["removing"]),
+        tuple(shape["down"]),
+    )
     return {
-        **_placement(p["leader"], p["min_isr"], lists, get_language()),
-        "epoch": f.number(p["leader_epoch"]),
+        **_placement(shape["leader"], shape["min_isr"], lists, get_language()),
+        "epoch": f.number(shape["leader_epoch"]),
         "start": f.number(start),
         "end": f.number(end),
         "records": f.number(records),
-        "size": f.megabytes(p["size_bytes"]),
-        "bytes_in": f.rate(p.get("bytes_in_per_s")),
-        "bytes_out": f.rate(p.get("bytes_out_per_s")),
+        "size": f.megabytes(shape["size_bytes"]),
+        "bytes_in": f.rate(shape.get("bytes_in_per_s")),
+        "bytes_out": f.rate(shape.get("bytes_out_per_s")),
     }
 
 
@@ -203,29 +209,29 @@ def isr(
 
 
 def _topics(data: shapes.TopicsUpdate, subjects: Set[str], out: PageUpdate) -> None:
-    for t in data["topics"]:
-        subject = f"topic:{t['name']}"
+    for topic in data["topics"]:
+        subject = f"topic:{topic['name']}"
         if subject in subjects:
             out.put(
                 subject,
-                under_replicated=f.count(t["under_replicated"], "amber"),
-                offline=f.count(t["offline"], "red"),
-                reassigning=f.count(t["reassigning"], "blue"),
-                not_preferred=f.count(t["not_preferred"], "amber"),
+                under_replicated=f.count(topic["under_replicated"], "amber"),
+                offline=f.count(topic["offline"], "red"),
+                reassigning=f.count(topic["reassigning"], "blue"),
+                not_preferred=f.count(topic["not_preferred"], "amber"),
                 health=f.topic_state(
-                    TopicRowState.ACTIVE, health_of(t["offline"], t["under_min_isr"], t["under_replicated"])
+                    TopicRowState.ACTIVE, health_of(topic["offline"], topic["under_min_isr"], topic["under_replicated"])
                 ),
                 size=f.topic_size(
-                    t["size_bytes"],
-                    None if t["size_as_of_ms"] is None else max(0.0, time.time() - t["size_as_of_ms"] / 1000),
+                    topic["size_bytes"],
+                    None if topic["size_as_of_ms"] is None else max(0.0, time.time() - topic["size_as_of_ms"] / 1000),
                 ),
-                records=f.number(t["records"]),
-                rate=f.number(t["records_per_s"]),
-                bytes_in=f.rate(t.get("bytes_in_per_s")),
-                bytes_out=f.rate(t.get("bytes_out_per_s")),
-                replication_in=f.rate(t.get("replication_bytes_in_per_s")),
+                records=f.number(topic["records"]),
+                rate=f.number(topic["records_per_s"]),
+                bytes_in=f.rate(topic.get("bytes_in_per_s")),
+                bytes_out=f.rate(topic.get("bytes_out_per_s")),
+                replication_in=f.rate(topic.get("replication_bytes_in_per_s")),
             )
-        out.marks[f"partitions:{t['name']}", ""] = t.get("partitions")
+        out.marks[f"partitions:{topic['name']}", ""] = topic.get("partitions")
     for name in data.get("gone", ()):
         if f"topic:{name}" in subjects:
             out.gone.add(f"topic:{name}")
@@ -234,29 +240,29 @@ def _topics(data: shapes.TopicsUpdate, subjects: Set[str], out: PageUpdate) -> N
 def _groups(data: shapes.GroupsUpdate, subjects: Set[str], out: PageUpdate) -> None:
     if data["statuses_changed"]:
         out.refresh.add("statuses")
-    for g in data["groups"]:
-        out.marks[f"members:{g['group_id']}", ""] = (g["member_count"], g["state"])
-        subject = f"group:{g['group_id']}"
+    for group in data["groups"]:
+        out.marks[f"members:{group['group_id']}", ""] = (group["member_count"], group["state"])
+        subject = f"group:{group['group_id']}"
         if subject in subjects:
             out.put(
                 subject,
-                state=f.state(g["state"]),
-                members=f.number(g["member_count"]),
-                lag=f.number(g["lag_records"]),
-                lag_s=f.seconds(g["lag_ms_max"], g["lag_at_least"]),
-                status=f.lag_status(g["status"]),
-                consumed=f.number(g["consumed_per_s"]),
-                produced=f.number(g["produced_per_s"]),
+                state=f.state(group["state"]),
+                members=f.number(group["member_count"]),
+                lag=f.number(group["lag_records"]),
+                lag_s=f.seconds(group["lag_ms_max"], group["lag_at_least"]),
+                status=f.lag_status(group["status"]),
+                consumed=f.number(group["consumed_per_s"]),
+                produced=f.number(group["produced_per_s"]),
                 pace=f.group_pace(
-                    g["consumed_per_s"],
-                    g["produced_per_s"],
-                    g["lag_records"],
-                    g["retention_partition"],
-                    g["retention_in_s"],
-                    g["retention_limit"],
-                    g["retention_at_most"],
+                    group["consumed_per_s"],
+                    group["produced_per_s"],
+                    group["lag_records"],
+                    group["retention_partition"],
+                    group["retention_in_s"],
+                    group["retention_limit"],
+                    group["retention_at_most"],
                 ),
-                retention=f.retention_in(g["retention_in_s"], g["retention_at_most"]),
+                retention=f.retention_in(group["retention_in_s"], group["retention_at_most"]),
             )
     for name in data.get("gone", ()):
         if f"group:{name}" in subjects:
@@ -265,51 +271,51 @@ def _groups(data: shapes.GroupsUpdate, subjects: Set[str], out: PageUpdate) -> N
 
 def _lag(data: shapes.LagUpdate, subjects: Set[str], out: PageUpdate) -> None:
     group = data["group_id"]
-    for p in data["partitions"]:
-        subject = f"lag:{group}:{p['topic']}:{p['index']}"
+    for partition in data["partitions"]:
+        subject = f"lag:{group}:{partition['topic']}:{partition['index']}"
         if subject in subjects:
             out.put(
                 subject,
-                committed=record_links.committed_offset(p["topic"], p["index"], p["committed"]),
-                end=f.number(p["end_offset"]),
-                lag=f.number(p["lag_records"]),
-                lag_s=f.seconds(p["lag_ms"], p["lag_at_least"]),
-                status=f.lag_status(p["status"], p["block"]),
-                retention=f.retention_in(p["retention_in_s"]),
+                committed=record_links.committed_offset(partition["topic"], partition["index"], partition["committed"]),
+                end=f.number(partition["end_offset"]),
+                lag=f.number(partition["lag_records"]),
+                lag_s=f.seconds(partition["lag_ms"], partition["lag_at_least"]),
+                status=f.lag_status(partition["status"], partition["block"]),
+                retention=f.retention_in(partition["retention_in_s"]),
             )
 
 
 def _share_groups(data: shapes.ShareGroupsUpdate, subjects: Set[str], out: PageUpdate) -> None:
     out.marks["share-groups", ""] = data["total"]
-    for g in data["groups"]:
-        out.marks[f"share-members:{g['group_id']}", ""] = (
-            g["member_count"],
-            g["state"],
-            tuple(p["status"] for p in g["partitions"]),
+    for group in data["groups"]:
+        out.marks[f"share-members:{group['group_id']}", ""] = (
+            group["member_count"],
+            group["state"],
+            tuple(p["status"] for p in group["partitions"]),
         )
         # Records in flight are read from the leaders when the panel reloads.
-        out.marks[f"share-progress:{g['group_id']}", ""] = tuple(
-            (p["start_offset"], p["lag_records"]) for p in g["partitions"]
+        out.marks[f"share-progress:{group['group_id']}", ""] = tuple(
+            (p["start_offset"], p["lag_records"]) for p in group["partitions"]
         )
-        if f"share-group:{g['group_id']}" in subjects:
+        if f"share-group:{group['group_id']}" in subjects:
             out.put(
-                f"share-group:{g['group_id']}",
-                state=f.state(g["state"]),
-                members=f.number(g["member_count"]),
-                lag=f.number(g["lag_records"]),
-                lag_s=f.seconds(g["lag_ms_max"], g["lag_at_least"]),
-                status=f.share_lag_status(g["status"]),
-                unknown=f.count(g["partitions_unknown"], "amber"),
+                f"share-group:{group['group_id']}",
+                state=f.state(group["state"]),
+                members=f.number(group["member_count"]),
+                lag=f.number(group["lag_records"]),
+                lag_s=f.seconds(group["lag_ms_max"], group["lag_at_least"]),
+                status=f.share_lag_status(group["status"]),
+                unknown=f.count(group["partitions_unknown"], "amber"),
             )
-        for p in g["partitions"]:
-            subject = f"share-lag:{g['group_id']}:{p['topic']}:{p['index']}"
+        for partition in group["partitions"]:
+            subject = f"share-lag:{group['group_id']}:{partition['topic']}:{partition['index']}"
             if subject in subjects:
                 out.put(
                     subject,
-                    start=f.number(p["start_offset"]),
-                    lag=f.number(p["lag_records"]),
-                    lag_s=f.seconds(p["lag_ms"], p["lag_at_least"]),
-                    status=f.share_lag_status(p["status"], p["block"]),
+                    start=f.number(partition["start_offset"]),
+                    lag=f.number(partition["lag_records"]),
+                    lag_s=f.seconds(partition["lag_ms"], partition["lag_at_least"]),
+                    status=f.share_lag_status(partition["status"], partition["block"]),
                 )
     out.gone |= {f"share-group:{name}" for name in data["gone"]} & subjects
 
@@ -325,36 +331,41 @@ NO_PRODUCE_LATENCY = gettext_lazy("No produce requests on the brokers of this mo
 
 
 def _moves(data: shapes.MovesUpdate, subjects: Set[str], out: PageUpdate) -> None:
-    for m in data["moves"]:
-        subject = f"move:{m['id']}"
+    for shape in data["moves"]:
+        subject = f"move:{shape['id']}"
         if subject in subjects:
-            out.put(subject, **move(m))
+            out.put(subject, **move(shape))
             out.refresh.add(subject)
-            out.marks[f"move-state:{m['id']}", ""] = (m["state"], m["waits_for"], m["parts_rejected"], tuple(m["can"]))
-            out.points[subject, "bytes_per_s"] = m["bytes_per_s"] or 0.0
-            out.points[subject, "throttle_bytes_per_s"] = m["throttle_bytes_per_s"] or 0
-            if m["producers_p99_ms"] is not None:
-                out.points[subject, "producers_p99_ms"] = m["producers_p99_ms"]
+            out.marks[f"move-state:{shape['id']}", ""] = (
+                shape["state"],
+                shape["waits_for"],
+                shape["parts_rejected"],
+                tuple(shape["can"]),
+            )
+            out.points[subject, "bytes_per_s"] = shape["bytes_per_s"] or 0.0
+            out.points[subject, "throttle_bytes_per_s"] = shape["throttle_bytes_per_s"] or 0
+            if shape["producers_p99_ms"] is not None:
+                out.points[subject, "producers_p99_ms"] = shape["producers_p99_ms"]
     if data["listed"]:
         out.refresh.add("moves")
 
 
-def move(m: shapes.MoveShape) -> dict[str, str]:
-    done, total = m["bytes_done"], m["bytes_total"]
+def move(shape: shapes.MoveShape) -> dict[str, str]:
+    done, total = shape["bytes_done"], shape["bytes_total"]
     return {
-        "state": f.state(m["state"]),
-        "move_status": f.move_status(m["state"], m["waits_for"]),
-        "parts": f.of_total(f"{m['parts_ended']:,}", f"{m['parts']:,}"),
-        "percent": f.move_percent(m["percent"]),
-        "bar": f.move_bar(m["state"], m["percent"]),
+        "state": f.state(shape["state"]),
+        "move_status": f.move_status(shape["state"], shape["waits_for"]),
+        "parts": f.of_total(f"{shape['parts_ended']:,}", f"{shape['parts']:,}"),
+        "percent": f.move_percent(shape["percent"]),
+        "bar": f.move_bar(shape["state"], shape["percent"]),
         "bytes": f.of_total(f.size(done), f.size(total)),
-        "speed": f.speed(m["bytes_per_s"]),
-        "rejected": f.count(m["parts_rejected"], "red"),
-        "eta": f.ends(m["state"], m["waits_for"], m["eta_s"], m["needs_bytes_per_s"]),
-        "ends": f.ends(m["state"], m["waits_for"], m["eta_s"], m["needs_bytes_per_s"], in_words=True),
-        "throttle": f.throttle(m["throttle_bytes_per_s"]),
-        "p99": f.number(m["producers_p99_ms"], NO_PRODUCE_LATENCY),
-        "note": format_html("{}", translated(with_phrase(m["note"], m["note_phrase"]))),
+        "speed": f.speed(shape["bytes_per_s"]),
+        "rejected": f.count(shape["parts_rejected"], "red"),
+        "eta": f.ends(shape["state"], shape["waits_for"], shape["eta_s"], shape["needs_bytes_per_s"]),
+        "ends": f.ends(shape["state"], shape["waits_for"], shape["eta_s"], shape["needs_bytes_per_s"], in_words=True),
+        "throttle": f.throttle(shape["throttle_bytes_per_s"]),
+        "p99": f.number(shape["producers_p99_ms"], NO_PRODUCE_LATENCY),
+        "note": format_html("{}", translated(with_phrase(shape["note"], shape["note_phrase"]))),
     }
 
 
@@ -385,15 +396,15 @@ def heartbeat(at: datetime | None, active: bool) -> SafeString:
     return format_html('{} <span class="t-amber" title="{}">{}</span>', shown, hint, ago)
 
 
-def archive(j: shapes.ArchiveShape) -> dict[str, str]:
-    reported = None if j["heartbeat_at"] is None else datetime.fromisoformat(j["heartbeat_at"])
+def archive(shape: shapes.ArchiveShape) -> dict[str, str]:
+    reported = None if shape["heartbeat_at"] is None else datetime.fromisoformat(shape["heartbeat_at"])
     return {
-        "state": f.state(j["state"]),
-        "rows": f.number(j["rows"]),
-        "batches": f.number(j["batches"]),
-        "restarts": f.count(j["restarts"], "amber"),
-        "heartbeat": heartbeat(reported, j["state"] in ACTIVE_STATES),
-        "process": f.process(j["pid"]),
+        "state": f.state(shape["state"]),
+        "rows": f.number(shape["rows"]),
+        "batches": f.number(shape["batches"]),
+        "restarts": f.count(shape["restarts"], "amber"),
+        "heartbeat": heartbeat(reported, shape["state"] in ACTIVE_STATES),
+        "process": f.process(shape["pid"]),
     }
 
 

@@ -115,16 +115,16 @@ def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
     return format_html("{} {}", f.megabytes(free), share)
 
 
-def broker(b: shapes.BrokerShape) -> dict[str, str]:
+def broker(shape: shapes.BrokerShape) -> dict[str, str]:
     return {
-        "state": broker_state(b["alive"], b["answered"]),
-        "leaders": f.number(b["leaders"]),
-        "replicas": f.number(b["replicas"]),
-        "out_of_sync": f.count(b["replicas_out_of_sync"], "amber"),
-        "size": f.megabytes(b["size_bytes"]),
-        "bytes_in": f.rate(b.get("bytes_in_per_s")),
-        "bytes_out": f.rate(b.get("bytes_out_per_s")),
-        "replication_in": f.rate(b.get("replication_bytes_in_per_s")),
-        "replication_out": f.rate(b.get("replication_bytes_out_per_s")),
-        "disk_free": disk_free(b.get("free_bytes"), b.get("total_bytes"), b.get("disk_alert", "")),
+        "state": broker_state(shape["alive"], shape["answered"]),
+        "leaders": f.number(shape["leaders"]),
+        "replicas": f.number(shape["replicas"]),
+        "out_of_sync": f.count(shape["replicas_out_of_sync"], "amber"),
+        "size": f.megabytes(shape["size_bytes"]),
+        "bytes_in": f.rate(shape.get("bytes_in_per_s")),
+        "bytes_out": f.rate(shape.get("bytes_out_per_s")),
+        "replication_in": f.rate(shape.get("replication_bytes_in_per_s")),
+        "replication_out": f.rate(shape.get("replication_bytes_out_per_s")),
+        "disk_free": disk_free(shape.get("free_bytes"), shape.get("total_bytes"), shape.get("disk_alert", "")),
     }

@@ -110,18 +110,18 @@ def given_config(data: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     return {n: v for n, v in config.items() if v and n not in FIXED}, problems
 
 
-def _field(c: ConnectorConfigField, value: str) -> forms.Field:
-    help_text = c.documentation[:HELP_CHARS_MAX]
-    if c.recommended and c.type != ConfigType.BOOLEAN:
-        values = ", ".join(c.recommended[:RECOMMENDED_MAX])
+def _field(config: ConnectorConfigField, value: str) -> forms.Field:
+    help_text = config.documentation[:HELP_CHARS_MAX]
+    if config.recommended and config.type != ConfigType.BOOLEAN:
+        values = ", ".join(config.recommended[:RECOMMENDED_MAX])
         help_text = _("{help} Values: {values}.").format(help=help_text, values=values)
-    shared: dict[str, Any] = {"label": c.name, "required": False, "help_text": help_text, "initial": value}
-    if c.type == ConfigType.BOOLEAN and value in ("", "true", "false"):
-        unset = _("default ({value})").format(value=c.default) if c.default else "–"
+    shared: dict[str, Any] = {"label": config.name, "required": False, "help_text": help_text, "initial": value}
+    if config.type == ConfigType.BOOLEAN and value in ("", "true", "false"):
+        unset = _("default ({value})").format(value=config.default) if config.default else "–"
         return forms.ChoiceField(choices=[("", unset), ("true", "true"), ("false", "false")], **shared)
-    attributes = {"autocomplete": "off", "spellcheck": "false", "placeholder": c.default or ""}
+    attributes = {"autocomplete": "off", "spellcheck": "false", "placeholder": config.default or ""}
     widget: forms.Widget = forms.TextInput(attrs=attributes)
-    if c.type == ConfigType.PASSWORD:
+    if config.type == ConfigType.PASSWORD:
         widget = forms.PasswordInput(attrs={**attributes, "autocomplete": "new-password"}, render_value=True)
     elif "\n" in value:
         widget = forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"})

@@ -39,15 +39,15 @@ class DeadLetterForm(WeirForm):
 
     def query(self, topic: str, limit: int = ROWS) -> RecordQuery:
         """Return the query of the filters. Raises Rejected with the field."""
-        v = self.cleaned_data
-        since_ms, until_ms = unix_ms(v["since"]), unix_ms(v["until"])
+        values = self.cleaned_data
+        since_ms, until_ms = unix_ms(values["since"]), unix_ms(values["until"])
         return RecordQuery(
             topic,
-            partitions_of_text(v["partitions"]),
+            partitions_of_text(values["partitions"]),
             start=StartPosition.LATEST if since_ms is None else StartPosition.TIMESTAMP,
             timestamp_ms=since_ms,
             limit=limit,
-            filters=DeadLetterFilters(**{f.name: v.get(f.name, "") for f in fields(DeadLetterFilters)}),
+            filters=DeadLetterFilters(**{f.name: values.get(f.name, "") for f in fields(DeadLetterFilters)}),
             all_partitions=True,
             until_ms=None if until_ms is None else until_ms + 999,
         )

@@ -12,15 +12,15 @@ from controlplane.domain.text import duration_text
 from controlplane.monitoring.live_shapes import TopicMessagesShape
 
 
-def cells(t: TopicMessagesShape) -> dict[str, str]:
-    """`t`: a topic of `live_events.MESSAGES`."""
+def cells(shape: TopicMessagesShape) -> dict[str, str]:
+    """`shape`: a topic of `live_events.MESSAGES`."""
     return {
-        "undecided": f.number(t.get("half_undecided")),
-        "oldest": _duration(t.get("half_oldest_s")),
-        "expired": f.count(t.get("half_expired"), "amber"),
-        "pending": f.number(t.get("delayed_pending")),
-        "overdue": _duration(t.get("delayed_overdue_s")),
-        "dead": f.count(t.get("dead_letters"), "amber"),
+        "undecided": f.number(shape.get("half_undecided")),
+        "oldest": _duration(shape.get("half_oldest_s")),
+        "expired": f.count(shape.get("half_expired"), "amber"),
+        "pending": f.number(shape.get("delayed_pending")),
+        "overdue": _duration(shape.get("delayed_overdue_s")),
+        "dead": f.count(shape.get("dead_letters"), "amber"),
     }
 
 

@@ -127,23 +127,23 @@ class MessagesForm(WeirForm):
         return Format(v["key_format"] or Format.AUTO), Format(v["value_format"] or Format.AUTO)
 
     def query(self) -> RecordQuery:
-        v = self.cleaned_data
+        values = self.cleaned_data
         return RecordQuery(
-            v["topic"],
-            v["partitions"],
-            StartPosition(v["start"]),
-            offset=v["offset"],
-            timestamp_ms=v["time"],
-            minutes=v["minutes"],
-            limit=v["limit"],
+            values["topic"],
+            values["partitions"],
+            StartPosition(values["start"]),
+            offset=values["offset"],
+            timestamp_ms=values["time"],
+            minutes=values["minutes"],
+            limit=values["limit"],
             filters=RecordFilters(
-                v["key"],
-                v["key_contains"],
-                v["value_contains"],
-                v["json"].strip(),
-                v["header"],
-                v["expression"].strip(),
+                values["key"],
+                values["key_contains"],
+                values["value_contains"],
+                values["json"].strip(),
+                values["header"],
+                values["expression"].strip(),
             ),
-            all_partitions=v["all_partitions"],
-            until_ms=v["until"],
+            all_partitions=values["all_partitions"],
+            until_ms=values["until"],
         )

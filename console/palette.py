@@ -198,20 +198,22 @@ def _pages_of_topic(name: str) -> Iterator[PaletteEntry]:
 
 def _objects(query: str, may_act: bool) -> Iterator[PaletteEntry]:
     found = topics.topic_list(query=query, internal=True, per_page=OBJECTS_MAX).rows
-    for t in found:
-        yield PaletteEntry(_("topic"), t.name, reverse("topic", args=[t.name]))
-    for t in found:
-        if t.name == query:
-            yield from _pages_of_topic(t.name)
+    for topic in found:
+        yield PaletteEntry(_("topic"), topic.name, reverse("topic", args=[topic.name]))
+    for topic in found:
+        if topic.name == query:
+            yield from _pages_of_topic(topic.name)
             if may_act:
                 yield PaletteEntry(
-                    _("operation"), _("{name}: alter").format(name=t.name), reverse("topic-alter", args=[t.name])
+                    _("operation"),
+                    _("{name}: alter").format(name=topic.name),
+                    reverse("topic-alter", args=[topic.name]),
                 )
     partition = PARTITION.match(query)
     if partition is not None:
         name, index = partition[1], int(partition[2])
-        for t in topics.topic_list(query=name, internal=True, per_page=OBJECTS_MAX).rows:
-            if t.name == name and index < t.partitions:
+        for topic in topics.topic_list(query=name, internal=True, per_page=OBJECTS_MAX).rows:
+            if topic.name == name and index < topic.partitions:
                 yield PaletteEntry("partition", f"{name}-{index}", reverse("partition", args=[name, index]))
     for g in groups.group_list(query=query, per_page=OBJECTS_MAX).rows:
         yield PaletteEntry(_("group"), g.group_id, reverse("group", args=[g.group_id]))

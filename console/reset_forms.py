@@ -62,9 +62,9 @@ class ResetForm(WeirForm):
 
     def spec(self) -> ResetSpec:
         """Raises Rejected with the field of the form."""
-        v = self.cleaned_data
-        target, value = ResetTarget(v["target"]), v["value"].strip()
-        topics, partitions = scope_of_text(v["topics"])
+        values = self.cleaned_data
+        target, value = ResetTarget(values["target"]), values["value"].strip()
+        topics, partitions = scope_of_text(values["topics"])
         return ResetSpec(
             target=target,
             topics=topics,
@@ -73,7 +73,7 @@ class ResetForm(WeirForm):
             offset=_number(value, "offset") if target is ResetTarget.OFFSET else None,
             shift=_number(value, "shift") if target is ResetTarget.SHIFT else None,
             source_group=value if target is ResetTarget.GROUP else "",
-            offsets=offsets_of_text(v["offsets"]) if target is ResetTarget.FILE else {},
+            offsets=offsets_of_text(values["offsets"]) if target is ResetTarget.FILE else {},
         )
 
     def reject(self, error: Rejected) -> None:

@@ -49,21 +49,31 @@ class SparkJobForm(WeirForm):
         super().reject(Rejected(error.reason, error.field.removeprefix("parameters.")))
 
 
-def _field(p: Parameter) -> forms.Field:
-    shared: dict[str, Any] = {"label": translated(p.label), "help_text": translated(p.help), "initial": p.default}
-    if p.type is ParameterType.BOOLEAN:
+def _field(parameter: Parameter) -> forms.Field:
+    shared: dict[str, Any] = {
+        "label": translated(parameter.label),
+        "help_text": translated(parameter.help),
+        "initial": parameter.default,
+    }
+    if parameter.type is ParameterType.BOOLEAN:
         return forms.BooleanField(required=False, **shared)
-    if p.type is ParameterType.INTEGER:
-        label = f"{translated(p.label)}, {translated(p.unit)}" if p.unit else translated(p.label)
+    if parameter.type is ParameterType.INTEGER:
+        label = (
+            f"{translated(parameter.label)}, {translated(parameter.unit)}"
+            if parameter.unit
+            else translated(parameter.label)
+        )
         number = forms.NumberInput(attrs={"class": "short"})
         return forms.IntegerField(required=False, widget=number, **{**shared, "label": label})
-    if p.type is ParameterType.CHOICE:
-        return forms.ChoiceField(choices=[(c, c) for c in p.choices], **shared)
-    if p.type in (ParameterType.TOPICS, ParameterType.TABLES):
+    if parameter.type is ParameterType.CHOICE:
+        return forms.ChoiceField(choices=[(c, c) for c in parameter.choices], **shared)
+    if parameter.type in (ParameterType.TOPICS, ParameterType.TABLES):
         names = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
-        help_text = _("{help} Separated by lines or commas.").format(help=translated(p.help))
-        return forms.CharField(required=p.default is None, widget=names, **{**shared, "help_text": help_text})
-    return forms.CharField(required=p.default is None, widget=forms.TextInput(attrs={"autocomplete": "off"}), **shared)
+        help_text = _("{help} Separated by lines or commas.").format(help=translated(parameter.help))
+        return forms.CharField(required=parameter.default is None, widget=names, **{**shared, "help_text": help_text})
+    return forms.CharField(
+        required=parameter.default is None, widget=forms.TextInput(attrs={"autocomplete": "off"}), **shared
+    )
 
 
 class SparkScheduleForm(WeirForm):

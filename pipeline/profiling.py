@@ -59,45 +59,50 @@ class ProfileProposal:
     text: str
 
 
-def proposals(p: Profile) -> list[ProfileProposal]:
+def proposals(profile: Profile) -> list[ProfileProposal]:
     """Proposed changes, the most important first. Empty for a topic without records."""
     out: list[ProfileProposal] = []
-    if not p.records:
+    if not profile.records:
         return out
-    if p.top_keys and p.top_keys[0][1] >= HOT_KEY * p.records and len(p.records_by_partition) > 1:
-        key, count = p.top_keys[0]
+    if (
+        profile.top_keys
+        and profile.top_keys[0][1] >= HOT_KEY * profile.records
+        and len(profile.records_by_partition) > 1
+    ):
+        key, count = profile.top_keys[0]
         out.append(
             ProfileProposal(
                 ProfileProposalKind.HOT_KEY,
-                f"Key {key!r} has {count / p.records:.0%} of the records, all in one partition. Add a suffix to this key, or use a key with more values.",
+                f"Key {key!r} has {count / profile.records:.0%} of the records, all in one partition. Add a suffix to this key, or use a key with more values.",
             )
         )
-    average = p.records / len(p.records_by_partition)
-    partition, most = max(p.records_by_partition.items(), key=lambda item: item[1])
-    if most >= HOT_PARTITION * average and len(p.records_by_partition) > 1:
+    average = profile.records / len(profile.records_by_partition)
+    partition, most = max(profile.records_by_partition.items(), key=lambda item: item[1])
+    if most >= HOT_PARTITION * average and len(profile.records_by_partition) > 1:
         out.append(
             ProfileProposal(
                 ProfileProposalKind.HOT_PARTITION,
                 f"Partition {partition} has {most / average:.1f} times the average of records. One consumer cannot share its work.",
             )
         )
-    if p.sampled_bytes and p.compressed_bytes:
-        codec, size = min(p.compressed_bytes.items(), key=lambda item: item[1])
-        if size <= (1 - GAIN) * p.sampled_bytes:
+    if profile.sampled_bytes and profile.compressed_bytes:
+        codec, size = min(profile.compressed_bytes.items(), key=lambda item: item[1])
+        if size <= (1 - GAIN) * profile.sampled_bytes:
             out.append(
                 ProfileProposal(
                     ProfileProposalKind.COMPRESS,
-                    f"{codec} reduces batches to {size / p.sampled_bytes:.0%} of their bytes. Set compression.type={codec} in producers, if they do not compress.",
+                    f"{codec} reduces batches to {size / profile.sampled_bytes:.0%} of their bytes. "
+                    f"Set compression.type={codec} in producers, if they do not compress.",
                 )
             )
-    if p.largest_bytes >= LARGE_RECORD_BYTES:
+    if profile.largest_bytes >= LARGE_RECORD_BYTES:
         out.append(
             ProfileProposal(
                 ProfileProposalKind.LARGE_RECORDS,
-                f"The largest record has {p.largest_bytes:,} bytes. Store large values elsewhere and send a reference.",
+                f"The largest record has {profile.largest_bytes:,} bytes. Store large values elsewhere and send a reference.",
             )
         )
-    if p.without_key == p.records and len(p.records_by_partition) > 1:
+    if profile.without_key == profile.records and len(profile.records_by_partition) > 1:
         out.append(
             ProfileProposal(
                 ProfileProposalKind.NO_KEYS,

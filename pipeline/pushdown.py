@@ -57,15 +57,19 @@ class OffsetBounds:
 def bounds(filters: Iterable[Filter]) -> OffsetBounds:
     """The bounds of all filters together. A filter of another column or kind has no effect."""
     found = OffsetBounds()
-    for f in filters:
-        if isinstance(f, EqualTo | EqualNullSafe):
-            found = _narrow(found, f.attribute, frozenset([f.value]))
-        elif isinstance(f, In):
-            found = _narrow(found, f.attribute, frozenset(f.value))
-        elif isinstance(f, GreaterThan | GreaterThanOrEqual):
-            found = _lower_bound(found, f.attribute, f.value, isinstance(f, GreaterThan))
-        elif isinstance(f, LessThan | LessThanOrEqual) and f.attribute == ("offset",) and _is_number(f.value):
-            found = replace(found, next=min(found.next, f.value + isinstance(f, LessThanOrEqual)))
+    for filter_ in filters:
+        if isinstance(filter_, EqualTo | EqualNullSafe):
+            found = _narrow(found, filter_.attribute, frozenset([filter_.value]))
+        elif isinstance(filter_, In):
+            found = _narrow(found, filter_.attribute, frozenset(filter_.value))
+        elif isinstance(filter_, GreaterThan | GreaterThanOrEqual):
+            found = _lower_bound(found, filter_.attribute, filter_.value, isinstance(filter_, GreaterThan))
+        elif (
+            isinstance(filter_, LessThan | LessThanOrEqual)
+            and filter_.attribute == ("offset",)
+            and _is_number(filter_.value)
+        ):
+            found = replace(found, next=min(found.next, filter_.value + isinstance(filter_, LessThanOrEqual)))
     return found
 
 

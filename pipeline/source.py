@@ -149,19 +149,19 @@ class SourceCluster:
         return self._retry(self._partitions)
 
     def _partitions(self) -> dict[str, list[int]]:
-        s = self._settings
-        if s.assigned:
-            return {t: list(ps) for t, ps in s.assigned.items()}
+        settings = self._settings
+        if settings.assigned:
+            return {t: list(ps) for t, ps in settings.assigned.items()}
         topics = self._admin.list_topics(timeout=10).topics
-        if s.pattern is not None:
-            selected = [t for t in topics if re.fullmatch(s.pattern, t)]
+        if settings.pattern is not None:
+            selected = [t for t in topics if re.fullmatch(settings.pattern, t)]
         else:
-            selected = list(s.subscribe)
+            selected = list(settings.subscribe)
         out = {}
         for topic in sorted(selected):
             found = topics.get(topic)
             if found is None or found.error is not None:
-                if s.pattern is None:
+                if settings.pattern is None:
                     raise _NotYet(f"topic {topic} does not exist")
                 continue
             out[topic] = sorted(found.partitions)
@@ -236,7 +236,7 @@ class SourceSlice(InputPartition):
         self.range = offsets
 
 
-def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
+def read_range(settings: Settings, range_: Range) -> Iterator[pa.RecordBatch]:
     """Every record with an offset in [first, next), in order. Raises Lost if the first ones were deleted (and `fail_on_loss`)."""
     consumer = Consumer(
         {
@@ -253,52 +253,52 @@ def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
         }
     )
     try:
-        consumer.assign([TopicPartition(r.topic, r.partition, r.first)])
-        position, record_bytes, moved = r.first, RECORD_BYTES_FIRST, time.monotonic()
-        rows, done = RecordColumns(headers=settings.headers), r.first >= r.next
+        consumer.assign([TopicPartition(range_.topic, range_.partition, range_.first)])
+        position, record_bytes, moved = range_.first, RECORD_BYTES_FIRST, time.monotonic()
+        rows, done = RecordColumns(headers=settings.headers), range_.first >= range_.next
         while not done:
             room = min(ROWS_PER_ARROW_BATCH - len(rows), (BYTES_PER_ARROW_BATCH - rows.size) // record_bytes + 1)
             # More than the rest of the range would wait for records that do not exist.
-            messages = consumer.consume(max(1, min(room, r.next - position)), CONSUME_SECONDS)
+            messages = consumer.consume(max(1, min(room, range_.next - position)), CONSUME_SECONDS)
             if messages:
-                taken, done = _take(messages, r)
+                taken, done = _take(messages, range_)
                 if taken:
                     moved, position = time.monotonic(), (taken[-1].offset() or 0) + 1
                     record_bytes = max(1, rows.extend(taken) // len(taken))
                 if len(rows) and (done or rows.size >= BYTES_PER_ARROW_BATCH or len(rows) >= ROWS_PER_ARROW_BATCH):
-                    yield rows.arrow(r.topic, r.partition)
+                    yield rows.arrow(range_.topic, range_.partition)
                     rows = RecordColumns(headers=settings.headers)
             if time.monotonic() - moved > STALL_SECONDS_MAX:
                 raise RuntimeError(
-                    f"{r.topic}-{r.partition} brought nothing for {STALL_SECONDS_MAX:.0f} s, before offset {r.next}"
+                    f"{range_.topic}-{range_.partition} brought nothing for {STALL_SECONDS_MAX:.0f} s, before offset {range_.next}"
                 )
     finally:
         consumer.close()
 
 
-def _take(messages: Sequence[Message], r: Range) -> tuple[list[Message], bool]:
+def _take(messages: Sequence[Message], range_: Range) -> tuple[list[Message], bool]:
     """The records of the range among `messages`, and whether they are its last ones. Raises for errors that end the read."""
     if not any(m.error() for m in messages):  # nearly always
         last = messages[-1].offset() or 0
-        if last < r.next:
-            return list(messages), last == r.next - 1
+        if last < range_.next:
+            return list(messages), last == range_.next - 1
     taken: list[Message] = []
     for message in messages:
         error = message.error()
         if error is None:
             offset = message.offset() or 0
-            if offset >= r.next:
+            if offset >= range_.next:
                 return taken, True
             taken.append(message)
-            if offset == r.next - 1:
+            if offset == range_.next - 1:
                 return taken, True
         elif error.code() == KafkaError._PARTITION_EOF:
             # After an election the end may briefly be below the planned end: only an end at or above it ends the read.
-            if (message.offset() or 0) >= r.next:
+            if (message.offset() or 0) >= range_.next:
                 return taken, True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise Lost(
-                f"{r.topic}-{r.partition} no longer contains offset {r.first}: retention was faster than this job ({error.str()})"
+                f"{range_.topic}-{range_.partition} no longer contains offset {range_.first}: retention was faster than this job ({error.str()})"
             )
         elif error.fatal() or error.code() in (
             KafkaError.UNKNOWN_TOPIC_ID,

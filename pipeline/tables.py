@@ -179,10 +179,10 @@ def count_rows(folder: Path, batch: int, planned: Sequence[Range]) -> list[Manif
                 for number in pc.unique(part["partition"]).to_pylist():
                     offsets = part["offset"].filter(pc.equal(part["partition"], number))
                     low, high = pc.min(offsets).as_py(), pc.max(offsets).as_py()
-                    r = ranges.get(number)
-                    if r is None or low < r.first or high >= r.next:
+                    range_ = ranges.get(number)
+                    if range_ is None or low < range_.first or high >= range_.next:
                         raise Contradiction(
-                            f"{path.name}: partition {number} has offsets {low} to {high}, planned was {r}"
+                            f"{path.name}: partition {number} has offsets {low} to {high}, planned was {range_}"
                         )
                     if len(offsets) > 1 and not pc.all(pc.greater(offsets[1:], offsets[:-1])).as_py():
                         raise Contradiction(f"{path.name}: offsets of partition {number} repeat or go backwards")

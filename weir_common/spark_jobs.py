@@ -284,71 +284,72 @@ def parse(kind: JobKind, values: Mapping[str, object]) -> dict[str, ParameterVal
     return {p.name: _value(p, values.get(p.name, p.default)) for p in kind.parameters}
 
 
-def _value(p: Parameter, value: object) -> ParameterValue:
-    label = Phrase(p.label)
+def _value(parameter: Parameter, value: object) -> ParameterValue:
+    label = Phrase(parameter.label)
     if value is None:
-        raise ParameterError(p.name, sentence("{label} is required.", label=label))
-    if p.type in (ParameterType.TOPICS, ParameterType.TABLES):
+        raise ParameterError(parameter.name, sentence("{label} is required.", label=label))
+    if parameter.type in (ParameterType.TOPICS, ParameterType.TABLES):
         names = value.replace(",", " ").split() if isinstance(value, str) else value
         if not isinstance(names, list | tuple) or not all(isinstance(n, str) and n for n in names):
-            raise ParameterError(p.name, sentence("{label} must be a list of names.", label=label))
+            raise ParameterError(parameter.name, sentence("{label} must be a list of names.", label=label))
         names = sorted(set(names))
-        if not names and p.default is None:
-            raise ParameterError(p.name, sentence("{label} is required.", label=label))
+        if not names and parameter.default is None:
+            raise ParameterError(parameter.name, sentence("{label} is required.", label=label))
         if len(names) > NAMES_MAX:
             raise ParameterError(
-                p.name,
+                parameter.name,
                 sentence(
                     "{label} has {count} names; the maximum is {max}.", label=label, count=len(names), max=NAMES_MAX
                 ),
             )
         return names
-    if p.type is ParameterType.BOOLEAN:
+    if parameter.type is ParameterType.BOOLEAN:
         if not isinstance(value, bool):
-            raise ParameterError(p.name, sentence("{label} must be true or false.", label=label))
+            raise ParameterError(parameter.name, sentence("{label} must be true or false.", label=label))
         return value
-    if p.type is ParameterType.INTEGER:
+    if parameter.type is ParameterType.INTEGER:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ParameterError(p.name, sentence("{label} must be an integer.", label=label))
-        if not p.minimum <= value <= p.maximum:
+            raise ParameterError(parameter.name, sentence("{label} must be an integer.", label=label))
+        if not parameter.minimum <= value <= parameter.maximum:
             raise ParameterError(
-                p.name,
+                parameter.name,
                 sentence(
                     "{label} must be from {minimum} to {maximum}, not {value}.",
                     label=label,
-                    minimum=p.minimum,
-                    maximum=p.maximum,
+                    minimum=parameter.minimum,
+                    maximum=parameter.maximum,
                     value=value,
                 ),
             )
         return value
-    return _text(p, value)
+    return _text(parameter, value)
 
 
-def _text(p: Parameter, value: object) -> str:
-    label = Phrase(p.label)
+def _text(parameter: Parameter, value: object) -> str:
+    label = Phrase(parameter.label)
     if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
         raise ParameterError(
-            p.name, sentence("{label} must be text of at most {max} characters.", label=label, max=TEXT_LENGTH_MAX)
+            parameter.name,
+            sentence("{label} must be text of at most {max} characters.", label=label, max=TEXT_LENGTH_MAX),
         )
-    if p.type is ParameterType.CHOICE and value not in p.choices:
+    if parameter.type is ParameterType.CHOICE and value not in parameter.choices:
         raise ParameterError(
-            p.name,
+            parameter.name,
             sentence(
                 "{label} must be one of {choices}, not {value}.",
                 label=label,
-                choices=", ".join(p.choices),
+                choices=", ".join(parameter.choices),
                 value=repr(value),
             ),
         )
-    if p.type is ParameterType.INSTANT and value:
+    if parameter.type is ParameterType.INSTANT and value:
         try:
             if datetime.fromisoformat(value).tzinfo is None:
                 raise ParameterError(
-                    p.name, sentence("{label} needs a time zone, as in 2026-01-31T08:00:00+00:00.", label=label)
+                    parameter.name, sentence("{label} needs a time zone, as in 2026-01-31T08:00:00+00:00.", label=label)
                 )
         except ValueError:
             raise ParameterError(
-                p.name, sentence("{label} must be a time, as in 2026-01-31T08:00:00+00:00.", label=label)
+                parameter.name, sentence("{label} must be a time, as in 2026-01-31T08:00:00+00:00.", label=label)
             ) from None
     return value

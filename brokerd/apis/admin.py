@@ -123,16 +123,16 @@ class AdminApi:
         payload = CreateTopics(principal=request.principal, items=topics, validate_only=body.validate_only)
         self._within_quota(request, payload, made, on_results, sum(counts))
 
-    def _new_topic(self, t: CreateTopicsRequest.CreatableTopic) -> NewTopic:
+    def _new_topic(self, topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
         """The topic to create. A partition count or replication factor of -1 is replaced with the broker's default."""
-        partitions = len(t.assignments) or t.num_partitions
-        factor = len(t.assignments[0].broker_ids) if t.assignments else t.replication_factor
+        partitions = len(topic.assignments) or topic.num_partitions
+        factor = len(topic.assignments[0].broker_ids) if topic.assignments else topic.replication_factor
         return NewTopic(
-            t.name,
+            topic.name,
             self._config["num.partitions"] if partitions == -1 else partitions,
             self._config["default.replication.factor"] if factor == -1 else factor,
-            {a.partition_index: tuple(a.broker_ids) for a in t.assignments} or None,
-            {c.name: c.value for c in t.configs},
+            {a.partition_index: tuple(a.broker_ids) for a in topic.assignments} or None,
+            {c.name: c.value for c in topic.configs},
         )
 
     def delete_topics(self, request: Request) -> None:

@@ -260,19 +260,19 @@ class ConfigsApi:
         )
         return [], (ErrorCode.INVALID_REQUEST, reason)
 
-    def _of_topic(self, topic: TopicState, d: configs.Definition) -> Entry:
+    def _of_topic(self, topic: TopicState, definition: configs.Definition) -> Entry:
         layers: list[Layer] = []
-        if d.name in topic.configs:
-            layers.append((d.name, topic.configs[d.name], SOURCE_TOPIC))
-        synonym, live = d.broker_synonym or d.name, self._config.live.topic_defaults
+        if definition.name in topic.configs:
+            layers.append((definition.name, topic.configs[definition.name], SOURCE_TOPIC))
+        synonym, live = definition.broker_synonym or definition.name, self._config.live.topic_defaults
         if synonym in live:
             layers.append((synonym, live[synonym], SOURCE_DYNAMIC_DEFAULT))
-        static = configs.broker_value(d, self._config.topic_defaults)
+        static = configs.broker_value(definition, self._config.topic_defaults)
         if static is not None:
             layers.append((synonym, static, SOURCE_STATIC))
-        layers.append((synonym, d.default_text, SOURCE_DEFAULT))
-        shown = _entry(layers, d.kafka_type, d.doc)
-        shown.name = d.name
+        layers.append((synonym, definition.default_text, SOURCE_DEFAULT))
+        shown = _entry(layers, definition.kafka_type, definition.doc)
+        shown.name = definition.name
         return shown
 
     def _of_broker(self, broker_id: int) -> list[Entry]:
@@ -312,17 +312,17 @@ class ConfigsApi:
 
     def list_resources(self, request: Request) -> None:
         """Version 0 lists client metrics subscriptions (KIP-714). Weir has none."""
-        r = m.ListConfigResourcesResponse
+        response_type = m.ListConfigResourcesResponse
         if not self._auth.authorize(request, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER):
-            request.reply(r(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            request.reply(response_type(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         if request.header.api_version == 0:
-            request.reply(r())
+            request.reply(response_type())
             return
         known = {RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP}
         requested = set(request.body.resource_types) or known
         if not requested <= known:
-            request.reply(r(error_code=ErrorCode.UNSUPPORTED_VERSION))
+            request.reply(response_type(error_code=ErrorCode.UNSUPPORTED_VERSION))
             return
         image = self._image()
         brokers = [str(b.broker_id) for b in image.live_brokers()]
@@ -330,7 +330,11 @@ class ConfigsApi:
         found += [(kind, b) for kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER) for b in brokers]
         found += [(RESOURCE_GROUP, key) for key, (_, value) in image.access.get(GROUP, {}).items() if value]
         request.reply(
-            r(config_resources=[r.ConfigResource(resource_name=n, resource_type=k) for k, n in found if k in requested])
+            response_type(
+                config_resources=[
+                    response_type.ConfigResource(resource_name=n, resource_type=k) for k, n in found if k in requested
+                ]
+            )
         )
 
 

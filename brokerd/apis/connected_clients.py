@@ -24,34 +24,34 @@ def connected_clients(
     connection counts from its first request on. `topic`: its name and its id; then only connections that have produced to it or
     fetched from it count."""
     clients: dict[tuple[object, ...], ConnectedClient] = {}
-    for listener, c in connections:
-        if not c.traffic.requests:
+    for listener, connection in connections:
+        if not connection.traffic.requests:
             continue
-        produced, fetched = c.traffic.produced, c.traffic.fetched
+        produced, fetched = connection.traffic.produced, connection.traffic.fetched
         produced_bytes = produced.total(*topic) if produced is not None else 0
         fetched_bytes = fetched.total(*topic) if fetched is not None else 0
         if topic and not produced_bytes and not fetched_bytes:
             continue
-        principal = c.session.principal if c.session is not None else ANONYMOUS
-        is_broker = c.owner == BROKERS
-        client_id, software = c.traffic.client_id, c.traffic.software
-        key = (listener, principal, client_id, c.address, software, is_broker)
+        principal = connection.session.principal if connection.session is not None else ANONYMOUS
+        is_broker = connection.owner == BROKERS
+        client_id, software = connection.traffic.client_id, connection.traffic.software
+        key = (listener, principal, client_id, connection.address, software, is_broker)
         client = clients.get(key)
         if client is None:
             client = clients[key] = ConnectedClient(
                 listener=listener,
                 principal=principal,
                 client_id=client_id,
-                host=c.address,
+                host=connection.address,
                 software_name=software[0],
                 software_version=software[1],
                 is_broker=is_broker,
-                idle_ms=now_ms - c.last_active_ms,
+                idle_ms=now_ms - connection.last_active_ms,
             )
-        rates = c.traffic.rates(now_ms)
+        rates = connection.traffic.rates(now_ms)
         client.connections += 1
-        client.connected_ms = max(client.connected_ms, now_ms - c.since_ms)
-        client.idle_ms = min(client.idle_ms, now_ms - c.last_active_ms)
+        client.connected_ms = max(client.connected_ms, now_ms - connection.since_ms)
+        client.idle_ms = min(client.idle_ms, now_ms - connection.last_active_ms)
         client.requests_per_second += rates.requests
         client.received_bytes_per_second += rates.received_bytes
         client.sent_bytes_per_second += rates.sent_bytes

@@ -48,18 +48,20 @@ class ConsumerGroupsApi:
     # -- heartbeat -----------------------------------------------------------------------------------------------------
     def heartbeat(self, request: Request) -> None:
         body: m.ConsumerGroupHeartbeatRequest = request.body
-        r = m.ConsumerGroupHeartbeatResponse
+        response_type = m.ConsumerGroupHeartbeatResponse
 
         def reply(answer: ConsumerHeartbeatReply) -> None:
             if answer.error:
-                request.reply(r(error_code=answer.error, error_message=answer.message))
+                request.reply(response_type(error_code=answer.error, error_message=answer.message))
                 return
             assignment = None
             if answer.assigned is not None:
                 topics = by_topic(answer.assigned).items()
-                assignment = r.Assignment([r.TopicPartitions(topic_id=t, partitions=ps) for t, ps in topics])
+                assignment = response_type.Assignment(
+                    [response_type.TopicPartitions(topic_id=t, partitions=ps) for t, ps in topics]
+                )
             request.reply(
-                r(
+                response_type(
                     member_id=answer.member_id,
                     member_epoch=answer.epoch,
                     heartbeat_interval_ms=answer.heartbeat_ms,
@@ -69,7 +71,7 @@ class ConsumerGroupsApi:
 
         denied = self._authorization_error(request)
         if denied:
-            request.reply(r(error_code=denied))
+            request.reply(response_type(error_code=denied))
             return
         if not self._enabled:
             reply(
@@ -157,15 +159,15 @@ class ConsumerGroupsApi:
         return group
 
     def _describe_group(self, group: ConsumerGroupMachine) -> m.ConsumerGroupDescribeResponse.DescribedGroup:
-        r = m.ConsumerGroupDescribeResponse
-        return r.DescribedGroup(
+        response_type = m.ConsumerGroupDescribeResponse
+        return response_type.DescribedGroup(
             group_id=group.group_id,
             group_state=group.state.value,
             group_epoch=group.epoch,
             assignment_epoch=group.target_epoch,
             assignor_name=group.assignor(),
             members=[
-                r.Member(
+                response_type.Member(
                     member_id=member_id,
                     instance_id=profile.instance_id,
                     rack_id=profile.rack_id,

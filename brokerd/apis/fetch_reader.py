@@ -126,15 +126,15 @@ class FetchReader:
         to = TO_CONSUMERS if follower is None else TO_FOLLOWERS
         # Partitions of a topic follow one another: the topic is counted once, because the counter costs more than the rest of the loop.
         topic, size = "", 0
-        for r in read:
-            if r.served and r.partition_request.replica is not None:
-                r.partition_request.replica.sent_bytes[to] += r.served
+        for result in read:
+            if result.served and result.partition_request.replica is not None:
+                result.partition_request.replica.sent_bytes[to] += result.served
                 if traffic is not None:
-                    if r.partition_request.topic_name != topic:
+                    if result.partition_request.topic_name != topic:
                         if size:
                             traffic.add_fetched(topic, size, now_ms)
-                        topic, size = r.partition_request.topic_name, 0
-                    size += r.served
+                        topic, size = result.partition_request.topic_name, 0
+                    size += result.served
         if traffic is not None and size:
             traffic.add_fetched(topic, size, now_ms)
 

@@ -29,16 +29,23 @@ class FetchRead:
 def record_responses(session: FetchSession, read: Sequence[FetchRead]) -> list[FetchRead]:
     """Record in the session what the response contains. Returns the partitions that the session must send."""
     news = []
-    for r in read:
-        cached = CachedPartitionState(r.data.high_watermark, r.data.last_stable_offset, r.data.log_start_offset)
-        failed = bool(r.data.error_code) or r.data.diverging_epoch is not None
+    for result in read:
+        cached = CachedPartitionState(
+            result.data.high_watermark, result.data.last_stable_offset, result.data.log_start_offset
+        )
+        failed = bool(result.data.error_code) or result.data.diverging_epoch is not None
         if failed:
             # The next fetch looks the partition up again. Each response contains the error until the lookup succeeds.
-            r.partition_request.error = ErrorCode(r.data.error_code)
-        if failed or r.served or cached != r.partition_request.cached or r.data.preferred_read_replica >= 0:
-            news.append(r)
-        r.partition_request.cached = None if failed else cached
-        session.record_response(r.key, served=bool(r.served), more=r.more or failed)
+            result.partition_request.error = ErrorCode(result.data.error_code)
+        if (
+            failed
+            or result.served
+            or cached != result.partition_request.cached
+            or result.data.preferred_read_replica >= 0
+        ):
+            news.append(result)
+        result.partition_request.cached = None if failed else cached
+        session.record_response(result.key, served=bool(result.served), more=result.more or failed)
     return news
 
 

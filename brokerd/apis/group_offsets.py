@@ -46,22 +46,22 @@ class GroupOffsetsApi:
 
     def commit(self, request: Request) -> None:
         body: m.OffsetCommitRequest = request.body
-        r = m.OffsetCommitResponse
-        shapes = r.OffsetCommitResponseTopic, r.OffsetCommitResponsePartition
+        response_type = m.OffsetCommitResponse
+        shapes = response_type.OffsetCommitResponseTopic, response_type.OffsetCommitResponsePartition
         if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id):
-            request.reply(r(topics=all_failed(body.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED, *shapes)))
+            request.reply(response_type(topics=all_failed(body.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED, *shapes)))
             return
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
         )
         denied = all_failed(unauthorized, ErrorCode.TOPIC_AUTHORIZATION_FAILED, *shapes)
         if denied and not authorized:
-            request.reply(r(topics=denied))
+            request.reply(response_type(topics=denied))
             return
         offsets, rejected = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
         def reply(answer: events.Answered) -> None:
-            request.reply(r(topics=build_topic_responses(authorized, answer, rejected, *shapes) + denied))
+            request.reply(response_type(topics=build_topic_responses(authorized, answer, rejected, *shapes) + denied))
 
         if no_partition_exists(offsets, rejected):
             reply(events.Answered(ErrorCode.NONE))
@@ -77,7 +77,7 @@ class GroupOffsetsApi:
 
     def fetch(self, request: Request) -> None:
         body: m.OffsetFetchRequest = request.body
-        r = m.OffsetFetchResponse
+        response_type = m.OffsetFetchResponse
         if request.header.api_version >= 8:
             authorized, unauthorized = self._auth.partition_by_authorized(
                 request, Operation.DESCRIBE, Resource.GROUP, body.groups, lambda g: g.group_id
@@ -92,10 +92,10 @@ class GroupOffsetsApi:
                 )
                 offsets = self._hide_unauthorized(request, offsets, named=named_topics is not None)
                 topics = [
-                    r.OffsetFetchResponseTopics(
+                    response_type.OffsetFetchResponseTopics(
                         name=name,
                         partitions=[
-                            r.OffsetFetchResponsePartitions(
+                            response_type.OffsetFetchResponsePartitions(
                                 partition_index=i,
                                 committed_offset=o.offset,
                                 committed_leader_epoch=o.leader_epoch,
@@ -108,12 +108,14 @@ class GroupOffsetsApi:
                     for name, partition_offsets in offsets.items()
                 ]
                 answered.append(
-                    r.OffsetFetchResponseGroup(
+                    response_type.OffsetFetchResponseGroup(
                         group_id=requested.group_id, error_code=error, topics=[] if error else topics
                     )
                 )
-            answered += [r.OffsetFetchResponseGroup(group_id=g.group_id, error_code=NO_GROUP) for g in unauthorized]
-            request.reply(r(groups=answered))
+            answered += [
+                response_type.OffsetFetchResponseGroup(group_id=g.group_id, error_code=NO_GROUP) for g in unauthorized
+            ]
+            request.reply(response_type(groups=answered))
             return
         if not self._auth.authorize(request, Operation.DESCRIBE, Resource.GROUP, body.group_id):
             request.reply(_unauthorized_fetch_response(body))
@@ -126,13 +128,13 @@ class GroupOffsetsApi:
         }
         offsets = self._hide_unauthorized(request, offsets, named=named_topics is not None)
         request.reply(
-            r(
+            response_type(
                 error_code=error,
                 topics=[
-                    r.OffsetFetchResponseTopic(
+                    response_type.OffsetFetchResponseTopic(
                         name=name,
                         partitions=[
-                            r.OffsetFetchResponsePartition(
+                            response_type.OffsetFetchResponsePartition(
                                 partition_index=i,
                                 committed_offset=o.offset,
                                 committed_leader_epoch=o.leader_epoch,
@@ -188,9 +190,9 @@ class GroupOffsetsApi:
 
     def delete_offsets(self, request: Request) -> None:
         body: m.OffsetDeleteRequest = request.body
-        r = m.OffsetDeleteResponse
+        response_type = m.OffsetDeleteResponse
         if not self._auth.authorize(request, Operation.DELETE, Resource.GROUP, body.group_id):
-            request.reply(r(error_code=NO_GROUP))
+            request.reply(response_type(error_code=NO_GROUP))
             return
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
@@ -201,12 +203,12 @@ class GroupOffsetsApi:
         if not error and (group is None or isinstance(group, ShareGroup)):
             error = ErrorCode.GROUP_ID_NOT_FOUND
         if error or group is None:
-            request.reply(r(error_code=error, topics=denied))
+            request.reply(response_type(error_code=error, topics=denied))
             return
         read = offset_expiration.subscribed_topics(group)
         names = {t.name for t in authorized}
         if read is None and isinstance(group, Group) and group.protocol_type != PROTOCOL_TYPE:
-            request.reply(r(error_code=ErrorCode.NON_EMPTY_GROUP, topics=denied))
+            request.reply(response_type(error_code=ErrorCode.NON_EMPTY_GROUP, topics=denied))
             return
         keys = [(t.name, p.partition_index) for t in authorized for p in t.partitions]
         busy = names if read is None else names & read
@@ -214,7 +216,7 @@ class GroupOffsetsApi:
         def done(error: int) -> None:
             subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             topics = [_topic_result(t, subscribed if t.name in busy else ErrorCode.NONE) for t in authorized]
-            request.reply(r(error_code=error, topics=topics + denied))
+            request.reply(response_type(error_code=error, topics=topics + denied))
 
         known = group.commits.partitions_with_offset()
         gone = [k for k in dict.fromkeys(keys) if k in known and k[0] not in busy]

@@ -48,14 +48,14 @@ class HistoryReadClient:
     def read(
         self, broker_id: int, request: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
     ) -> None:
-        q, broker_epoch = request, self._replica_manager.registered_epoch
+        data, broker_epoch = request, self._replica_manager.registered_epoch
         part = FetchRequest.FetchPartition(
-            partition=q.tp.partition,
-            fetch_offset=q.target if q.operation is HistoryOperation.READ else 0,
-            last_fetched_epoch=q.last_epoch,
-            partition_max_bytes=q.bytes_max,
+            partition=data.tp.partition,
+            fetch_offset=data.target if data.operation is HistoryOperation.READ else 0,
+            last_fetched_epoch=data.last_epoch,
+            partition_max_bytes=data.bytes_max,
         )
-        put_request(part, q)
+        put_request(part, data)
         body = FetchRequest(
             replica_state=FetchRequest.ReplicaState(
                 replica_id=self._replica_manager.broker_id, replica_epoch=-1 if broker_epoch is None else broker_epoch
@@ -63,7 +63,7 @@ class HistoryReadClient:
             max_wait_ms=0,
             min_bytes=0,
             session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic_id=q.tp.topic_id, partitions=[part])],
+            topics=[FetchRequest.FetchTopic(topic_id=data.tp.topic_id, partitions=[part])],
         )
 
         def on_answer(answer: FetchResponse | None) -> None:
@@ -207,23 +207,25 @@ class HistoryReadServer:
                 for e in aborted
             ]
 
-    def _find_position(self, replica: Replica, q: HistoryReadRequestData) -> Steps[HistoryPosition | None]:
+    def _find_position(self, replica: Replica, data: HistoryReadRequestData) -> Steps[HistoryPosition | None]:
         log_, budget = replica.log, UnpackBudget.for_lookups()
-        start, target = max(log_.start_offset, q.log_start_floor), q.target
-        if q.operation == HistoryOperation.RETAINED:
-            kept = retention.archived_start(log_.segments, replica.config, self._wall_ms(), q.handover_offset, target)
+        start, target = max(log_.start_offset, data.log_start_floor), data.target
+        if data.operation == HistoryOperation.RETAINED:
+            kept = retention.archived_start(
+                log_.segments, replica.config, self._wall_ms(), data.handover_offset, target
+            )
             return HistoryPosition(max(kept, start))
-        if q.operation == HistoryOperation.EPOCH:
+        if data.operation == HistoryOperation.EPOCH:
             epoch, end = log_.epochs.end_offset_for(target)
-            return HistoryPosition(min(end, q.handover_offset), leader_epoch=epoch)
+            return HistoryPosition(min(end, data.handover_offset), leader_epoch=epoch)
         if target == EARLIEST:
             return HistoryPosition(start, leader_epoch=log_.epochs.epoch_at(start))
         if target == MAX_TIMESTAMP:
-            newest = yield from timestamp_search.newest_below(log_.segments, q.handover_offset, budget)
+            newest = yield from timestamp_search.newest_below(log_.segments, data.handover_offset, budget)
             if newest is None or newest[0] < start:
                 return None
             return HistoryPosition(*newest, log_.epochs.epoch_at(newest[0]))
-        first = yield from timestamp_search.first_at(log_.segments, target, start, q.handover_offset, budget)
+        first = yield from timestamp_search.first_at(log_.segments, target, start, data.handover_offset, budget)
         return None if first is None else HistoryPosition(*first)
 
 

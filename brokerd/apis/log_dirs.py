@@ -303,15 +303,15 @@ class LogDirsApi:
                     log_start=follower.log_start if follower is not None and late else UNREPORTED,
                 )
 
-    def _describe_log_dir(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
-        result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(d.path))
-        if d.failed is None:
+    def _describe_log_dir(self, directory: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+        result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(directory.path))
+        if directory.failed is None:
             try:
-                result.total_bytes, result.usable_bytes = self._replica_manager.disk.space(d.path)
+                result.total_bytes, result.usable_bytes = self._replica_manager.disk.space(directory.path)
             except DiskFailed as e:
                 if e.of_device:
-                    self._replica_manager.log_dirs.fail(d, str(e))
-        if d.failed is not None:
+                    self._replica_manager.log_dirs.fail(directory, str(e))
+        if directory.failed is not None:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return result
         result.topics = [

@@ -78,20 +78,22 @@ NOT_LEADER = PartitionResult(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 def produce_response(body: ProduceRequest, results: Iterable[PartitionResult]) -> ProduceResponse:
     """The response with these results, which are in the order of the request."""
-    r = ProduceResponse
+    response_type = ProduceResponse
     left = iter(results)
     if len(body.topic_data) == 1:
         (topic,) = body.topic_data
         parts = _partition_responses(topic, left)
-        return r(
-            responses=[r.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)]
+        return response_type(
+            responses=[
+                response_type.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)
+            ]
         )
     topics: dict[tuple[str, UUID], list[ProduceResponse.PartitionProduceResponse]] = {}
     for topic in body.topic_data:
         topics.setdefault((topic.name, topic.topic_id), []).extend(_partition_responses(topic, left))
-    return r(
+    return response_type(
         responses=[
-            r.TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=parts)
+            response_type.TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=parts)
             for (name, topic_id), parts in topics.items()
         ]
     )

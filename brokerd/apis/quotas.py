@@ -40,9 +40,9 @@ class QuotasApi:
 
     def describe(self, request: Request) -> None:
         body: m.DescribeClientQuotasRequest = request.body
-        r = m.DescribeClientQuotasResponse
+        response_type = m.DescribeClientQuotasResponse
         if not self._auth.authorize(request, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER):
-            request.reply(r(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, entries=None))
+            request.reply(response_type(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, entries=None))
             return
         kinds = [c.entity_type for c in body.components]
         problem = None
@@ -55,19 +55,19 @@ class QuotasApi:
         elif any(c.match_type not in (EXACT, DEFAULT, ANY) for c in body.components):
             problem = "unknown match type: expected 0 (exact), 1 (default) or 2 (any)"
         if problem is not None:
-            request.reply(r(error_code=ErrorCode.INVALID_REQUEST, error_message=problem, entries=None))
+            request.reply(response_type(error_code=ErrorCode.INVALID_REQUEST, error_message=problem, entries=None))
             return
         out = []
         for key, values in self._quotas.entries.items():
             entity = entity_of(key)
             if all(_fits(c, entity) for c in body.components) and not (body.strict and set(entity) - set(kinds)):
                 out.append(
-                    r.EntryData(
-                        entity=[r.EntityData(entity_type=k, entity_name=n) for k, n in entity.items()],
-                        values=[r.ValueData(key=k, value=float(v)) for k, v in values.items()],
+                    response_type.EntryData(
+                        entity=[response_type.EntityData(entity_type=k, entity_name=n) for k, n in entity.items()],
+                        values=[response_type.ValueData(key=k, value=float(v)) for k, v in values.items()],
                     )
                 )
-        request.reply(r(entries=out))
+        request.reply(response_type(entries=out))
 
     def alter(self, request: Request) -> None:
         body: m.AlterClientQuotasRequest = request.body

@@ -41,27 +41,34 @@ class ReassignmentsApi:
             return
         items: list[NewReassignment] = []
         rejected: dict[tuple[str, int], tuple[int, str]] = {}
-        for t in body.topics:
-            for p in t.partitions:
+        for topic in body.topics:
+            for partition in topic.partitions:
                 if not body.allow_replication_factor_change and self._changes_factor(
-                    t.name, p.partition_index, p.replicas
+                    topic.name, partition.partition_index, partition.replicas
                 ):
-                    rejected[t.name, p.partition_index] = (ErrorCode.INVALID_REPLICATION_FACTOR, NO_FACTOR_CHANGE)
+                    rejected[topic.name, partition.partition_index] = (
+                        ErrorCode.INVALID_REPLICATION_FACTOR,
+                        NO_FACTOR_CHANGE,
+                    )
                     continue
-                replicas = None if p.replicas is None else tuple(p.replicas)
-                items.append(NewReassignment(f"{t.name}-{p.partition_index}", t.name, p.partition_index, replicas))
+                replicas = None if partition.replicas is None else tuple(partition.replicas)
+                items.append(
+                    NewReassignment(
+                        f"{topic.name}-{partition.partition_index}", topic.name, partition.partition_index, replicas
+                    )
+                )
 
         def on_results(results: Results) -> None:
             outcome_of = {(i.topic, i.partition): (r.error, r.message) for i, r in zip(items, results, strict=True)}
-            r = AlterPartitionReassignmentsResponse
+            response_type = AlterPartitionReassignmentsResponse
             request.reply(
-                r(
+                response_type(
                     allow_replication_factor_change=body.allow_replication_factor_change,
                     responses=[
-                        r.ReassignableTopicResponse(
+                        response_type.ReassignableTopicResponse(
                             name=t.name,
                             partitions=[
-                                r.ReassignablePartitionResponse(
+                                response_type.ReassignablePartitionResponse(
                                     partition_index=p.partition_index, error_code=code, error_message=text or None
                                 )
                                 for p in t.partitions

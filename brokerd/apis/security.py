@@ -65,18 +65,18 @@ class SecurityApi:
 
     # -- ACLs ----------------------------------------------------------------------------------------------------------
     def describe_acls(self, request: Request) -> None:
-        b: m.DescribeAclsRequest = request.body
+        body: m.DescribeAclsRequest = request.body
         if not self._may(request, Operation.DESCRIBE):
             request.reply(m.DescribeAclsResponse(error_code=DENIED))
             return
         requested = Filter(
-            b.resource_type_filter,
-            b.pattern_type_filter,
-            b.resource_name_filter,
-            b.principal_filter,
-            b.host_filter,
-            b.operation,
-            b.permission_type,
+            body.resource_type_filter,
+            body.pattern_type_filter,
+            body.resource_name_filter,
+            body.principal_filter,
+            body.host_filter,
+            body.operation,
+            body.permission_type,
         )
         problem = requested.problem()
         if not self._authorizer.enabled:
@@ -85,19 +85,19 @@ class SecurityApi:
         if problem is not None:
             request.reply(m.DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=problem))
             return
-        r = m.DescribeAclsResponse
+        response_type = m.DescribeAclsResponse
         by_resource: dict[tuple[int, str, int], list[m.DescribeAclsResponse.AclDescription]] = {}
         for a in self._authorizer.acls().all:
             if requested.fits(a):
-                shown = r.AclDescription(
+                shown = response_type.AclDescription(
                     principal=a.principal, host=a.host, operation=a.operation, permission_type=a.permission
                 )
                 by_resource.setdefault((a.resource, a.name, a.pattern), []).append(shown)
         resources = [
-            r.DescribeAclsResource(resource_type=t, resource_name=n, pattern_type=p, acls=acls)
+            response_type.DescribeAclsResource(resource_type=t, resource_name=n, pattern_type=p, acls=acls)
             for (t, n, p), acls in by_resource.items()
         ]
-        request.reply(r(resources=resources))
+        request.reply(response_type(resources=resources))
 
     def create_acls(self, request: Request) -> None:
         body: m.CreateAclsRequest = request.body
@@ -108,19 +108,19 @@ class SecurityApi:
         results: list[m.CreateAclsResponse.AclCreationResult] = []
         items: list[AccessUpdate] = []
         places: list[int] = []
-        for place, c in enumerate(body.creations):
-            problem = NO_AUTHORIZER if not self._authorizer.enabled else _acl_problem(c)
+        for place, creation in enumerate(body.creations):
+            problem = NO_AUTHORIZER if not self._authorizer.enabled else _acl_problem(creation)
             error = ErrorCode.INVALID_REQUEST if self._authorizer.enabled else ErrorCode.SECURITY_DISABLED
             results.append(result(error_code=error, error_message=problem) if problem is not None else result())
             if problem is None:
                 acl = AclEntry(
-                    Resource(c.resource_type),
-                    PatternType(c.resource_pattern_type),
-                    c.resource_name,
-                    c.principal,
-                    c.host,
-                    Operation(c.operation),
-                    Permission(c.permission_type),
+                    Resource(creation.resource_type),
+                    PatternType(creation.resource_pattern_type),
+                    creation.resource_name,
+                    creation.principal,
+                    creation.host,
+                    Operation(creation.operation),
+                    Permission(creation.permission_type),
                 )
                 items.append(AccessUpdate(acl.key, AccessKind.ACL, acl.to_json()))
                 places.append(place)
@@ -137,20 +137,24 @@ class SecurityApi:
 
     def delete_acls(self, request: Request) -> None:
         body: m.DeleteAclsRequest = request.body
-        r = m.DeleteAclsResponse
+        response_type = m.DeleteAclsResponse
         if not self._may(request, Operation.ALTER):
-            request.reply(r(filter_results=[r.DeleteAclsFilterResult(error_code=DENIED) for _ in body.filters]))
+            request.reply(
+                response_type(
+                    filter_results=[response_type.DeleteAclsFilterResult(error_code=DENIED) for _ in body.filters]
+                )
+            )
             return
         matches: list[list[AclEntry] | str] = []
-        for f in body.filters:
+        for acl_filter in body.filters:
             requested = Filter(
-                f.resource_type_filter,
-                f.pattern_type_filter,
-                f.resource_name_filter,
-                f.principal_filter,
-                f.host_filter,
-                f.operation,
-                f.permission_type,
+                acl_filter.resource_type_filter,
+                acl_filter.pattern_type_filter,
+                acl_filter.resource_name_filter,
+                acl_filter.principal_filter,
+                acl_filter.host_filter,
+                acl_filter.operation,
+                acl_filter.permission_type,
             )
             problem = NO_AUTHORIZER if not self._authorizer.enabled else requested.problem()
             matches.append(
@@ -165,10 +169,10 @@ class SecurityApi:
             for match in matches:
                 if isinstance(match, str):
                     error = ErrorCode.INVALID_REQUEST if self._authorizer.enabled else ErrorCode.SECURITY_DISABLED
-                    filter_results.append(r.DeleteAclsFilterResult(error_code=error, error_message=match))
+                    filter_results.append(response_type.DeleteAclsFilterResult(error_code=error, error_message=match))
                     continue
                 shown = [
-                    r.DeleteAclsMatchingAcl(
+                    response_type.DeleteAclsMatchingAcl(
                         error_code=verdicts[a].error,
                         error_message=verdicts[a].message,
                         resource_type=a.resource,
@@ -181,8 +185,8 @@ class SecurityApi:
                     )
                     for a in match
                 ]
-                filter_results.append(r.DeleteAclsFilterResult(matching_acls=shown))
-            request.reply(r(filter_results=filter_results))
+                filter_results.append(response_type.DeleteAclsFilterResult(matching_acls=shown))
+            request.reply(response_type(filter_results=filter_results))
 
         self._forward(AlterAccess(principal=request.principal, items=items), ALTER_TIMEOUT_MS, on_results)
 
@@ -281,21 +285,26 @@ class SecurityApi:
         return None
 
 
-def _acl_problem(c: m.CreateAclsRequest.AclCreation) -> str | None:
+def _acl_problem(creation: m.CreateAclsRequest.AclCreation) -> str | None:
     """Return the reason why this is not a valid ACL."""
-    if c.resource_type not in SUPPORTED or c.resource_pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
-        return f"ACLs are not supported for resource type {c.resource_type} with pattern type {c.resource_pattern_type}"
-    if c.permission_type not in (Permission.ALLOW, Permission.DENY):
-        return f"permission type {c.permission_type} is neither allow nor deny"
-    if c.operation != Operation.ALL and c.operation not in SUPPORTED[Resource(c.resource_type)]:
-        return f"operation {c.operation} does not apply to resource type {c.resource_type}"
-    if not c.resource_name or (c.resource_type == Resource.CLUSTER and c.resource_name != CLUSTER_NAME):
+    if creation.resource_type not in SUPPORTED or creation.resource_pattern_type not in (
+        PatternType.LITERAL,
+        PatternType.PREFIXED,
+    ):
+        return f"ACLs are not supported for resource type {creation.resource_type} with pattern type {creation.resource_pattern_type}"
+    if creation.permission_type not in (Permission.ALLOW, Permission.DENY):
+        return f"permission type {creation.permission_type} is neither allow nor deny"
+    if creation.operation != Operation.ALL and creation.operation not in SUPPORTED[Resource(creation.resource_type)]:
+        return f"operation {creation.operation} does not apply to resource type {creation.resource_type}"
+    if not creation.resource_name or (
+        creation.resource_type == Resource.CLUSTER and creation.resource_name != CLUSTER_NAME
+    ):
         return (
             f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
-            if c.resource_name
+            if creation.resource_name
             else "Invalid empty resource name"
         )
-    kind, colon, name = c.principal.partition(":")
+    kind, colon, name = creation.principal.partition(":")
     if not (kind and colon and name):
-        return f"Could not parse principal {c.principal!r}: write it like User:alice"
-    return None if c.host else "The host should not be empty"
+        return f"Could not parse principal {creation.principal!r}: write it like User:alice"
+    return None if creation.host else "The host should not be empty"

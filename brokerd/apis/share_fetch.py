@@ -300,57 +300,59 @@ class ShareFetchApi:
         if request.header.api_key == ApiKey.SHARE_FETCH:
             self._answer_fetch(work)
             return
-        r = m.ShareAcknowledgeResponse
+        response_type = m.ShareAcknowledgeResponse
         request.reply(
-            r(
+            response_type(
                 acquisition_lock_timeout_ms=self._config_of(request.body.group_id).lock_ms,
                 responses=[
-                    r.ShareAcknowledgeTopicResponse(
+                    response_type.ShareAcknowledgeTopicResponse(
                         topic_id=topic_id,
                         partitions=[
-                            r.PartitionData(
+                            response_type.PartitionData(
                                 partition_index=tp.partition,
                                 error_code=result.acknowledge_error,
-                                current_leader=r.LeaderIdAndEpoch(*self._leader(tp, result.acknowledge_error)),
+                                current_leader=response_type.LeaderIdAndEpoch(
+                                    *self._leader(tp, result.acknowledge_error)
+                                ),
                             )
                             for tp, result in of_topic
                         ],
                     )
                     for topic_id, of_topic in _by_topic(work)
                 ],
-                node_endpoints=[r.NodeEndpoint(*e) for e in self._endpoints(work)],
+                node_endpoints=[response_type.NodeEndpoint(*e) for e in self._endpoints(work)],
             )
         )
 
     def _answer_fetch(self, work: ShareWork) -> None:
         request = work.request
-        r = m.ShareFetchResponse
+        response_type = m.ShareFetchResponse
 
         def data(tp: TopicPartition, result: ShareResult) -> Any:
             fetched = result.fetched
             error = result.error or result.acknowledge_error
-            return r.PartitionData(
+            return response_type.PartitionData(
                 partition_index=tp.partition,
                 error_code=result.error,
                 acknowledge_error_code=result.acknowledge_error,
-                current_leader=r.LeaderIdAndEpoch(*self._leader(tp, error)),
+                current_leader=response_type.LeaderIdAndEpoch(*self._leader(tp, error)),
                 records=fetched.data if fetched is not None else b"",
                 acquired_records=[
-                    r.AcquiredRecords(first_offset=a.first, last_offset=a.last, delivery_count=a.deliveries)
+                    response_type.AcquiredRecords(first_offset=a.first, last_offset=a.last, delivery_count=a.deliveries)
                     for a in (fetched.acquired if fetched is not None else ())
                 ],
             )
 
         request.reply(
-            r(
+            response_type(
                 acquisition_lock_timeout_ms=self._config_of(request.body.group_id).lock_ms,
                 responses=[
-                    r.ShareFetchableTopicResponse(
+                    response_type.ShareFetchableTopicResponse(
                         topic_id=topic_id, partitions=[data(tp, result) for tp, result in of_topic]
                     )
                     for topic_id, of_topic in _by_topic(work)
                 ],
-                node_endpoints=[r.NodeEndpoint(*e) for e in self._endpoints(work)],
+                node_endpoints=[response_type.NodeEndpoint(*e) for e in self._endpoints(work)],
             )
         )
 

@@ -33,18 +33,20 @@ class ShareGroupsApi:
     # -- heartbeat -----------------------------------------------------------------------------------------------------
     def heartbeat(self, request: Request) -> None:
         body: m.ShareGroupHeartbeatRequest = request.body
-        r = m.ShareGroupHeartbeatResponse
+        response_type = m.ShareGroupHeartbeatResponse
 
         def reply(answer: ShareHeartbeatReply) -> None:
             if answer.error:
-                request.reply(r(error_code=answer.error, error_message=answer.message))
+                request.reply(response_type(error_code=answer.error, error_message=answer.message))
                 return
             assignment = None
             if answer.assigned is not None:
                 topics = by_topic(answer.assigned).items()
-                assignment = r.Assignment([r.TopicPartitions(topic_id=t, partitions=ps) for t, ps in topics])
+                assignment = response_type.Assignment(
+                    [response_type.TopicPartitions(topic_id=t, partitions=ps) for t, ps in topics]
+                )
             request.reply(
-                r(
+                response_type(
                     member_id=answer.member_id,
                     member_epoch=answer.epoch,
                     heartbeat_interval_ms=answer.heartbeat_ms,
@@ -53,10 +55,10 @@ class ShareGroupsApi:
             )
 
         if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id):
-            request.reply(r(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            request.reply(response_type(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
             return
         if self._may_not_describe(request, body.subscribed_topic_names or ()):
-            request.reply(r(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            request.reply(response_type(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             return
         problem = _problem(body)
         if problem is not None:
@@ -110,15 +112,15 @@ class ShareGroupsApi:
         request.reply(m.ShareGroupDescribeResponse(groups=shown))
 
     def _describe_group(self, group: ShareGroup) -> m.ShareGroupDescribeResponse.DescribedGroup:
-        r = m.ShareGroupDescribeResponse
-        return r.DescribedGroup(
+        response_type = m.ShareGroupDescribeResponse
+        return response_type.DescribedGroup(
             group_id=group.group_id,
             group_state=group.state.value,
             group_epoch=group.epoch,
             assignment_epoch=group.target_epoch,
             assignor_name=SHARE_ASSIGNORS[0],
             members=[
-                r.Member(
+                response_type.Member(
                     member_id=member_id,
                     rack_id=x.rack_id,
                     member_epoch=group.current_assignments[member_id].epoch,

@@ -189,10 +189,10 @@ class ShareOffsetsApi:
     # -- alter ---------------------------------------------------------------------------------------------------------
     def alter(self, request: Request) -> None:
         body: m.AlterShareGroupOffsetsRequest = request.body
-        r = m.AlterShareGroupOffsetsResponse
+        response_type = m.AlterShareGroupOffsetsResponse
         group, error = self._find_empty_group(request, Operation.READ)
         if group is None:
-            request.reply(r(error_code=error, error_message=_error_message(error, body.group_id)))
+            request.reply(response_type(error_code=error, error_message=_error_message(error, body.group_id)))
             return
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.topic_name
@@ -201,22 +201,26 @@ class ShareOffsetsApi:
         starts: dict[SharePartitionKey, int] = {}
         parts: dict[SharePartitionKey, m.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition] = {}
         altered: dict[UUID, tuple[str, frozenset[int]]] = {}
-        for t in [*authorized, *unauthorized]:
-            topic = self._image().topic_named(t.topic_name)
-            shown = out[t.topic_name] = r.AlterShareGroupOffsetsResponseTopic(topic_name=t.topic_name)
-            if topic is not None and t not in unauthorized:
-                shown.topic_id = topic.topic_id
-            for p in t.partitions:
-                part = r.AlterShareGroupOffsetsResponsePartition(partition_index=p.partition_index)
+        for topic in [*authorized, *unauthorized]:
+            known = self._image().topic_named(topic.topic_name)
+            shown = out[topic.topic_name] = response_type.AlterShareGroupOffsetsResponseTopic(
+                topic_name=topic.topic_name
+            )
+            if known is not None and topic not in unauthorized:
+                shown.topic_id = known.topic_id
+            for partition in topic.partitions:
+                part = response_type.AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
                 shown.partitions.append(part)
-                if t in unauthorized:
+                if topic in unauthorized:
                     part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                elif topic is None or p.partition_index not in topic.partitions:
+                elif known is None or partition.partition_index not in known.partitions:
                     part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
-                    place = SharePartitionKey(body.group_id, topic.topic_id, p.partition_index)
-                    starts[place], parts[place] = p.start_offset, part
-                    altered[topic.topic_id] = _add_partition(altered.get(topic.topic_id), topic, p.partition_index)
+                    place = SharePartitionKey(body.group_id, known.topic_id, partition.partition_index)
+                    starts[place], parts[place] = partition.start_offset, part
+                    altered[known.topic_id] = _add_partition(
+                        altered.get(known.topic_id), known, partition.partition_index
+                    )
 
         def start(epoch: int, place: SharePartitionKey, done: Callable[[int], None]) -> None:
             self._persister.initialize(place, epoch, starts[place], done)
@@ -224,49 +228,49 @@ class ShareOffsetsApi:
         def on_initialized(errors: dict[SharePartitionKey, int]) -> None:
             for place, error in errors.items():
                 parts[place].error_code = error
-            request.reply(r(responses=list(out.values())))
+            request.reply(response_type(responses=list(out.values())))
 
         def on_recorded(answer: Answered) -> None:
             if answer.error:
-                request.reply(r(error_code=answer.error))
+                request.reply(response_type(error_code=answer.error))
             else:
                 request_all(starts, partial(start, group.epoch), on_initialized)
 
         # The new group epoch is written first. It is used as the state epoch, which must not repeat.
         error = self._groups.handle(body.group_id, OffsetsAltered(on_recorded, altered))
         if error:
-            request.reply(r(error_code=error))
+            request.reply(response_type(error_code=error))
 
     # -- delete --------------------------------------------------------------------------------------------------------
     def delete(self, request: Request) -> None:
         body: m.DeleteShareGroupOffsetsRequest = request.body
-        r = m.DeleteShareGroupOffsetsResponse
+        response_type = m.DeleteShareGroupOffsetsResponse
         group, error = self._find_empty_group(request, Operation.DELETE)
         if group is None:
-            request.reply(r(error_code=error, error_message=_error_message(error, body.group_id)))
+            request.reply(response_type(error_code=error, error_message=_error_message(error, body.group_id)))
             return
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.topic_name
         )
-        shape = r.DeleteShareGroupOffsetsResponseTopic
+        shape = response_type.DeleteShareGroupOffsetsResponseTopic
         out = [shape(topic_name=t.topic_name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for t in unauthorized]
         by_name = {name: (topic_id, ps) for topic_id, (name, ps) in group.state_partitions.initialized.items()}
         found: dict[UUID, m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic] = {}
         places: list[SharePartitionKey] = []
-        for t in authorized:
-            at = by_name.get(t.topic_name)
+        for topic in authorized:
+            at = by_name.get(topic.topic_name)
             if at is None:
-                text = f"the group has no offsets of topic {t.topic_name!r}"
+                text = f"the group has no offsets of topic {topic.topic_name!r}"
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                out.append(shape(topic_name=t.topic_name, error_code=error, error_message=text))
+                out.append(shape(topic_name=topic.topic_name, error_code=error, error_message=text))
                 continue
-            found[at[0]] = shape(topic_name=t.topic_name, topic_id=at[0])
+            found[at[0]] = shape(topic_name=topic.topic_name, topic_id=at[0])
             places += [SharePartitionKey(body.group_id, at[0], p) for p in sorted(at[1])]
 
         def answer(error: int) -> None:
             for x in found.values():
                 x.error_code = x.error_code or error
-            request.reply(r(responses=[*out, *found.values()]))
+            request.reply(response_type(responses=[*out, *found.values()]))
 
         def on_deleted(errors: dict[SharePartitionKey, int]) -> None:
             for place, error in errors.items():

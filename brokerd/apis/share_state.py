@@ -38,32 +38,36 @@ class ShareStateApi:
         }
 
     def initialize(self, request: Request) -> None:
-        r = m.InitializeShareGroupStateResponse
+        response_type = m.InitializeShareGroupStateResponse
 
         def start(
             place: SharePartitionKey,
-            p: m.InitializeShareGroupStateRequest.PartitionData,
+            partition: m.InitializeShareGroupStateRequest.PartitionData,
             reply: Callable[[Struct], None],
         ) -> None:
             def done(error: int) -> None:
-                reply(r.PartitionResult(partition=p.partition, error_code=error))
+                reply(response_type.PartitionResult(partition=partition.partition, error_code=error))
 
-            self._coordinator.initialize(place, p.state_epoch, p.start_offset, done)
+            self._coordinator.initialize(place, partition.state_epoch, partition.start_offset, done)
 
-        self._run_for_each(request, r, r.InitializeStateResult, r.PartitionResult, start)
+        self._run_for_each(
+            request, response_type, response_type.InitializeStateResult, response_type.PartitionResult, start
+        )
 
     def read(self, request: Request) -> None:
-        r = m.ReadShareGroupStateResponse
+        response_type = m.ReadShareGroupStateResponse
 
         def start(
-            place: SharePartitionKey, p: m.ReadShareGroupStateRequest.PartitionData, reply: Callable[[Struct], None]
+            place: SharePartitionKey,
+            partition: m.ReadShareGroupStateRequest.PartitionData,
+            reply: Callable[[Struct], None],
         ) -> None:
             def done(error: int, state: ShareState | None) -> None:
-                result = r.PartitionResult(partition=p.partition, error_code=error)
+                result = response_type.PartitionResult(partition=partition.partition, error_code=error)
                 if state is not None:
                     result.state_epoch, result.start_offset = state.state_epoch, state.start
                     result.state_batches = [
-                        r.StateBatch(
+                        response_type.StateBatch(
                             first_offset=b.first,
                             last_offset=b.last,
                             delivery_state=b.state,
@@ -73,56 +77,67 @@ class ShareStateApi:
                     ]
                 reply(result)
 
-            self._coordinator.read(place, p.leader_epoch, done)
+            self._coordinator.read(place, partition.leader_epoch, done)
 
-        self._run_for_each(request, r, r.ReadStateResult, r.PartitionResult, start)
+        self._run_for_each(request, response_type, response_type.ReadStateResult, response_type.PartitionResult, start)
 
     def write(self, request: Request) -> None:
-        r = m.WriteShareGroupStateResponse
-
-        def start(
-            place: SharePartitionKey, p: m.WriteShareGroupStateRequest.PartitionData, reply: Callable[[Struct], None]
-        ) -> None:
-            def done(error: int) -> None:
-                reply(r.PartitionResult(partition=p.partition, error_code=error))
-
-            batches = tuple(
-                StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in p.state_batches
-            )
-            update = StateUpdate(p.leader_epoch, p.start_offset, batches, p.delivery_complete_count)
-            self._coordinator.write(place, p.state_epoch, update, done)
-
-        self._run_for_each(request, r, r.WriteStateResult, r.PartitionResult, start)
-
-    def delete(self, request: Request) -> None:
-        r = m.DeleteShareGroupStateResponse
-
-        def start(
-            place: SharePartitionKey, p: m.DeleteShareGroupStateRequest.PartitionData, reply: Callable[[Struct], None]
-        ) -> None:
-            def done(error: int) -> None:
-                reply(r.PartitionResult(partition=p.partition, error_code=error))
-
-            self._coordinator.delete(place, done)
-
-        self._run_for_each(request, r, r.DeleteStateResult, r.PartitionResult, start)
-
-    def summary(self, request: Request) -> None:
-        r = m.ReadShareGroupStateSummaryResponse
+        response_type = m.WriteShareGroupStateResponse
 
         def start(
             place: SharePartitionKey,
-            p: m.ReadShareGroupStateSummaryRequest.PartitionData,
+            partition: m.WriteShareGroupStateRequest.PartitionData,
+            reply: Callable[[Struct], None],
+        ) -> None:
+            def done(error: int) -> None:
+                reply(response_type.PartitionResult(partition=partition.partition, error_code=error))
+
+            batches = tuple(
+                StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count)
+                for b in partition.state_batches
+            )
+            update = StateUpdate(
+                partition.leader_epoch, partition.start_offset, batches, partition.delivery_complete_count
+            )
+            self._coordinator.write(place, partition.state_epoch, update, done)
+
+        self._run_for_each(request, response_type, response_type.WriteStateResult, response_type.PartitionResult, start)
+
+    def delete(self, request: Request) -> None:
+        response_type = m.DeleteShareGroupStateResponse
+
+        def start(
+            place: SharePartitionKey,
+            partition: m.DeleteShareGroupStateRequest.PartitionData,
+            reply: Callable[[Struct], None],
+        ) -> None:
+            def done(error: int) -> None:
+                reply(response_type.PartitionResult(partition=partition.partition, error_code=error))
+
+            self._coordinator.delete(place, done)
+
+        self._run_for_each(
+            request, response_type, response_type.DeleteStateResult, response_type.PartitionResult, start
+        )
+
+    def summary(self, request: Request) -> None:
+        response_type = m.ReadShareGroupStateSummaryResponse
+
+        def start(
+            place: SharePartitionKey,
+            partition: m.ReadShareGroupStateSummaryRequest.PartitionData,
             reply: Callable[[Struct], None],
         ) -> None:
             state, error = self._coordinator.summary(place)
-            result = r.PartitionResult(partition=p.partition, error_code=error)
+            result = response_type.PartitionResult(partition=partition.partition, error_code=error)
             if state is not None:
                 result.state_epoch, result.leader_epoch = state.state_epoch, state.leader_epoch
                 result.start_offset, result.delivery_complete_count = state.start, state.complete_count
             reply(result)
 
-        self._run_for_each(request, r, r.ReadStateSummaryResult, r.PartitionResult, start)
+        self._run_for_each(
+            request, response_type, response_type.ReadStateSummaryResult, response_type.PartitionResult, start
+        )
 
     def _run_for_each(
         self,

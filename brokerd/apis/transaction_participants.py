@@ -94,23 +94,23 @@ class ParticipantsApi:
     def commit_offsets(self, request: Request) -> None:
         body: m.TxnOffsetCommitRequest = request.body
         version = request.header.api_version
-        r = m.TxnOffsetCommitResponse
-        shapes = r.TxnOffsetCommitResponseTopic, r.TxnOffsetCommitResponsePartition
+        response_type = m.TxnOffsetCommitResponse
+        shapes = response_type.TxnOffsetCommitResponseTopic, response_type.TxnOffsetCommitResponsePartition
         rejection = self._commit_denied(request)
         if rejection:
-            request.reply(r(topics=all_failed(body.topics, rejection, *shapes)))
+            request.reply(response_type(topics=all_failed(body.topics, rejection, *shapes)))
             return
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
         )
         denied = all_failed(unauthorized, ErrorCode.TOPIC_AUTHORIZATION_FAILED, *shapes)
         if denied and not authorized:
-            request.reply(r(topics=denied))
+            request.reply(response_type(topics=denied))
             return
         offsets, rejected = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
         def reply(answer: Answered) -> None:
-            request.reply(r(topics=build_topic_responses(authorized, answer, rejected, *shapes) + denied))
+            request.reply(response_type(topics=build_topic_responses(authorized, answer, rejected, *shapes) + denied))
 
         def reject(error: int) -> None:
             reply(Answered(error))
@@ -172,19 +172,23 @@ class ParticipantsApi:
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
         )
-        r, denied = m.DescribeProducersResponse, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        response_type, denied = m.DescribeProducersResponse, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topics = [
-            r.TopicResponse(name=t.name, partitions=[self._describe_producers(t.name, i) for i in t.partition_indexes])
+            response_type.TopicResponse(
+                name=t.name, partitions=[self._describe_producers(t.name, i) for i in t.partition_indexes]
+            )
             for t in authorized
         ]
         topics += [
-            r.TopicResponse(
+            response_type.TopicResponse(
                 name=t.name,
-                partitions=[r.PartitionResponse(partition_index=i, error_code=denied) for i in t.partition_indexes],
+                partitions=[
+                    response_type.PartitionResponse(partition_index=i, error_code=denied) for i in t.partition_indexes
+                ],
             )
             for t in unauthorized
         ]
-        request.reply(r(topics=topics))
+        request.reply(response_type(topics=topics))
 
     def _describe_producers(self, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
         """The producer states of one replica. Followers respond too, because operators compare replicas to find a hanging transaction."""
@@ -227,23 +231,23 @@ def _commit_error(error: ErrorCode, version: int) -> int:
 
 def _markers_written(body: m.WriteTxnMarkersRequest, results: Sequence[PartitionResult]) -> m.WriteTxnMarkersResponse:
     """The response with these results, in the order of the request."""
-    r = m.WriteTxnMarkersResponse
+    response_type = m.WriteTxnMarkersResponse
     left = iter(results)
     answers = []
     for marker in body.markers:
         topics: dict[str, list[m.WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
-        for t in marker.topics:
-            topics.setdefault(t.name, []).extend(
-                r.WritableTxnMarkerPartitionResult(partition_index=i, error_code=next(left).error)
-                for i in t.partition_indexes
+        for topic in marker.topics:
+            topics.setdefault(topic.name, []).extend(
+                response_type.WritableTxnMarkerPartitionResult(partition_index=i, error_code=next(left).error)
+                for i in topic.partition_indexes
             )
         answers.append(
-            r.WritableTxnMarkerResult(
+            response_type.WritableTxnMarkerResult(
                 producer_id=marker.producer_id,
-                topics=[r.WritableTxnMarkerTopicResult(name=t, partitions=ps) for t, ps in topics.items()],
+                topics=[response_type.WritableTxnMarkerTopicResult(name=t, partitions=ps) for t, ps in topics.items()],
             )
         )
-    return r(markers=answers)
+    return response_type(markers=answers)
 
 
 def _markers_denied(body: m.WriteTxnMarkersRequest) -> m.WriteTxnMarkersResponse:

@@ -161,43 +161,43 @@ NUMBER_CHARACTERS_MAX = 40
 
 def topic_config_problem(name: str, value: str | None) -> str | None:
     """Return the reason why `name=value` is invalid for a topic, or None. The client receives the text."""
-    d = TOPIC_CONFIGS.get(name)
-    if d is None:
+    definition = TOPIC_CONFIGS.get(name)
+    if definition is None:
         return f"Unknown topic config name: {name}"
     if value is None:
-        return f"{name} requires a value; delete the config to use the default {d.default_text!r}"
+        return f"{name} requires a value; delete the config to use the default {definition.default_text!r}"
     if len(value) > VALUE_CHARACTERS_MAX:
         return f"{name} has {len(value)} characters, more than the maximum {VALUE_CHARACTERS_MAX}"
-    if d.kafka_type in _NUMBER:
-        return _number_problem(d, value)
-    if d.kafka_type == BOOLEAN:
+    if definition.kafka_type in _NUMBER:
+        return _number_problem(definition, value)
+    if definition.kafka_type == BOOLEAN:
         if value.lower() not in ("true", "false"):
             return f"{name}={value!r} is invalid: expected true or false"
     elif name.endswith(".replication.throttled.replicas"):
         wrong = [v for v in _list(value) if not _THROTTLED.fullmatch(v)]
         if wrong:
             return f"{name}={value!r} is invalid: expected * or partition:broker,partition:broker,..."
-    elif d.choices is not None:
-        listed = _list(value) if d.kafka_type == LIST else [value]
+    elif definition.choices is not None:
+        listed = _list(value) if definition.kafka_type == LIST else [value]
         empty = (
-            d.kafka_type == LIST and not value.strip()
+            definition.kafka_type == LIST and not value.strip()
         )  # Kafka 4.2 (KIP-1161): neither delete nor compact, so all records are kept
-        if not (listed or empty) or any(v not in d.choices for v in listed):
-            return f"{name}={value!r} is invalid: expected {', '.join(d.choices)}"
+        if not (listed or empty) or any(v not in definition.choices for v in listed):
+            return f"{name}={value!r} is invalid: expected {', '.join(definition.choices)}"
     return None
 
 
-def _number_problem(d: Definition, value: str) -> str | None:
-    name = d.name
+def _number_problem(definition: Definition, value: str) -> str | None:
+    name = definition.name
     try:
         if len(value) > NUMBER_CHARACTERS_MAX or "_" in value or not value.isascii():
             raise ValueError  # Python accepts these spellings, Kafka's tools do not
-        number = _NUMBER[d.kafka_type](value)
+        number = _NUMBER[definition.kafka_type](value)
     except ValueError:
         return f"{name}={value!r} is not a number"
-    if d.low is not None and not number >= d.low:
-        return f"{name}={value} is below the minimum {d.low:g}"
-    high = d.high if d.high is not None else _HIGH.get(d.kafka_type, number)
+    if definition.low is not None and not number >= definition.low:
+        return f"{name}={value} is below the minimum {definition.low:g}"
+    high = definition.high if definition.high is not None else _HIGH.get(definition.kafka_type, number)
     if number > high:
         return f"{name}={value} is above the maximum {high}"
     if name == "compression.gzip.level" and number == 0:

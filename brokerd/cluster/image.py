@@ -225,36 +225,46 @@ class Image:
     @staticmethod
     def _validate_topic(topic: TopicState, indexes: Iterable[int]) -> None:
         for index in indexes:
-            p = topic.partitions[index]
-            where = f"{topic.name}-{index}: {p}"
+            partition = topic.partitions[index]
+            where = f"{topic.name}-{index}: {partition}"
             assert 0 <= index < topic.partition_count, f"partition index too large, {where}"
-            assert p.replicas and len(set(p.replicas)) == len(p.replicas), f"replicas empty or duplicate, {where}"
-            assert set(p.isr_ids) <= set(p.replicas), f"ISR member is not a replica, {where}"
-            assert len(set(p.isr_ids)) == len(p.isr), f"duplicate ISR member, {where}"
-            assert not set(p.elr) & set(p.isr_ids), f"ELR and ISR overlap, {where}"
-            assert set(p.elr) <= set(p.replicas), f"ELR member is not a replica, {where}"
-            assert set(p.adding) <= set(p.replicas) and set(p.removing) <= set(p.replicas), (
-                f"adding or removing broker is not a replica, {where}"
+            assert partition.replicas and len(set(partition.replicas)) == len(partition.replicas), (
+                f"replicas empty or duplicate, {where}"
             )
-            assert not set(p.observers) & set(p.replicas), f"observer is a replica, {where}"
-            assert len(set(p.observers)) == len(p.observers), f"duplicate observer, {where}"
-            assert p.observers or p.tail_start < 0, f"tail_start without observers, {where}"
-            assert (p.handover_offset >= 0) == bool(p.history_replicas), (
+            assert set(partition.isr_ids) <= set(partition.replicas), f"ISR member is not a replica, {where}"
+            assert len(set(partition.isr_ids)) == len(partition.isr), f"duplicate ISR member, {where}"
+            assert not set(partition.elr) & set(partition.isr_ids), f"ELR and ISR overlap, {where}"
+            assert set(partition.elr) <= set(partition.replicas), f"ELR member is not a replica, {where}"
+            assert set(partition.adding) <= set(partition.replicas) and set(partition.removing) <= set(
+                partition.replicas
+            ), f"adding or removing broker is not a replica, {where}"
+            assert not set(partition.observers) & set(partition.replicas), f"observer is a replica, {where}"
+            assert len(set(partition.observers)) == len(partition.observers), f"duplicate observer, {where}"
+            assert partition.observers or partition.tail_start < 0, f"tail_start without observers, {where}"
+            assert (partition.handover_offset >= 0) == bool(partition.history_replicas), (
                 f"handover_offset without history_replicas or vice versa, {where}"
             )
-            assert len(set(p.history_replicas)) == len(p.history_replicas), f"duplicate history replica, {where}"
-            assert not set(p.observers) & set(p.history_replicas), f"history replica is an observer, {where}"
-            assert p.handover_offset >= p.log_start_floor or p.handover_offset < 0, (
+            assert len(set(partition.history_replicas)) == len(partition.history_replicas), (
+                f"duplicate history replica, {where}"
+            )
+            assert not set(partition.observers) & set(partition.history_replicas), (
+                f"history replica is an observer, {where}"
+            )
+            assert partition.handover_offset >= partition.log_start_floor or partition.handover_offset < 0, (
                 f"handover_offset below log_start_floor, {where}"
             )
-            assert set(p.voters) <= set(p.replicas), f"voter is not a replica, {where}"
-            assert not p.voters or not (p.observers or p.history_replicas), f"voters with observers or history, {where}"
-            if p.leader != NO_LEADER:
-                assert ReplicaIncarnation(p.leader, p.leader_broker_epoch) in p.isr, (
+            assert set(partition.voters) <= set(partition.replicas), f"voter is not a replica, {where}"
+            assert not partition.voters or not (partition.observers or partition.history_replicas), (
+                f"voters with observers or history, {where}"
+            )
+            if partition.leader != NO_LEADER:
+                assert ReplicaIncarnation(partition.leader, partition.leader_broker_epoch) in partition.isr, (
                     f"leader is not in the ISR, {where}"
                 )
             else:
-                assert p.isr or p.elr or p.last_isr or p.voters, f"no ISR, ELR or last ISR to elect from, {where}"
+                assert partition.isr or partition.elr or partition.last_isr or partition.voters, (
+                    f"no ISR, ELR or last ISR to elect from, {where}"
+                )
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def records(self) -> Iterator[MetadataRecord]:
@@ -262,22 +272,22 @@ class Image:
         yield ClusterCreated(self.cluster_id)
         if self.metadata_version > LEVEL_MIN:
             yield MetadataLevelRaised(self.metadata_version)
-        for b in self.brokers.values():
+        for broker in self.brokers.values():
             yield BrokerUp(
-                b.broker_id,
-                b.broker_epoch,
-                b.broker_uuid,
-                b.host,
-                b.port,
-                b.rack,
-                b.failure_domain,
+                broker.broker_id,
+                broker.broker_epoch,
+                broker.broker_uuid,
+                broker.host,
+                broker.port,
+                broker.rack,
+                broker.failure_domain,
                 True,
-                b.endpoints,
-                b.life,
-                b.tail_doubt,
+                broker.endpoints,
+                broker.life,
+                broker.tail_doubt,
             )
-            if not b.alive:
-                yield BrokerDown(b.broker_id, b.broker_epoch)
+            if not broker.alive:
+                yield BrokerDown(broker.broker_id, broker.broker_epoch)
         for topic_id, generation in self.deleted.items():
             yield TopicDeleted(topic_id, "", generation)
         for broker_id, (generation, configs) in self.broker_configs.items():

@@ -341,18 +341,18 @@ def record_from_json(data: Mapping[str, Any]) -> MetadataRecord:
     if cls is None or data["version"] > cls.VERSION:
         raise MetadataError(f"unknown record type {data['type']!r} version {data['version']}: upgrade this program")
     values: dict[str, Any] = {}
-    for f in fields(cls):
-        name = stored_name(f)
+    for field_ in fields(cls):
+        name = stored_name(field_)
         if name not in data:
             continue
         value = data[name]
-        if f.name == "topic_id":
+        if field_.name == "topic_id":
             value = _topic_id(value)
-        elif f.name == "state":
+        elif field_.name == "state":
             value = partition_state_from_json(value)
-        elif f.name == "endpoints":
+        elif field_.name == "endpoints":
             value = tuple(Endpoint(*e) for e in value)
-        values[f.name] = value
+        values[field_.name] = value
     if len(values) + 2 < len(data):
         unknown = sorted(data.keys() - {stored_name(f) for f in fields(cls)} - {"type", "version"})
         raise MetadataError(f"unknown fields {unknown} in record {data['type']}: upgrade this program")

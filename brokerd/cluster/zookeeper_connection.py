@@ -112,11 +112,11 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         terminates for any exception that is not about the connection, for example of a socket that another thread has just closed."""
         poll, by_fd = select.poll(), {}
         for sockets, events in ((read, select.POLLIN), (write, select.POLLOUT)):
-            for s in sockets:
-                fd = s.fileno()
+            for sock in sockets:
+                fd = sock.fileno()
                 if fd < 0:
                     raise ke.ConnectionDropped("the connection was closed by another thread")
-                by_fd[fd] = s
+                by_fd[fd] = sock
                 poll.register(fd, events)
         ready = poll.poll(max(0.0, timeout) * 1000)
         if any(events & select.POLLNVAL for _, events in ready):

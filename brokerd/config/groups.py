@@ -107,16 +107,21 @@ def group_problem(overrides: Mapping[str, str], values: Mapping[str, Any]) -> st
     for name, text in overrides.items():
         if name in SHARE_CONFIGS:
             continue
-        c = GROUP_CONFIGS.get(name)
-        if c is None:
+        definition = GROUP_CONFIGS.get(name)
+        if definition is None:
             known = (
                 [*GROUP_CONFIGS]
                 if name.startswith("consumer.")
                 else ["consumer.*", "share.*, errors.deadletterqueue.*, weir.share.* (docs/share-groups.md)"]
             )
             return f"unknown group setting {name[:60]!r}; known are {', '.join(known)}"
-        if not (text.isascii() and text.isdecimal()) or not values[c.low] <= int(text[:10]) <= values[c.high]:
-            return f"{name}={text[:40]!r} is not a number between {values[c.low]} and {values[c.high]}"
+        if (
+            not (text.isascii() and text.isdecimal())
+            or not values[definition.low] <= int(text[:10]) <= values[definition.high]
+        ):
+            return (
+                f"{name}={text[:40]!r} is not a number between {values[definition.low]} and {values[definition.high]}"
+            )
     config = group_config(values, overrides)
     if config.heartbeat_ms >= config.session_ms:
         return "the heartbeat interval must be below the session time-out"

@@ -155,16 +155,16 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
         segments = c.replica.log.segments
         return (c.segment is segments[-1] or c.segment in segments) and c.segment.size >= c.build.size
 
-    def _evaluate(self, c: CurrentSegment[KeyIndexBuild]) -> None:
-        super()._evaluate(c)
-        if c.build.finished:
-            self._continue_with(c.replica.tp)  # segments with collected entries do not wait for the next round
-        if self._current is not c or not c.build.position:
+    def _evaluate(self, current: CurrentSegment[KeyIndexBuild]) -> None:
+        super()._evaluate(current)
+        if current.build.finished:
+            self._continue_with(current.replica.tp)  # segments with collected entries do not wait for the next round
+        if self._current is not current or not current.build.position:
             return
-        c.segment.key_index_part = c.build.published = c.build.part
-        if c.build.position == c.build.size:  # of an active segment: a closed one is finished
-            self._current, self._growing[c.segment] = None, c
-            self.entries_waiting += c.build.unwritten
+        current.segment.key_index_part = current.build.published = current.build.part
+        if current.build.position == current.build.size:  # of an active segment: a closed one is finished
+            self._current, self._growing[current.segment] = None, current
+            self.entries_waiting += current.build.unwritten
 
     def _discard(self, c: CurrentSegment[KeyIndexBuild]) -> None:
         if c.segment.key_index_part is c.build.published:

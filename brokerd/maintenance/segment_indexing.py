@@ -196,46 +196,54 @@ class SegmentIndexing(Generic[Build]):
     def _may_try(self, segment: Segment) -> bool:
         return bool(segment.size) and segment not in self._retry_ms
 
-    def _is_current(self, c: CurrentSegment[Build]) -> bool:
+    def _is_current(self, current: CurrentSegment[Build]) -> bool:
         """Return whether the segment is still the segment for which the build started."""
         return (
-            self._replica_manager.hosted.get(c.replica.tp) is c.replica
-            and c.replica.offline_reason is None
-            and not c.replica.moving
-            and c.segment.path == c.build.path
-            and self._has_content(c)
-            and c.replica.log.flushing.cuts == c.cuts
-            and self._setting(c.replica) == c.setting
+            self._replica_manager.hosted.get(current.replica.tp) is current.replica
+            and current.replica.offline_reason is None
+            and not current.replica.moving
+            and current.segment.path == current.build.path
+            and self._has_content(current)
+            and current.replica.log.flushing.cuts == current.cuts
+            and self._setting(current.replica) == current.setting
         )
 
     # -- results -------------------------------------------------------------------------------------------------------------
-    def _ran(self, c: CurrentSegment[Build], before: int, error: BaseException | None) -> None:
+    def _ran(self, current: CurrentSegment[Build], before: int, error: BaseException | None) -> None:
         self._busy = False
-        read = c.build.bytes_read - before
+        read = current.build.bytes_read - before
         self._budget_bytes -= max(read, 1)
         self.bytes_read += read
         try:
-            if error is not None and (self._is_current(c) or _is_io_error(error) or not isinstance(error, EXPECTED)):
+            if error is not None and (
+                self._is_current(current) or _is_io_error(error) or not isinstance(error, EXPECTED)
+            ):
                 raise error  # another error of a deleted or compacted segment is expected
-            self._evaluate(c)
+            self._evaluate(current)
         except EXPECTED as e:
-            log.warning("%s not built partition=%s file=%s error=%s", self.KIND, c.replica.name, c.build.target.name, e)
-            self._report_io_error(c.build.path, e)
-            self._retry_ms[c.segment] = self._clock().mono_ms + RETRY_MS
-            self._discard(c)
+            log.warning(
+                "%s not built partition=%s file=%s error=%s",
+                self.KIND,
+                current.replica.name,
+                current.build.target.name,
+                e,
+            )
+            self._report_io_error(current.build.path, e)
+            self._retry_ms[current.segment] = self._clock().mono_ms + RETRY_MS
+            self._discard(current)
         self._start_next()
 
-    def _evaluate(self, c: CurrentSegment[Build]) -> None:
-        if not self._is_current(c):
-            self._discard(c)
-        elif c.build.reused:
-            self._set_current(c)
+    def _evaluate(self, current: CurrentSegment[Build]) -> None:
+        if not self._is_current(current):
+            self._discard(current)
+        elif current.build.reused:
+            self._set_current(current)
             self._current = None
-        elif not c.build.position:
-            self._remove_file(c.segment)  # the file of the earlier run is invalid
-        elif c.build.finished:
-            self._replica_manager.disk.rename(c.build.temporary, c.build.target)
-            self._set_current(c)
+        elif not current.build.position:
+            self._remove_file(current.segment)  # the file of the earlier run is invalid
+        elif current.build.finished:
+            self._replica_manager.disk.rename(current.build.temporary, current.build.target)
+            self._set_current(current)
             self._current = None
             self.built += 1
 

@@ -43,24 +43,26 @@ class BrokerIdentity:
         disk = outside.disk
         self.dirs, self.broker_id, self._disk, self._boot = dirs, broker_id, disk, outside.boot_id
         metas: dict[LogDir, dict[str, str]] = {}
-        for d in dirs.all:
+        for directory in dirs.all:
             try:
-                disk.mkdir(d.path)
-                if not outside.lock(d.path):
-                    raise IdentityError(f"{d.path} is locked by another broker process; stop that process first")
-                metas[d] = read_meta(disk, d.path)
+                disk.mkdir(directory.path)
+                if not outside.lock(directory.path):
+                    raise IdentityError(
+                        f"{directory.path} is locked by another broker process; stop that process first"
+                    )
+                metas[directory] = read_meta(disk, directory.path)
             except (DiskFailed, DiskFull, OSError) as e:
-                dirs.fail(d, f"cannot be opened: {e}")
+                dirs.fail(directory, f"cannot be opened: {e}")
         readable_metas = [m for m in metas.values() if m]
         self.fresh = not readable_metas and len(metas) == len(dirs.all)
-        for d, meta in metas.items():
+        for directory, meta in metas.items():
             if int(meta.get("version", META_VERSION)) > META_VERSION:
                 raise IdentityError(
-                    f"{d.path / META} has version {meta['version']} of a newer program; upgrade this program"
+                    f"{directory.path / META} has version {meta['version']} of a newer program; upgrade this program"
                 )
             if meta and int(meta.get("broker.id", broker_id)) != broker_id:
                 raise IdentityError(
-                    f"{d.path} belongs to broker {meta['broker.id']}, not {broker_id}: correct broker.id or log.dirs"
+                    f"{directory.path} belongs to broker {meta['broker.id']}, not {broker_id}: correct broker.id or log.dirs"
                 )
         self.broker_uuid = self._common_value("broker.uuid", readable_metas) or outside.draw_id()
         self.cluster_id = self._common_value("cluster.id", readable_metas) or None
@@ -102,9 +104,9 @@ class BrokerIdentity:
                 CONSEQUENCE,
             )
         doubts = {d: running_marker.find_doubt(disk, d.path, meta, self._boot) for d, meta in metas.items() if meta}
-        for d in metas:
+        for directory in metas:
             # A directory without a history is not a loss: it is new, or its earlier id is among the absent directories.
-            d.deep = doubts.get(d) is not None
+            directory.deep = doubts.get(directory) is not None
         self.doubt = broker_lives.most_severe_doubt(doubts.values())
         """The reason why this broker may lack records. None: it is proved to be complete."""
         if readable_metas and latest is None:
@@ -124,21 +126,21 @@ class BrokerIdentity:
         """True if jobs write the files. Otherwise writes block the caller (start-up and shutdown)."""
         self._writer = MetaWriter(disk)
         self._under_way: Writing | None = None
-        for d in list(metas):
+        for directory in list(metas):
             try:
-                disk.unlink(d.path / CLEAN)
+                disk.unlink(directory.path / CLEAN)
                 if self.tail_intact:
                     # Write the marker before the life. A directory with a life but without its running marker counts as a copy.
-                    running_marker.mark_running(disk, d.path)
-                disk.replace(d.path / META, self._text_of(d), durable=True)
+                    running_marker.mark_running(disk, directory.path)
+                disk.replace(directory.path / META, self._text_of(directory), durable=True)
                 if not self.tail_intact:
                     # Write the marker after the doubt, because the new marker would hide the doubt.
-                    running_marker.mark_running(disk, d.path)
+                    running_marker.mark_running(disk, directory.path)
             except DiskFull as e:
                 log.warning("%s cannot be written: %s", META, e)
                 self._unsaved = True
             except DiskFailed as e:
-                dirs.fail(d, f"cannot be written: {e}")
+                dirs.fail(directory, f"cannot be written: {e}")
                 self.tail_in_doubt()
         if not dirs.online:
             raise IdentityError("; ".join(f"{d.path}: {d.failed}" for d in dirs.all))

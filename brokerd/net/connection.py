@@ -171,22 +171,22 @@ class Connection:
         partial = self._partial
         try:
             if partial is not None:
-                n = self.sock.recv_into(memoryview(partial)[self._filled : self._needed])
+                received = self.sock.recv_into(memoryview(partial)[self._filled : self._needed])
             else:
-                n = self.sock.recv_into(_shared_view)
+                received = self.sock.recv_into(_shared_view)
         except BlockingIOError:
             return
         except OSError:
             self.close()
             return
-        if n == 0:
+        if received == 0:
             self.close()
             return
         self._corked = True  # immediate responses are sent in one call
         if partial is None:
-            self._split(_shared_view[:n], until)
+            self._split(_shared_view[:received], until)
         else:
-            self._filled += n
+            self._filled += received
             if self._filled == self._needed:
                 self._partial = None
                 whole = memoryview(partial)[: self._needed]
@@ -316,25 +316,25 @@ class Connection:
                         and readers.limit(self.sock, self.loop.now.mono_ms)
                     ):
                         self.concurrent_readers = None
-                    n = os.sendfile(self.fd, fd, part.position, size)
-                    if n == 0:
+                    sent = os.sendfile(self.fd, fd, part.position, size)
+                    if sent == 0:
                         raise OSError(errno.EIO, SHORT)
-                    self._remove_sent(n)
+                    self._remove_sent(sent)
                     if self.reader is not None and self.reader.active:
-                        self.reader.sent(part.file, part.position + n)
+                        self.reader.sent(part.file, part.position + sent)
                 elif len(output) == 1:
                     size = len(part)
-                    n = self.sock.send(part)
-                    self._remove_sent(n)
+                    sent = self.sock.send(part)
+                    self._remove_sent(sent)
                 else:
                     parts = self._together()
                     size = sum(map(len, parts))
                     # MSG_MORE: a header before a file region is sent together with the first data.
-                    n = self.sock.sendmsg(parts, (), socket.MSG_MORE if len(output) > len(parts) else 0)
-                    self._remove_sent(n)
-                if n < size:
+                    sent = self.sock.sendmsg(parts, (), socket.MSG_MORE if len(output) > len(parts) else 0)
+                    self._remove_sent(sent)
+                if sent < size:
                     break  # the socket buffer is full: another call would fail
-                budget -= n
+                budget -= sent
         except BlockingIOError:
             pass
         except OSError as e:
@@ -375,25 +375,25 @@ class Connection:
             parts.append(part)
         return parts
 
-    def _remove_sent(self, n: int) -> None:
-        """Remove `n` sent bytes from the output."""
+    def _remove_sent(self, sent: int) -> None:
+        """Remove `sent` bytes from the output."""
         output = self._output
-        self._output_bytes -= n
-        self.traffic.sent_bytes += n
-        while n:
+        self._output_bytes -= sent
+        self.traffic.sent_bytes += sent
+        while sent:
             part = output[0]
             size = len(part)
-            if n >= size:
-                n -= size
+            if sent >= size:
+                sent -= size
                 output.popleft()
                 if not isinstance(part, FileRegion):
                     self._answer_bytes -= size
             elif isinstance(part, FileRegion):
-                output[0], n = part.without_first(n), 0
+                output[0], sent = part.without_first(sent), 0
             else:
-                output[0] = memoryview(part)[n:]
-                self._answer_bytes -= n
-                n = 0
+                output[0] = memoryview(part)[sent:]
+                self._answer_bytes -= sent
+                sent = 0
 
     def mute(self, ms: int) -> None:
         """Throttle the client: read and handle no requests for `ms` milliseconds. Of several calls the latest end time applies."""

@@ -193,15 +193,15 @@ class Peer:
         if not self._input:
             self._input = spares.take(LENGTH)
         try:
-            n = sock.recv_into(memoryview(self._input)[self._filled :])
+            received = sock.recv_into(memoryview(self._input)[self._filled :])
         except BlockingIOError:
             return
         except OSError:
-            n = 0
-        if n == 0:
+            received = 0
+        if received == 0:
             self.close()
             return
-        self._filled += n
+        self._filled += received
         self._split(sock)
 
     def _split(self, sock: socket.socket | TlsSocket) -> None:

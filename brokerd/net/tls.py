@@ -98,7 +98,7 @@ class TlsSocket:
         self.drained = False
         while filled < len(view):
             try:
-                n = self._ssl.read(len(view) - filled, view[filled:])  # type: ignore[arg-type]
+                received = self._ssl.read(len(view) - filled, view[filled:])  # type: ignore[arg-type]
             except ssl.SSLWantReadError:
                 if read_once or filled or self._ended:
                     self.drained = True
@@ -110,10 +110,10 @@ class TlsSocket:
                 if filled:
                     break  # the next receive raises the error again
                 raise
-            if not n:
+            if not received:
                 self._ended = self.drained = True
                 break
-            filled += int(n)
+            filled += int(received)
         if self._out.pending:
             self.push()
         if not filled and not self._ended:

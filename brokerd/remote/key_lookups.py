@@ -163,18 +163,18 @@ class RemoteKeySearch:
             return None
         return segment.key_index_seed
 
-    def _view(self, s: StoredSegment) -> RemoteSegmentView:
+    def _view(self, segment: StoredSegment) -> RemoteSegmentView:
         return RemoteSegmentView(
             disk=self.disk,
-            path=Path(s.name),
-            base_offset=s.start_offset,
-            end_offset=s.end_offset,
-            size=s.size_bytes,
+            path=Path(segment.name),
+            base_offset=segment.start_offset,
+            end_offset=segment.end_offset,
+            size=segment.size_bytes,
             interval=1,
             index=None,
-            log=RangedObject(self.store, s.name + LOG, s.size_bytes, self.spend),
-            key_index=RangedObject(self.store, s.name + KEY_INDEX, s.key_index_bytes, self.spend),
-            load_sparse_index=lambda: self.auxiliary(s.name).index,
+            log=RangedObject(self.store, segment.name + LOG, segment.size_bytes, self.spend),
+            key_index=RangedObject(self.store, segment.name + KEY_INDEX, segment.key_index_bytes, self.spend),
+            load_sparse_index=lambda: self.auxiliary(segment.name).index,
         )
 
     def _criteria(self, i: int) -> KeyCriteria:

@@ -168,23 +168,23 @@ class Operations:
         """Complete batches from `offset` on, below `upto`. A segment without such batches (a gap of compaction at its end) is skipped."""
         segments = [StoredSegment.of(s) for s in fields["segments"]]
         offset, upto, bytes_max = fields["offset"], fields["upto"], fields["bytes_max"]
-        for i, s in enumerate(segments):
-            if s.start_offset >= upto:
+        for i, segment in enumerate(segments):
+            if segment.start_offset >= upto:
                 break
-            found = self._auxiliary(s.name)
-            segment = self._open_segment(s, found)
-            entry = found.index.at_or_before(offset - s.start_offset)
+            found = self._auxiliary(segment.name)
+            view = self._open_segment(segment, found)
+            entry = found.index.at_or_before(offset - segment.start_offset)
             near = found.index.positions[entry] if entry >= 0 else 0
             # Chunks are requested before the first read of the segment, which may wait for one: the store then sends all at the same time.
-            self._load_ahead(s, near, min(near + bytes_max, s.size_bytes), segments[i + 1 :])
-            start = segment.position_of(offset)
-            end = segment.end_of_range(start, bytes_max, upto, True)
+            self._load_ahead(segment, near, min(near + bytes_max, segment.size_bytes), segments[i + 1 :])
+            start = view.position_of(offset)
+            end = view.end_of_range(start, bytes_max, upto, True)
             if end <= start:
                 continue
-            regions = self._cache.regions(s.name + LOG, start, end - start, s.size_bytes)
+            regions = self._cache.regions(segment.name + LOG, start, end - start, segment.size_bytes)
             return ReadResult(
                 regions=[(str(r.path), r.position, r.length) for r in regions],
-                aborted=self._aborted_transactions(segments[i:], offset, min(upto, segment.bound_after(end))),
+                aborted=self._aborted_transactions(segments[i:], offset, min(upto, view.bound_after(end))),
             )
         return ReadResult(regions=[], aborted=[])
 

@@ -237,18 +237,18 @@ class FetcherManager:
             )
         topics: dict[UUID, list[FetchRequest.FetchPartition]] = {}
         bytes_max = self.config["replica.fetch.max.bytes"]
-        for f in fetch.partitions:
-            bucket = self._bucket(f.tp)
-            topics.setdefault(f.tp.topic_id, []).append(
+        for fetched in fetch.partitions:
+            bucket = self._bucket(fetched.tp)
+            topics.setdefault(fetched.tp.topic_id, []).append(
                 FetchRequest.FetchPartition(
-                    partition=f.tp.partition,
-                    current_leader_epoch=f.leader_epoch,
-                    fetch_offset=f.position.fetch_offset,
-                    last_fetched_epoch=f.position.last_epoch,
-                    log_start_offset=f.position.log_start,
+                    partition=fetched.tp.partition,
+                    current_leader_epoch=fetched.leader_epoch,
+                    fetch_offset=fetched.position.fetch_offset,
+                    last_fetched_epoch=fetched.position.last_epoch,
+                    log_start_offset=fetched.position.log_start,
                     partition_max_bytes=bytes_max if bucket is None else min(bytes_max, max(LEAST_BYTES, bucket.rate)),
-                    awaits_bootstrap=f.position.awaits_bootstrap,
-                    remote_start=f.position.remote_start,
+                    awaits_bootstrap=fetched.position.awaits_bootstrap,
+                    remote_start=fetched.position.remote_start,
                 )
             )
         forgotten: dict[UUID, list[int]] = {}
@@ -312,17 +312,17 @@ class FetcherManager:
 def _partition_answers(body: FetchResponse) -> list[PartitionAnswer]:
     answers = []
     for topic in body.responses:
-        for p in topic.partitions:
-            parted = p.diverging_epoch
+        for partition in topic.partitions:
+            parted = partition.diverging_epoch
             answers.append(
                 PartitionAnswer(
-                    TopicPartition(topic.topic_id, p.partition_index),
-                    p.error_code,
-                    p.high_watermark,
-                    p.log_start_offset,
-                    p.records if p.records is not None else b"",
+                    TopicPartition(topic.topic_id, partition.partition_index),
+                    partition.error_code,
+                    partition.high_watermark,
+                    partition.log_start_offset,
+                    partition.records if partition.records is not None else b"",
                     (parted.epoch, parted.end_offset) if parted is not None and parted.epoch >= 0 else None,
-                    p.bootstrap_snapshot,
+                    partition.bootstrap_snapshot,
                 )
             )
     return answers

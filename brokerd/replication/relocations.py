@@ -130,8 +130,8 @@ class Relocations:
 
     def resume(self, now: Now) -> None:
         """Continue the moves that were in progress at the last stop, and remove other future logs."""
-        for d in self._dirs.online:
-            for name in self._disk.listdir(d.path):
+        for directory in self._dirs.online:
+            for name in self._disk.listdir(directory.path):
                 tp = future_of(name)
                 if tp is None or tp in self.under_way:
                     continue
@@ -140,13 +140,13 @@ class Relocations:
                     if (
                         replica is not None
                         and replica.offline_reason is None
-                        and self._dirs.directory_of(replica.log.folder) is not d
+                        and self._dirs.directory_of(replica.log.folder) is not directory
                     ):
-                        self._start(replica, d, now)
+                        self._start(replica, directory, now)
                     elif replica is not None:
-                        self._dirs.remove_folder(d.path / name)
+                        self._dirs.remove_folder(directory.path / name)
                 except (DiskFailed, DiskFull) as e:
-                    self._log_failure("not continued", name, d, e)
+                    self._log_failure("not continued", name, directory, e)
 
     def cancel(self, move: Relocation) -> None:
         """Abandon the future log: immediately, or when its current job has ended."""

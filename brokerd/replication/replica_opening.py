@@ -101,14 +101,17 @@ class ReplicaOpening:
             for d in self._log_dirs.online:
                 self._log_dirs.checkpoint(d, self._high_watermarks(d))
 
-    def _high_watermarks(self, d: LogDir) -> checkpoints.Offsets:
-        """Checkpoints of the open replicas in `d`, and of assigned replicas that could not be opened. The latter keep the offset of their last checkpoint."""
+    def _high_watermarks(self, directory: LogDir) -> checkpoints.Offsets:
+        """Checkpoints of the open replicas in `directory`, and of assigned replicas that could not be opened. The latter keep the offset of
+        their last checkpoint."""
         opened = {(r.topic, r.tp.partition): r for r in self._hosted.values()}
         kept = {
-            key: offset for key, offset in d.high_watermarks.items() if key not in opened and self._is_assigned(*key)
+            key: offset
+            for key, offset in directory.high_watermarks.items()
+            if key not in opened and self._is_assigned(*key)
         }
         return kept | {
             key: min(r.core.high_watermark, r.log.end_offset)
             for key, r in opened.items()
-            if r.log.folder.parent == d.path
+            if r.log.folder.parent == directory.path
         }

@@ -83,116 +83,121 @@ class BrokerParts:
     draw_producer_id: Callable[[], int]
 
 
-def build_handler_registry(b: BrokerParts) -> dict[int, Handler]:
+def build_handler_registry(parts: BrokerParts) -> dict[int, Handler]:
     """The registry of request handlers, by API key."""
 
     def image() -> Image:
-        return b.replica_manager.image
+        return parts.replica_manager.image
 
     def now() -> Now:
-        return b.loop.now
+        return parts.loop.now
 
-    send_to_controller = b.send_to_controller
+    send_to_controller = parts.send_to_controller
     fetch = FetchApi(
-        b.loop,
-        b.replica_manager,
-        b.fetch_sessions,
-        bytes_max=b.config["fetch.max.bytes"],
-        throttles=b.throttles,
-        background_work=b.background_work,
-        waiting=b.waiting_fetches,
-        auth=b.auth,
-        history_reads=b.history_reads,
-        by_rack=bool(b.config["replica.selector.class"]),
-        read_ahead=b.read_ahead,
-        produced=lambda: b.produce.times.total,
+        parts.loop,
+        parts.replica_manager,
+        parts.fetch_sessions,
+        bytes_max=parts.config["fetch.max.bytes"],
+        throttles=parts.throttles,
+        background_work=parts.background_work,
+        waiting=parts.waiting_fetches,
+        auth=parts.auth,
+        history_reads=parts.history_reads,
+        by_rack=bool(parts.config["replica.selector.class"]),
+        read_ahead=parts.read_ahead,
+        produced=lambda: parts.produce.times.total,
         private=PrivateFetches(
-            b.replica_manager,
-            b.background_work,
-            lambda: b.loop.now.mono_ms,
-            b.produce.appender.half_fronts,
-            b.delayed_fronts,
-            b.remote_logs.key_lookups,
+            parts.replica_manager,
+            parts.background_work,
+            lambda: parts.loop.now.mono_ms,
+            parts.produce.appender.half_fronts,
+            parts.delayed_fronts,
+            parts.remote_logs.key_lookups,
         ),
     )
     offsets = OffsetsApi(
-        b.loop, b.replica_manager, b.history_reads, b.background_work, b.auth, b.remote_logs.request_start
+        parts.loop,
+        parts.replica_manager,
+        parts.history_reads,
+        parts.background_work,
+        parts.auth,
+        parts.remote_logs.request_start,
     )
-    metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, send_to_controller, b.auth)
+    metadata = MetadataApi(parts.loop, parts.config, parts.listeners.endpoints, image, send_to_controller, parts.auth)
     admin = AdminApi(
-        b.config,
+        parts.config,
         image,
         send_to_controller,
-        Mutations(b.dispatch.quotas),
+        Mutations(parts.dispatch.quotas),
         now,
-        b.auth,
+        parts.auth,
     )
     log_dirs = LogDirsApi(
-        b.replica_manager,
-        b.relocations,
+        parts.replica_manager,
+        parts.relocations,
         now,
-        b.produce.times,
-        b.auth,
-        b.dispatch.quotas,
-        lambda: b.listeners.connections(),
-        b.remote_logs.sizes,
-        lambda: b.dispatch.metrics.all(),
-        share_letters=b.coordinators.share_dead_letters.counts,
-        share_partitions=b.coordinators.share_partitions,
-        rejections=b.dispatch.rejections,
+        parts.produce.times,
+        parts.auth,
+        parts.dispatch.quotas,
+        lambda: parts.listeners.connections(),
+        parts.remote_logs.sizes,
+        lambda: parts.dispatch.metrics.all(),
+        share_letters=parts.coordinators.share_dead_letters.counts,
+        share_partitions=parts.coordinators.share_partitions,
+        rejections=parts.dispatch.rejections,
     )
     share_offsets = ShareOffsetsApi(
-        b.coordinators.groups, b.coordinators.persister, b.coordinators.share_send, image, b.auth
+        parts.coordinators.groups, parts.coordinators.persister, parts.coordinators.share_send, image, parts.auth
     )
     groups = GroupsApi(
-        b.coordinators.groups,
-        b.coordinators.find,
-        session_ms_min=b.config["group.min.session.timeout.ms"],
-        session_ms_max=b.config["group.max.session.timeout.ms"],
-        auth=b.auth,
+        parts.coordinators.groups,
+        parts.coordinators.find,
+        session_ms_min=parts.config["group.min.session.timeout.ms"],
+        session_ms_max=parts.config["group.max.session.timeout.ms"],
+        auth=parts.auth,
         delete_share_state=share_offsets.delete_all,
     )
     consumer_groups = ConsumerGroupsApi(
-        b.coordinators.groups,
+        parts.coordinators.groups,
         image,
-        b.auth,
-        enabled=CONSUMER in b.config["group.coordinator.rebalance.protocols"],
+        parts.auth,
+        enabled=CONSUMER in parts.config["group.coordinator.rebalance.protocols"],
     )
-    group_offsets = GroupOffsetsApi(b.coordinators.groups, now, b.auth)
-    security = SecurityApi(image, send_to_controller, b.authorizer, b.auth)
-    quotas = QuotasApi(b.dispatch.quotas, send_to_controller, b.auth)
-    reassignments = ReassignmentsApi(image, send_to_controller, b.auth)
+    group_offsets = GroupOffsetsApi(parts.coordinators.groups, now, parts.auth)
+    security = SecurityApi(image, send_to_controller, parts.authorizer, parts.auth)
+    quotas = QuotasApi(parts.dispatch.quotas, send_to_controller, parts.auth)
+    reassignments = ReassignmentsApi(image, send_to_controller, parts.auth)
     transactions = TransactionsApi(
-        b.coordinators.transactions,
+        parts.coordinators.transactions,
         image,
         now,
-        b.draw_producer_id,
-        b.auth,
-        timeout_ms_max=b.config["transaction.max.timeout.ms"],
+        parts.draw_producer_id,
+        parts.auth,
+        timeout_ms_max=parts.config["transaction.max.timeout.ms"],
     )
-    participants = ParticipantsApi(b.replica_manager, b.produce, b.coordinators.groups, now, b.auth)
+    participants = ParticipantsApi(parts.replica_manager, parts.produce, parts.coordinators.groups, now, parts.auth)
     share_fetch = ShareFetchApi(
-        b.loop,
-        b.replica_manager,
-        b.coordinators.share_partitions,
-        ShareSessions(b.config["group.share.max.share.sessions"]),
-        b.waiting_fetches,
-        b.auth,
-        b.coordinators.share_config,
-        b.coordinators.endpoint,
-        bytes_max=b.config["fetch.max.bytes"],
-        observer=b.coordinators.share_observer,
+        parts.loop,
+        parts.replica_manager,
+        parts.coordinators.share_partitions,
+        ShareSessions(parts.config["group.share.max.share.sessions"]),
+        parts.waiting_fetches,
+        parts.auth,
+        parts.coordinators.share_config,
+        parts.coordinators.endpoint,
+        bytes_max=parts.config["fetch.max.bytes"],
+        observer=parts.coordinators.share_observer,
     )
     return {
-        **ShareGroupsApi(b.coordinators.groups, image, b.auth).handlers(),
-        **ShareStateApi(b.coordinators.share_states, b.auth).handlers(),
+        **ShareGroupsApi(parts.coordinators.groups, image, parts.auth).handlers(),
+        **ShareStateApi(parts.coordinators.share_states, parts.auth).handlers(),
         **share_fetch.handlers(),
         **share_offsets.handlers(),
-        **TokensApi(b.auth).handlers(),
-        **TopicPartitionsApi(image, b.auth).handlers(),
-        **ConfigsApi(b.config, image, send_to_controller, b.auth).handlers(),
-        **FeaturesApi(image, send_to_controller, b.auth).handlers(),
-        **ElectionsApi(image, send_to_controller, b.auth).handlers(),
+        **TokensApi(parts.auth).handlers(),
+        **TopicPartitionsApi(image, parts.auth).handlers(),
+        **ConfigsApi(parts.config, image, send_to_controller, parts.auth).handlers(),
+        **FeaturesApi(image, send_to_controller, parts.auth).handlers(),
+        **ElectionsApi(image, send_to_controller, parts.auth).handlers(),
         **groups.handlers(),
         **consumer_groups.handlers(),
         **group_offsets.handlers(),
@@ -201,7 +206,7 @@ def build_handler_registry(b: BrokerParts) -> dict[int, Handler]:
         **transactions.handlers(),
         **participants.handlers(),
         **reassignments.handlers(),
-        ApiKey.PRODUCE: b.produce.handle,
+        ApiKey.PRODUCE: parts.produce.handle,
         ApiKey.FETCH: fetch.handle,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,

@@ -75,8 +75,8 @@ class Tokens:
 
     def check(self, token: str) -> tuple[str, int]:
         self._read_keys()
-        jwt, s = self._jwt, self._settings
-        audience = list(s["sasl.oauthbearer.expected.audience"]) or None
+        jwt, settings = self._jwt, self._settings
+        audience = list(settings["sasl.oauthbearer.expected.audience"]) or None
         try:
             kid = jwt.get_unverified_header(token).get("kid")
             key = self._keys.get(kid) if kid is not None or len(self._keys) != 1 else next(iter(self._keys.values()))
@@ -87,13 +87,13 @@ class Tokens:
                 key.key,
                 algorithms=[key.algorithm_name],
                 audience=audience,
-                issuer=s["sasl.oauthbearer.expected.issuer"],
-                leeway=s["sasl.oauthbearer.clock.skew.seconds"],
+                issuer=settings["sasl.oauthbearer.expected.issuer"],
+                leeway=settings["sasl.oauthbearer.clock.skew.seconds"],
                 options={"require": ["exp"], "verify_aud": audience is not None},
             )
         except jwt.PyJWTError as e:
             raise TokenError(f"invalid token: {type(e).__name__}") from e
-        user = claims.get(s["sasl.oauthbearer.sub.claim.name"])
+        user = claims.get(settings["sasl.oauthbearer.sub.claim.name"])
         if not isinstance(user, str) or not user.strip():
             raise TokenError("the token has no user name")
         return user, int(claims["exp"]) * 1_000

@@ -41,13 +41,13 @@ def acknowledged_ranges(
     return ranges
 
 
-def _ranges(a: Acknowledgement) -> Iterator[tuple[int, int, int]]:
+def _ranges(acknowledgement: Acknowledgement) -> Iterator[tuple[int, int, int]]:
     """Offsets with the same type, as (first, last, type)."""
-    if len(a.types) == 1:
-        yield a.first, a.last, a.types[0]
+    if len(acknowledgement.types) == 1:
+        yield acknowledgement.first, acknowledgement.last, acknowledgement.types[0]
         return
     since = 0
-    for i in range(1, len(a.types) + 1):
-        if i == len(a.types) or a.types[i] != a.types[since]:
-            yield a.first + since, a.first + i - 1, a.types[since]
+    for i in range(1, len(acknowledgement.types) + 1):
+        if i == len(acknowledgement.types) or acknowledgement.types[i] != acknowledgement.types[since]:
+            yield acknowledgement.first + since, acknowledgement.first + i - 1, acknowledgement.types[since]
             since = i

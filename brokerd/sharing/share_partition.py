@@ -383,15 +383,15 @@ class SharePartition:
 
     def _advance_start(self) -> None:
         """Move the start offset above final records, and join runs."""
-        n, runs = 0, self._runs.runs
-        while n < len(runs) and runs[n].state.final:
-            self._count(runs[n], -1)
-            n += 1
-        if n:
+        count, runs = 0, self._runs.runs
+        while count < len(runs) and runs[count].state.final:
+            self._count(runs[count], -1)
+            count += 1
+        if count:
             if self.slots is not None:
-                self.slots.forget(runs[0].first, runs[n - 1].last)
-            self.start = runs[n - 1].last + 1
-            self._runs.remove_first(n)
+                self.slots.forget(runs[0].first, runs[count - 1].last)
+            self.start = runs[count - 1].last + 1
+            self._runs.remove_first(count)
             self._dirty = True
         self._runs.join()
 

@@ -233,14 +233,14 @@ class LogDirs:
         except DiskFailed as e:
             log.warning("partition directory not deleted: path=%s error=%s", log_.folder, e)
 
-    def sort(self, d: LogDir, image: Image, hosted: Set[UUID], broker_id: int) -> None:
+    def sort(self, directory: LogDir, image: Image, hosted: Set[UUID], broker_id: int) -> None:
         """Classify the partition directories (safety section 1). Directories of deleted topics are deleted. These are renamed to `-stray`:
         directories of topics that the image does not contain; after a power failure, logs without topic id, because the topic may have been
         recreated (such a log was never flushed, and this broker has left the ISR); observer replicas that were removed from the partition,
         because they lack the older records of a replica. The topic ids of the others are kept until `sorted_out`."""
         deleted, stray = [], []
-        for name in self.disk.listdir(d.path):
-            folder = d.path / name
+        for name in self.disk.listdir(directory.path):
+            folder = directory.path / name
             if name.endswith("-stray") or not self.disk.isdir(folder):
                 continue
             if name.endswith("-delete"):
@@ -248,7 +248,7 @@ class LogDirs:
                 continue
             topic_id = checkpoints.read_partition_metadata(self.disk, folder)
             if topic_id is None:
-                if d.deep and recovery.numbered(self.disk.listdir(folder), ".log"):
+                if directory.deep and recovery.numbered(self.disk.listdir(folder), ".log"):
                     stray.append((folder, "partition.metadata is missing after a power failure"))
                 continue
             if topic_id in image.topics:
@@ -303,30 +303,30 @@ class LogDirs:
             error = e
         self._on_checkpoint_written(d, error)
 
-    def checkpoint(self, d: LogDir, offsets: checkpoints.Offsets) -> None:
+    def checkpoint(self, directory: LogDir, offsets: checkpoints.Offsets) -> None:
         """Write a checkpoint on the directory's thread: a rename waits for a slow disk. Skipped while the last one is being written."""
-        if d.lane is None:
-            self.write_high_watermarks(d, offsets)
-        elif not d.checkpointing:
-            d.checkpointing = True
+        if directory.lane is None:
+            self.write_high_watermarks(directory, offsets)
+        elif not directory.checkpointing:
+            directory.checkpointing = True
 
             def done(error: BaseException | None) -> None:
-                d.checkpointing = False
+                directory.checkpointing = False
                 if error is not None and not isinstance(error, (DiskFailed, DiskFull)):
                     raise error
-                self._on_checkpoint_written(d, error)
+                self._on_checkpoint_written(directory, error)
 
-            d.lane.submit(self._checkpoint(d, offsets), done)
+            directory.lane.submit(self._checkpoint(directory, offsets), done)
 
-    def _checkpoint(self, d: LogDir, offsets: checkpoints.Offsets) -> Callable[[], None]:
-        d.high_watermarks = offsets
-        d.checkpoint_number += 1
-        number = d.checkpoint_number
+    def _checkpoint(self, directory: LogDir, offsets: checkpoints.Offsets) -> Callable[[], None]:
+        directory.high_watermarks = offsets
+        directory.checkpoint_number += 1
+        number = directory.checkpoint_number
 
         def write() -> None:
-            with d.lock:
-                if number == d.checkpoint_number:
-                    checkpoints.write_offsets(self.disk, d.path / checkpoints.HIGH_WATERMARKS, offsets)
+            with directory.lock:
+                if number == directory.checkpoint_number:
+                    checkpoints.write_offsets(self.disk, directory.path / checkpoints.HIGH_WATERMARKS, offsets)
 
         return write
 

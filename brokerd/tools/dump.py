@@ -169,37 +169,37 @@ def _record(r: Record, topic: str, control: bool) -> str:
     return f"{r.offset} {r.timestamp} {said}" + (f" {list(r.headers)}" if r.headers else "")
 
 
-def _apply_group_record(r: Record) -> str:
+def _apply_group_record(record: Record) -> str:
     """A record of a consumer group (KIP-848)."""
-    group_id, fact, name = consumer_records.read_key(r.key or b"")
+    group_id, fact, name = consumer_records.read_key(record.key or b"")
     about = f"group {group_id!r}, {fact.name.lower() if fact is not None else 'topics'}" + (
         f" of {name!r}" if name else ""
     )
-    if r.value is None:
+    if record.value is None:
         return f"{about}: tombstone"
-    return f"{about}: {consumer_records.read_value(fact, r.value) if fact is not None else r.value!r}"
+    return f"{about}: {consumer_records.read_value(fact, record.value) if fact is not None else record.value!r}"
 
 
-def _describe_group_record(r: Record) -> str:
+def _describe_group_record(record: Record) -> str:
     """A record of __consumer_offsets in Kafka's formats."""
     try:
-        if int.from_bytes((r.key or b"")[:2], "big") in consumer_records.KEY_TYPES:
-            return _apply_group_record(r)
-        key = group_records.read_key(r.key or b"")
+        if int.from_bytes((record.key or b"")[:2], "big") in consumer_records.KEY_TYPES:
+            return _apply_group_record(record)
+        key = group_records.read_key(record.key or b"")
         if key.topic is not None:
             where = f"group {key.group_id!r}, {key.topic}-{key.partition}"
-            if r.value is None:
+            if record.value is None:
                 return f"{where}: tombstone"
-            o = group_records.read_offset(r.value)
+            o = group_records.read_offset(record.value)
             epoch = f", leader epoch {o.leader_epoch}" if o.leader_epoch >= 0 else ""
             more = f", {o.metadata!r}" if o.metadata else ""
             return f"{where}: committed {o.offset}{epoch}{more}, at {o.commit_wall_ms}"
-        if r.value is None:
+        if record.value is None:
             return f"group {key.group_id!r}: tombstone"
         group = Group(key.group_id)
-        group_records.read_group(group, r.value)
+        group_records.read_group(group, record.value)
     except ValueError as e:
-        return f"{r.key!r} {r.value!r} (unread: {e})"
+        return f"{record.key!r} {record.value!r} (unread: {e})"
     members = ", ".join(
         f"{m.member_id} of {m.client_id!r} on {m.client_host}"
         + (f", static {m.instance_id!r}" if m.instance_id else "")
@@ -213,15 +213,15 @@ def _describe_group_record(r: Record) -> str:
     )
 
 
-def _transaction(r: Record) -> str:
+def _transaction(record: Record) -> str:
     """A record of __transaction_state in Kafka's formats."""
     try:
-        name = transaction_records.read_key(r.key or b"")
-        if r.value is None:
+        name = transaction_records.read_key(record.key or b"")
+        if record.value is None:
             return f"transactional id {name!r}: tombstone"
-        t = transaction_records.read_value(r.value)
+        t = transaction_records.read_value(record.value)
     except ValueError as e:
-        return f"{r.key!r} {r.value!r} (unread: {e})"
+        return f"{record.key!r} {record.value!r} (unread: {e})"
     touched = ", ".join(f"{topic}-{index}" for topic, index in sorted(t.partitions))
     return (
         f"transactional id {name!r}: {t.state.value}, producer {t.producer_id} epoch {t.epoch}, time-out {t.timeout_ms} ms"
@@ -233,22 +233,22 @@ def _transaction(r: Record) -> str:
 SAID = {GROUP_OFFSETS_TOPIC: _describe_group_record, TRANSACTION_STATE_TOPIC: _transaction}
 
 
-def _batch(position: int, h: BatchHeader, data: bytes) -> str:
+def _batch(position: int, header: BatchHeader, data: bytes) -> str:
     words = [
         f"@{position}",
-        f"offsets {h.base_offset}..{h.last_offset}",
-        f"{h.record_count} records",
-        f"{h.size} bytes",
-        f"epoch {h.partition_leader_epoch}",
-        f"times {h.base_timestamp}..{h.max_timestamp}",
-        COMPRESSION_NAMES.get(h.compression, f"compression {h.compression}"),
+        f"offsets {header.base_offset}..{header.last_offset}",
+        f"{header.record_count} records",
+        f"{header.size} bytes",
+        f"epoch {header.partition_leader_epoch}",
+        f"times {header.base_timestamp}..{header.max_timestamp}",
+        COMPRESSION_NAMES.get(header.compression, f"compression {header.compression}"),
     ]
-    if h.producer_id >= 0:
-        words.append(f"producer {h.producer_id} epoch {h.producer_epoch} sequence {h.base_sequence}")
-    words += ["transactional"] * h.is_transactional
-    if h.is_control:
+    if header.producer_id >= 0:
+        words.append(f"producer {header.producer_id} epoch {header.producer_epoch} sequence {header.base_sequence}")
+    words += ["transactional"] * header.is_transactional
+    if header.is_control:
         try:
-            said = end_transaction_marker.marker_of(data, 0, h)
+            said = end_transaction_marker.marker_of(data, 0, header)
         except records.CorruptBatch:
             said = None
         words.append(
@@ -256,7 +256,7 @@ def _batch(position: int, h: BatchHeader, data: bytes) -> str:
             if said
             else "control"
         )
-    if h.attributes & records.DELETE_HORIZON:
+    if header.attributes & records.DELETE_HORIZON:
         words.append("tombstones with a horizon")
     return ", ".join(words)
 

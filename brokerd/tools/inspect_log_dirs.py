@@ -121,13 +121,13 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
     """The log directories of one broker. Raises InspectionError, DiskFailed."""
     disk = LookingDisk()
     present = [d for d in log_dirs if disk.isdir(d)]
-    for d in present:
-        if not environment.lock(d):
-            raise InspectionError(f"{d} is in use by a running broker; stop it first")
+    for directory in present:
+        if not environment.lock(directory):
+            raise InspectionError(f"{directory} is in use by a running broker; stop it first")
     metas = {d: meta for d in present if (meta := read_meta(disk, d))}
-    for d, meta in metas.items():
+    for directory, meta in metas.items():
         if int(meta.get("broker.id", broker_id)) != broker_id:
-            raise InspectionError(f"{d} belongs to broker {meta['broker.id']}, not {broker_id}")
+            raise InspectionError(f"{directory} belongs to broker {meta['broker.id']}, not {broker_id}")
     named = {i for m in metas.values() for i in m.get("directory.ids", "").split(",") if i}
     found = {m.get("directory.id", "") for m in metas.values()}
     copies: dict[tuple[str, int], InspectedCopy] = {}
@@ -139,10 +139,10 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
         doubt = DirectoryDoubt.MIXED
     elif doubt is None and not (len(present) == len(log_dirs) and named <= found):
         doubt = DirectoryDoubt.MISSING
-    for d in present:
-        high = checkpoints.read_offsets(disk, d / checkpoints.HIGH_WATERMARKS)
-        for name in disk.listdir(d):
-            folder = d / name
+    for directory in present:
+        high = checkpoints.read_offsets(disk, directory / checkpoints.HIGH_WATERMARKS)
+        for name in disk.listdir(directory):
+            folder = directory / name
             if name.endswith(STRAY) and disk.isdir(folder):
                 strays.append(str(folder))
                 continue
@@ -152,7 +152,7 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
             topic_id = checkpoints.read_partition_metadata(disk, folder)
             if topic_id is None:
                 continue
-            is_checked = d not in metas or doubts[d] is not None
+            is_checked = directory not in metas or doubts[directory] is not None
             mark = high.get(partition, 0)
             copy = _copy(folder, disk, *partition, topic_id, high_watermark=mark, deep=is_checked)
             older = copies.get((copy["topic_id"], copy["partition"]))

@@ -14,16 +14,16 @@ HEADER_SHOWN_BYTES_MAX = 1024
 """Maximum number of bytes of a header's name or value in an answer."""
 
 
-def match_of(r: Record) -> KeyLookupResponse.Match:
+def match_of(record: Record) -> KeyLookupResponse.Match:
     """The record as a match: its key, value and headers are truncated, so that an answer stays small."""
     return KeyLookupResponse.Match(
-        offset=r.offset,
-        timestamp=r.timestamp,
-        key=_truncate(r.key, SHOWN_BYTES_MAX),
-        key_size=_size(r.key),
-        value=_truncate(r.value, SHOWN_BYTES_MAX),
-        value_size=_size(r.value),
-        headers=_headers(r.headers[:HEADERS_SHOWN_MAX]),
+        offset=record.offset,
+        timestamp=record.timestamp,
+        key=_truncate(record.key, SHOWN_BYTES_MAX),
+        key_size=_size(record.key),
+        value=_truncate(record.value, SHOWN_BYTES_MAX),
+        value_size=_size(record.value),
+        headers=_headers(record.headers[:HEADERS_SHOWN_MAX]),
     )
 
 

@@ -38,16 +38,16 @@ def _lines(cls: type, name: str, depth: int, serial: list[int]) -> list[str]:
     """Statements that count the errors of the value `name`. `serial`: the number of names so far."""
     pad = "    " * depth
     lines = []
-    for x in dataclasses.fields(cls):
-        spec: FieldSpec = x.metadata["spec"]
-        if x.name == FIELD:
+    for field_ in dataclasses.fields(cls):
+        spec: FieldSpec = field_.metadata["spec"]
+        if field_.name == FIELD:
             code = f"{name}.{FIELD}"
             lines += [f"{pad}if {code}:", f"{pad}    sink.count_error({code})"]
         elif isinstance(spec.kind, ArrayOf) and spec.kind.element[0].isupper():
             serial[0] += 1
             element = f"e{serial[0]}"
             inner = _lines(_nested_class(cls, spec.kind.element), element, depth + 1, serial)
-            lines += [f"{pad}for {element} in {name}.{x.name} or ():", *inner] if inner else []
+            lines += [f"{pad}for {element} in {name}.{field_.name} or ():", *inner] if inner else []
     return lines
 
 

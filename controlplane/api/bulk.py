@@ -148,22 +148,26 @@ class BulkView(InputMixin):
     reader: ClassVar[type[BulkBody]]
 
     def run(self) -> Response:
-        v = cast(BulkValues, self.body(self.reader))
-        keys = v["names"] if v["names"] is not None else keys_of_filter(self.kind, v["filter"] or {}, self.objects_max)
+        values = cast(BulkValues, self.body(self.reader))
+        keys = (
+            values["names"]
+            if values["names"] is not None
+            else keys_of_filter(self.kind, values["filter"] or {}, self.objects_max)
+        )
         keys = list(dict.fromkeys(keys))
         if len(keys) > self.objects_max:
             raise Rejected(
                 f"{len(keys):,} names are more than {self.objects_max:,}, the limit of this operation.", "names"
             )
-        previewed = {item.key: item for item in self.preview(keys, v)}
+        previewed = {item.key: item for item in self.preview(keys, values)}
         self._require_role(list(previewed.values()), keys)
         found = dict(previewed)
         planned = [item for item in previewed.values() if item.outcome == BulkItemOutcome.PLANNED]
-        if planned and not v["dry"]:
-            found |= {item.key: item for item in self.execute(planned, v)}
+        if planned and not values["dry"]:
+            found |= {item.key: item for item in self.execute(planned, values)}
         rows = [found.get(k) or BulkItem(k, k, BulkItemOutcome.NOT_FOUND) for k in keys]
         counts = {str(o): sum(1 for r in rows if r.outcome == o) for o in BulkItemOutcome}
-        return Response(REPORT(BulkReport(v["dry"], len(rows), {o: n for o, n in counts.items() if n}, rows)).data)
+        return Response(REPORT(BulkReport(values["dry"], len(rows), {o: n for o, n in counts.items() if n}, rows)).data)
 
     def _require_role(self, items: Sequence[BulkItem], keys: Sequence[str]) -> None:
         """Raises PermissionDenied with the objects that the user may not change."""

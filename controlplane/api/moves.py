@@ -51,15 +51,15 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.MoveCreate, responses={201: MOVE, 200: OpenApiTypes.OBJECT})
     def create(self, request: Request) -> Response:
         """Plan a move (with `dry`: only the preview, 200; with `start`: start it immediately)."""
-        v = self.body(serializers.MoveCreate)
-        scope = services.parse_scope(v["scope"])
-        if v["dry"]:
-            return Response(serializers.RowSerializer(services.preview_move(scope, v["throttle_bytes_per_s"])).data)
-        needs_reason(v["comment"])
-        caps = {k: v[k] for k in (*CAPS, "mode", "override", "compare", "deadline_hours", "handover")}
-        move = services.plan_move(scope, actor=self.actor, comment=v["comment"], **caps)
-        if v["start"]:
-            services.start_move(move.pk, actor=self.actor, comment=v["comment"])
+        body = self.body(serializers.MoveCreate)
+        scope = services.parse_scope(body["scope"])
+        if body["dry"]:
+            return Response(serializers.RowSerializer(services.preview_move(scope, body["throttle_bytes_per_s"])).data)
+        needs_reason(body["comment"])
+        caps = {k: body[k] for k in (*CAPS, "mode", "override", "compare", "deadline_hours", "handover")}
+        move = services.plan_move(scope, actor=self.actor, comment=body["comment"], **caps)
+        if body["start"]:
+            services.start_move(move.pk, actor=self.actor, comment=body["comment"])
         return Response(self.get_serializer(self.get_row(move.pk)).data, status=201)
 
     @extend_schema(request=serializers.Comment)

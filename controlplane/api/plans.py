@@ -105,17 +105,17 @@ class PlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     def move(self, request: Request, plan_id: int) -> Response:
         """Make a move of exactly these parts. Rejected if the placement of a partition changed since."""
         self.get_object()
-        v = self.body(serializers.PlanMove)
+        body = self.body(serializers.PlanMove)
         caps = MoveCaps(
-            parts_in_flight_max=v["parts_in_flight_max"],
-            parts_per_broker_max=v["parts_per_broker_max"],
-            throttle_bytes_per_s=v["throttle_bytes_per_s"],
-            compare=v["compare"],
+            parts_in_flight_max=body["parts_in_flight_max"],
+            parts_per_broker_max=body["parts_per_broker_max"],
+            throttle_bytes_per_s=body["throttle_bytes_per_s"],
+            compare=body["compare"],
         )
-        schedules.check(schedules.parse_window(v["window"]))
-        move = services.move_of(plan_id, v["digest"], actor=self.actor, comment=v["comment"], caps=caps)
-        if v["window"] is not None:
-            schedules.schedule_move(move.pk, v["window"], actor=self.actor, comment=v["comment"])
-        if v["start"]:
-            move_services.start_move(move.pk, actor=self.actor, comment=v["comment"])
+        schedules.check(schedules.parse_window(body["window"]))
+        move = services.move_of(plan_id, body["digest"], actor=self.actor, comment=body["comment"], caps=caps)
+        if body["window"] is not None:
+            schedules.schedule_move(move.pk, body["window"], actor=self.actor, comment=body["comment"])
+        if body["start"]:
+            move_services.start_move(move.pk, actor=self.actor, comment=body["comment"])
         return Response(self.get_serializer(moves.move_row(move.pk)).data, status=201)

@@ -104,17 +104,17 @@ def pages_of(schema: Schema) -> tuple[ReferencePage, ...]:
     )
 
 
-def _operation(path: str, method: str, o: Schema) -> ReferenceOperation:
-    body = _content(o.get("requestBody", {}))
+def _operation(path: str, method: str, operation: Schema) -> ReferenceOperation:
+    body = _content(operation.get("requestBody", {}))
     return ReferenceOperation(
-        id=o["operationId"],
-        noun=o["tags"][0],
+        id=operation["operationId"],
+        noun=operation["tags"][0],
         method=method.upper(),
         path=path,
-        description=o.get("description", ""),
+        description=operation.get("description", ""),
         parameters=tuple(
             _field(p["name"], p["schema"], required=p.get("required", False), place=p["in"], text=p.get("description"))
-            for p in o.get("parameters", ())
+            for p in operation.get("parameters", ())
         ),
         body=type_text(body) if body else "",
         body_types=tuple(_names(body)),
@@ -125,7 +125,7 @@ def _operation(path: str, method: str, o: Schema) -> ReferenceOperation:
                 type=type_text(_content(r)) if _content(r) else "",
                 types=tuple(_names(_content(r))),
             )
-            for status, r in sorted(o["responses"].items())
+            for status, r in sorted(operation["responses"].items())
         ),
     )
 
@@ -149,37 +149,37 @@ def _field(name: str, s: Schema, *, required: bool, place: str = "", text: str |
     return ReferenceField(name, place, type_text(s), tuple(_names(s)), required, default, described)
 
 
-def type_text(s: Schema) -> str:
+def type_text(schema: Schema) -> str:
     """The type in words: "integer (minimum 0)", "list of Broker", "one of a, b"."""
-    if "$ref" in s:
-        text = s["$ref"].removeprefix(NAMED)
-    elif "allOf" in s or "oneOf" in s:
-        parts = [type_text(part) for part in (s.get("allOf") or s["oneOf"])]
+    if "$ref" in schema:
+        text = schema["$ref"].removeprefix(NAMED)
+    elif "allOf" in schema or "oneOf" in schema:
+        parts = [type_text(part) for part in (schema.get("allOf") or schema["oneOf"])]
         text = " or ".join(p for p in parts if p != "one of null")
-    elif "enum" in s:
-        text = "one of " + ", ".join("null" if v is None else str(v) or '""' for v in s["enum"])
-    elif s.get("type") == "array":
-        text = f"list of {type_text(s.get('items', {}))}"
-    elif isinstance(s.get("additionalProperties"), Mapping) and s["additionalProperties"]:
-        text = f"object of {type_text(s['additionalProperties'])} by name"
+    elif "enum" in schema:
+        text = "one of " + ", ".join("null" if v is None else str(v) or '""' for v in schema["enum"])
+    elif schema.get("type") == "array":
+        text = f"list of {type_text(schema.get('items', {}))}"
+    elif isinstance(schema.get("additionalProperties"), Mapping) and schema["additionalProperties"]:
+        text = f"object of {type_text(schema['additionalProperties'])} by name"
     else:
-        text = s.get("type", "any")
-        more = [s["format"]] if "format" in s else []
-        more += [f"{name} {s[name]}" for name in MODIFIERS if name in s]
+        text = schema.get("type", "any")
+        more = [schema["format"]] if "format" in schema else []
+        more += [f"{name} {schema[name]}" for name in MODIFIERS if name in schema]
         text += f" ({', '.join(more)})" if more else ""
-    return f"{text} or null" if s.get("nullable") else text
+    return f"{text} or null" if schema.get("nullable") else text
 
 
-def _names(s: object) -> Iterator[str]:
+def _names(schema: object) -> Iterator[str]:
     """The named types that a schema contains directly."""
-    if isinstance(s, Mapping):
-        if "$ref" in s:
-            yield s["$ref"].removeprefix(NAMED)
-        for key, value in s.items():
+    if isinstance(schema, Mapping):
+        if "$ref" in schema:
+            yield schema["$ref"].removeprefix(NAMED)
+        for key, value in schema.items():
             if key not in ("properties", "enum", "default"):
                 yield from _names(value)
-    elif isinstance(s, list):
-        for value in s:
+    elif isinstance(schema, list):
+        for value in schema:
             yield from _names(value)
 
 

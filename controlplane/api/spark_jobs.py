@@ -36,15 +36,15 @@ class SparkJobViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.SparkJobCreate, responses={201: JOB})
     def create(self, request: Request) -> Response:
         """Create a job and, unless `start` is false, request its first run. `/spark-jobs/kinds` lists the kinds and their parameters."""
-        v = self.body(serializers.SparkJobCreate)
+        body = self.body(serializers.SparkJobCreate)
         job = services.create_spark_job(
-            v["name"],
-            v["kind"],
-            v["parameters"],
-            schedule=v["schedule"],
-            start=v["start"],
+            body["name"],
+            body["kind"],
+            body["parameters"],
+            schedule=body["schedule"],
+            start=body["start"],
             actor=self.actor,
-            comment=v["comment"],
+            comment=body["comment"],
         )
         return Response(self.get_serializer(self.get_row(job.pk)).data, status=201)
 

@@ -82,32 +82,32 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
     @extend_schema(request=serializers.TopicCreate, responses={202: TOPIC})
     def create(self, request: Request) -> Response:
         """Request a topic. 202: the topic exists when `applied_generation` equals `generation`."""
-        v = self.body(serializers.TopicCreate)
+        body = self.body(serializers.TopicCreate)
         services.create_topic(
-            v["name"],
-            partitions=v["partitions"],
-            replication_factor=v["replication_factor"],
-            configs=v["configs"],
-            assignment=_assignment_of(v["assignment"]),
+            body["name"],
+            partitions=body["partitions"],
+            replication_factor=body["replication_factor"],
+            configs=body["configs"],
+            assignment=_assignment_of(body["assignment"]),
             actor=self.actor,
-            comment=v["comment"],
+            comment=body["comment"],
         )
-        return Response(TOPIC(selectors.topic_row(v["name"])).data, status=202)
+        return Response(TOPIC(selectors.topic_row(body["name"])).data, status=202)
 
     @extend_schema(request=serializers.TopicAlter, responses={202: DETAIL})
     def partial_update(self, request: Request, name: str) -> Response:
         """Change configs, or add partitions."""
-        v = self.body(serializers.TopicAlter)
+        body = self.body(serializers.TopicAlter)
         self._check_topic(name)
         services.alter_topic(
             name,
-            partitions=v["partitions"],
-            set_configs={k: c for k, c in v["configs"].items() if c is not None},
-            delete_configs=[k for k, c in v["configs"].items() if c is None],
-            assignment=_assignment_of(v["assignment"]),
+            partitions=body["partitions"],
+            set_configs={k: c for k, c in body["configs"].items() if c is not None},
+            delete_configs=[k for k, c in body["configs"].items() if c is None],
+            assignment=_assignment_of(body["assignment"]),
             actor=self.actor,
-            comment=v["comment"],
-            if_generation=v["if_generation"],
+            comment=body["comment"],
+            if_generation=body["if_generation"],
         )
         return self.row(202)
 
@@ -236,17 +236,17 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         """Copy the records of an offset range into this topic, with key, value and headers. Needs the permissions read_records and
         produce_records."""
         self._check_topic(name)
-        v = self.body(CopyBody)
+        body = self.body(CopyBody)
         made = produce.copy_records(
             request.user,
-            v["source_topic"],
-            v["source_partition"],
-            v["first_offset"],
-            v["last_offset"],
+            body["source_topic"],
+            body["source_partition"],
+            body["first_offset"],
+            body["last_offset"],
             topic=name,
-            to_partition=v["partition"],
-            timestamp=CopyTimestamp(v["timestamp"]),
-            comment=v["comment"],
+            to_partition=body["partition"],
+            timestamp=CopyTimestamp(body["timestamp"]),
+            comment=body["comment"],
         )
         return Response(PRODUCED(made).data)
 

@@ -229,17 +229,19 @@ def _table_row(table: Table) -> LakeTable:
     )
 
 
-def _snapshot(s: Snapshot) -> LakeSnapshot:
+def _snapshot(snapshot: Snapshot) -> LakeSnapshot:
     return LakeSnapshot(
-        id=str(s.snapshot_id),
-        at=_time(s.timestamp_ms),
-        operation=str(s.summary.operation.value) if s.summary is not None else "",
-        added_rows=_number(s.summary, "added-records"),
-        added_files=_number(s.summary, "added-data-files"),
-        deleted_files=_number(s.summary, "deleted-data-files"),
-        total_rows=_number(s.summary, "total-records"),
-        job=(s.summary.additional_properties.get(names.JOB) or "") if s.summary is not None else "",
-        offsets=(s.summary.additional_properties.get(names.OFFSETS) or "") if s.summary is not None else "",
+        id=str(snapshot.snapshot_id),
+        at=_time(snapshot.timestamp_ms),
+        operation=str(snapshot.summary.operation.value) if snapshot.summary is not None else "",
+        added_rows=_number(snapshot.summary, "added-records"),
+        added_files=_number(snapshot.summary, "added-data-files"),
+        deleted_files=_number(snapshot.summary, "deleted-data-files"),
+        total_rows=_number(snapshot.summary, "total-records"),
+        job=(snapshot.summary.additional_properties.get(names.JOB) or "") if snapshot.summary is not None else "",
+        offsets=(snapshot.summary.additional_properties.get(names.OFFSETS) or "")
+        if snapshot.summary is not None
+        else "",
     )
 
 

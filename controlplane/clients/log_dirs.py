@@ -29,7 +29,7 @@ def describe_log_dirs(connection: KafkaConnection) -> list[ReportedLogDir]:
     if answer.error_code:
         raise Declined(ErrorCode(answer.error_code).name)
     found = []
-    for d in answer.results:
+    for directory in answer.results:
         replicas = tuple(
             ReportedReplica(
                 topic=t.name,
@@ -38,13 +38,13 @@ def describe_log_dirs(connection: KafkaConnection) -> list[ReportedLogDir]:
                 lag_records=p.offset_lag if p.offset_lag >= 0 else None,
                 future=p.is_future_key,
             )
-            for t in d.topics
+            for t in directory.topics
             for p in t.partitions
         )
-        total = d.total_bytes if d.total_bytes >= 0 else None
-        free = d.usable_bytes if d.usable_bytes >= 0 else None
-        probe_ms = d.probe_ms if d.probe_ms >= 0 else None
-        found.append(ReportedLogDir(d.log_dir, _state(d), total, free, replicas, probe_ms))
+        total = directory.total_bytes if directory.total_bytes >= 0 else None
+        free = directory.usable_bytes if directory.usable_bytes >= 0 else None
+        probe_ms = directory.probe_ms if directory.probe_ms >= 0 else None
+        found.append(ReportedLogDir(directory.log_dir, _state(directory), total, free, replicas, probe_ms))
     return sorted(found, key=lambda d: d.path)
 
 

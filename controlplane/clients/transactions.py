@@ -72,20 +72,22 @@ def describe_transactions(connection: KafkaConnection, transactional_ids: Sequen
     body = m.DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
     answer = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
     found = []
-    for t in answer.transaction_states:
-        if t.error_code in ELSEWHERE:
+    for transaction in answer.transaction_states:
+        if transaction.error_code in ELSEWHERE:
             continue
-        if t.error_code:
-            raise Declined(ErrorCode(t.error_code).name)
+        if transaction.error_code:
+            raise Declined(ErrorCode(transaction.error_code).name)
         found.append(
             DescribedTransaction(
-                transactional_id=t.transactional_id,
-                state=t.transaction_state,
-                producer_id=t.producer_id,
-                producer_epoch=t.producer_epoch,
-                timeout_ms=t.transaction_timeout_ms,
-                started_ms=t.transaction_start_time_ms if t.transaction_start_time_ms >= 0 else None,
-                partitions=tuple((d.topic, i) for d in t.topics for i in d.partitions),
+                transactional_id=transaction.transactional_id,
+                state=transaction.transaction_state,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                timeout_ms=transaction.transaction_timeout_ms,
+                started_ms=transaction.transaction_start_time_ms
+                if transaction.transaction_start_time_ms >= 0
+                else None,
+                partitions=tuple((d.topic, i) for d in transaction.topics for i in d.partitions),
             )
         )
     return found
@@ -135,14 +137,14 @@ def scan_partitions(
                 raise
             break
         for reported in answer.topics:
-            for p in reported.partitions:
-                if p.error_code:
+            for partition in reported.partitions:
+                if partition.error_code:
                     continue
                 described += 1
                 found += [
                     PartitionTransaction(
                         topic=reported.name,
-                        index=p.partition_index,
+                        index=partition.partition_index,
                         leader=broker_id,
                         producer_id=state.producer_id,
                         producer_epoch=state.producer_epoch,
@@ -150,7 +152,7 @@ def scan_partitions(
                         start_offset=state.current_txn_start_offset,
                         last_timestamp_ms=state.last_timestamp,
                     )
-                    for state in p.active_producers
+                    for state in partition.active_producers
                     if state.current_txn_start_offset >= 0
                 ]
     return ScannedPartitions(found, described)

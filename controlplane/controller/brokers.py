@@ -52,20 +52,24 @@ def apply_registrations(plan: ReconcilePass) -> None:
         _update_partitions(plan, departed, arrived)
 
 
-def _with_tail_check(plan: ReconcilePass, r: Registration) -> Registration:
+def _with_tail_check(plan: ReconcilePass, registration: Registration) -> Registration:
     """Compare the registration with the last recorded life. A directory without that life is an older copy, also if the broker reports otherwise."""
-    known = plan.image.brokers.get(r.broker_id)
-    if known is not None and not broker_lives.continues_recorded_life(known.life, r.life, r.lives_before):
-        r = replace(
-            r,
+    known = plan.image.brokers.get(registration.broker_id)
+    if known is not None and not broker_lives.continues_recorded_life(
+        known.life, registration.life, registration.lives_before
+    ):
+        registration = replace(
+            registration,
             tail_intact=False,
-            tail_doubt=DirectoryDoubt.EMPTY if r.tail_doubt == DirectoryDoubt.EMPTY else DirectoryDoubt.OLDER,
+            tail_doubt=DirectoryDoubt.EMPTY
+            if registration.tail_doubt == DirectoryDoubt.EMPTY
+            else DirectoryDoubt.OLDER,
         )
-    if not r.tail_intact and r.tail_doubt:
-        what, action = broker_lives.explained(r.tail_doubt)
-        text = f"data directory not trusted, reason={r.tail_doubt}. {what} {action}".rstrip()
-        plan.report(ReportKind.REJECTED, Subject(SubjectKind.BROKER, str(r.broker_id)), text)
-    return r
+    if not registration.tail_intact and registration.tail_doubt:
+        what, action = broker_lives.explained(registration.tail_doubt)
+        text = f"data directory not trusted, reason={registration.tail_doubt}. {what} {action}".rstrip()
+        plan.report(ReportKind.REJECTED, Subject(SubjectKind.BROKER, str(registration.broker_id)), text)
+    return registration
 
 
 def _accepted_registrations(plan: ReconcilePass) -> dict[int, Registration]:
@@ -73,17 +77,17 @@ def _accepted_registrations(plan: ReconcilePass) -> dict[int, Registration]:
     foreign = [
         r for r in registered if r.cluster_id and plan.image.cluster_id and r.cluster_id != plan.image.cluster_id
     ]
-    for r in foreign:
+    for registration in foreign:
         plan.report(
             ReportKind.REJECTED,
-            Subject(SubjectKind.BROKER, str(r.broker_id)),
-            f"its data directory belongs to cluster {r.cluster_id}",
+            Subject(SubjectKind.BROKER, str(registration.broker_id)),
+            f"its data directory belongs to cluster {registration.cluster_id}",
         )
     incompatible_brokers = request_validation.incompatible_brokers(registered, plan.image.metadata_version)
-    for r in incompatible_brokers:
-        low, high = r.metadata_levels
+    for registration in incompatible_brokers:
+        low, high = registration.metadata_levels
         text = f"it reads levels {low} to {high} of the metadata log, which is at {plan.image.metadata_version}: upgrade it"
-        plan.report(ReportKind.REJECTED, Subject(SubjectKind.BROKER, str(r.broker_id)), text)
+        plan.report(ReportKind.REJECTED, Subject(SubjectKind.BROKER, str(registration.broker_id)), text)
     # An incarnation that the log records as dead stays dead. A registration can outlive its process. A controller that did not see
     # the death would otherwise restore the state of that process's start. A live broker reads the record and registers again.
     dead = [
@@ -113,20 +117,20 @@ def _update_partitions(plan: ReconcilePass, departed: list[BrokerState], arrived
                 plan.put(tp, election.with_new_broker_epoch(state, ReplicaIncarnation(r.broker_id, r.broker_epoch)))
 
 
-def _broker_up(r: Registration, level: int) -> BrokerUp:
+def _broker_up(registration: Registration, level: int) -> BrokerUp:
     lives = level >= LIFE_LEVEL
     return BrokerUp(
-        r.broker_id,
-        r.broker_epoch,
-        r.broker_uuid,
-        r.host,
-        r.port,
-        r.rack,
-        r.failure_domain,
-        r.tail_intact,
-        r.endpoints if level >= ENDPOINTS_LEVEL else (),
-        r.life if lives else "",
-        r.tail_doubt if lives else "",
+        registration.broker_id,
+        registration.broker_epoch,
+        registration.broker_uuid,
+        registration.host,
+        registration.port,
+        registration.rack,
+        registration.failure_domain,
+        registration.tail_intact,
+        registration.endpoints if level >= ENDPOINTS_LEVEL else (),
+        registration.life if lives else "",
+        registration.tail_doubt if lives else "",
     )
 
 

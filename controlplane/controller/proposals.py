@@ -25,20 +25,28 @@ def decide(plan: ReconcilePass, proposed: Mapping[int, IsrProposed]) -> None:
         broker_epoch = proposal.broker_epoch
         if plan.broker_epoch(broker_id) != broker_epoch:
             continue
-        for p in proposal.proposals:
-            tp = TopicPartition(p.topic_id, p.partition)
-            state, topic = plan.image.partition(tp), plan.image.topics.get(p.topic_id)
+        for isr_proposal in proposal.proposals:
+            tp = TopicPartition(isr_proposal.topic_id, isr_proposal.partition)
+            state, topic = plan.image.partition(tp), plan.image.topics.get(isr_proposal.topic_id)
             if state is None or topic is None or tp in plan.decided:
                 continue
-            if (p.leader_epoch, p.partition_epoch) != (state.leader_epoch, state.partition_epoch):
+            if (isr_proposal.leader_epoch, isr_proposal.partition_epoch) != (state.leader_epoch, state.partition_epoch):
                 continue  # the proposal was answered or is outdated; the leader reads this in the log
-            reason = _problem(plan, broker_id, broker_epoch, p, state)
+            reason = _problem(plan, broker_id, broker_epoch, isr_proposal, state)
             if reason is None:
-                plan.put(tp, election.with_isr(state, p.isr, min_insync=plan.config(topic).min_insync_replicas))
+                plan.put(
+                    tp, election.with_isr(state, isr_proposal.isr, min_insync=plan.config(topic).min_insync_replicas)
+                )
             else:
                 plan.add(
                     IsrRejected(
-                        broker_id, broker_epoch, p.topic_id, p.partition, p.leader_epoch, p.partition_epoch, reason
+                        broker_id,
+                        broker_epoch,
+                        isr_proposal.topic_id,
+                        isr_proposal.partition,
+                        isr_proposal.leader_epoch,
+                        isr_proposal.partition_epoch,
+                        reason,
                     )
                 )
                 # The new partition epoch prevents a later acceptance. After that the leader ignores the proposed member.
@@ -107,17 +115,19 @@ def _reset_late_replica(plan: ReconcilePass, broker_id: int, broker_epoch: int, 
 
 
 def _problem(
-    plan: ReconcilePass, broker_id: int, broker_epoch: int, p: IsrProposal, state: PartitionState
+    plan: ReconcilePass, broker_id: int, broker_epoch: int, proposal: IsrProposal, state: PartitionState
 ) -> str | None:
     if (state.leader, state.leader_broker_epoch) != (broker_id, broker_epoch):
         return f"broker {broker_id} is not the leader"
-    if ReplicaIncarnation(broker_id, broker_epoch) not in p.isr:
+    if ReplicaIncarnation(broker_id, broker_epoch) not in proposal.isr:
         return "the proposed ISR lacks the leader"
-    for isr_member in p.isr:
+    for isr_member in proposal.isr:
         if isr_member.broker_id not in state.replicas:
             return f"broker {isr_member.broker_id} is not a replica"
         if plan.broker_epoch(isr_member.broker_id) != isr_member.broker_epoch:
             return f"broker {isr_member.broker_id} is not registered, is shutting down, or has another broker epoch than {isr_member.broker_epoch}"
-        if plan.is_offline(isr_member.broker_id, isr_member.broker_epoch, TopicPartition(p.topic_id, p.partition)):
+        if plan.is_offline(
+            isr_member.broker_id, isr_member.broker_epoch, TopicPartition(proposal.topic_id, proposal.partition)
+        ):
             return f"the replica on broker {isr_member.broker_id} is offline"
     return None

@@ -129,31 +129,31 @@ class Supervisor:
     def step(self) -> None:
         """Start processes that should run, and write the state. Called several times per second."""
         now = time.monotonic()
-        for p in self.processes.values():
-            stopped = self.layout.stopped(p.name).exists()
-            if p.running:
+        for process in self.processes.values():
+            stopped = self.layout.stopped(process.name).exists()
+            if process.running:
                 if stopped:
-                    self._end(p, signal.SIGTERM)
-                elif self._restart_asked(p):
-                    if p.end_by is None:
-                        p.end_by = now + STOP_SECONDS.get(p.name.partition("-")[0], STOP_SECONDS_ELSE)
-                        self._end(p, signal.SIGTERM)
-                    elif now > p.end_by:
-                        self._end(p, signal.SIGKILL)
-                elif now - p.began > 30:
-                    p.starts = 1  # stable: the next failure has the shortest backoff
+                    self._end(process, signal.SIGTERM)
+                elif self._restart_asked(process):
+                    if process.end_by is None:
+                        process.end_by = now + STOP_SECONDS.get(process.name.partition("-")[0], STOP_SECONDS_ELSE)
+                        self._end(process, signal.SIGTERM)
+                    elif now > process.end_by:
+                        self._end(process, signal.SIGKILL)
+                elif now - process.began > 30:
+                    process.starts = 1  # stable: the next failure has the shortest backoff
                 continue
-            if p.popen is not None and p.exit_code is None:
-                p.exit_code = p.popen.returncode
-                if p.end_by is not None:
-                    p.end_by, p.starts = None, 0  # the requested restart succeeded
-                    self.layout.restart(p.name).unlink(missing_ok=True)
-                p.not_before = now + min(BACKOFF_SECONDS_MAX, 0.2 * 2 ** min(p.starts, 8))
-            if stopped or (p.starts and not self._restart) or now < p.not_before:
+            if process.popen is not None and process.exit_code is None:
+                process.exit_code = process.popen.returncode
+                if process.end_by is not None:
+                    process.end_by, process.starts = None, 0  # the requested restart succeeded
+                    self.layout.restart(process.name).unlink(missing_ok=True)
+                process.not_before = now + min(BACKOFF_SECONDS_MAX, 0.2 * 2 ** min(process.starts, 8))
+            if stopped or (process.starts and not self._restart) or now < process.not_before:
                 continue
-            if p.popen is not None and p.popen.returncode == 0 and p.name == "demo":
+            if process.popen is not None and process.popen.returncode == 0 and process.name == "demo":
                 continue  # the replay is complete
-            self._start(p, now)
+            self._start(process, now)
         self.write()
 
     def _restart_asked(self, p: Process) -> bool:
@@ -168,17 +168,17 @@ class Supervisor:
             return False
         return True
 
-    def _start(self, p: Process, now: float) -> None:
-        with open(self.layout.log(p.name), "ab") as log:
-            p.popen = subprocess.Popen(
-                p.command,
+    def _start(self, process: Process, now: float) -> None:
+        with open(self.layout.log(process.name), "ab") as log:
+            process.popen = subprocess.Popen(
+                process.command,
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 cwd=ROOT,
-                env={**os.environ, **p.environment},
+                env={**os.environ, **process.environment},
             )
-        p.starts, p.began, p.exit_code = p.starts + 1, now, None
+        process.starts, process.began, process.exit_code = process.starts + 1, now, None
 
     @staticmethod
     def _end(p: Process, how: signal.Signals) -> None:
@@ -194,15 +194,15 @@ class Supervisor:
 
     def write(self) -> None:
         rows: list[SupervisedProcess] = []
-        for p in self.processes.values():
-            pid = p.popen.pid if p.popen is not None and p.running else None
+        for process in self.processes.values():
+            pid = process.popen.pid if process.popen is not None and process.running else None
             rows.append(
                 {
-                    "name": p.name,
+                    "name": process.name,
                     "pid": pid,
                     "started": started_at(pid) if pid else None,
-                    "state": self._state(p),
-                    "exit_code": p.exit_code,
+                    "state": self._state(process),
+                    "exit_code": process.exit_code,
                 }
             )
         body: SupervisorState = {
@@ -221,19 +221,19 @@ class Supervisor:
             if "broker" in stage:
                 end_drivers(self.layout.folder)
             group = [p for p in self.processes.values() if p.name.startswith(stage) and p.running]
-            for p in group:
-                self._end(p, signal.SIGTERM)
+            for process in group:
+                self._end(process, signal.SIGTERM)
             deadline = time.monotonic() + max(
                 (STOP_SECONDS.get(p.name.partition("-")[0], STOP_SECONDS_ELSE) for p in group), default=0
             )
-            for p in group:
-                assert p.popen is not None
+            for process in group:
+                assert process.popen is not None
                 try:
-                    p.popen.wait(timeout=max(0.1, deadline - time.monotonic()))
+                    process.popen.wait(timeout=max(0.1, deadline - time.monotonic()))
                 except subprocess.TimeoutExpired:
-                    p.popen.kill()
-                    p.popen.wait()
-                p.exit_code = p.popen.returncode
+                    process.popen.kill()
+                    process.popen.wait()
+                process.exit_code = process.popen.returncode
         self.write()
 
 

@@ -45,12 +45,12 @@ def write_configuration(layout: Layout) -> ClusterFacts:
     write_private(layout.facts, json.dumps(facts, indent=2))
     secured = security.write_credentials(layout, facts) if layout.secure else {}
     replicas = min(3, layout.brokers)
-    for n in range(1, layout.brokers + 1):
-        home = layout.folder / f"broker-{n}"
+    for broker_id in range(1, layout.brokers + 1):
+        home = layout.folder / f"broker-{broker_id}"
         home.mkdir(exist_ok=True)
         settings = {
-            "broker.id": n,
-            "listeners": f"PLAINTEXT://127.0.0.1:{layout.broker_port(n)}",
+            "broker.id": broker_id,
+            "listeners": f"PLAINTEXT://127.0.0.1:{layout.broker_port(broker_id)}",
             "log.dirs": home / "data",
             "zookeeper.connect": f"127.0.0.1:{layout.zookeeper_port}",
             "zookeeper.session.timeout.ms": SESSION_MS,
@@ -59,7 +59,7 @@ def write_configuration(layout: Layout) -> ClusterFacts:
             "default.replication.factor": replicas,
             "min.insync.replicas": min_insync(replicas),
             "log.retention.check.interval.ms": 30_000,
-            **secured.get(n, {}),
+            **secured.get(broker_id, {}),
         }
         write_private(home / "broker.properties", "".join(f"{k}={v}\n" for k, v in settings.items()))
     return facts

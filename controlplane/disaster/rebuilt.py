@@ -301,24 +301,24 @@ def _older_copies(base: Image, inspections: Sequence[LogDirsInspection], accepte
     later start was recorded has read the entry with that record.
     """
     notes = []
-    for s in inspections:
-        known = base.brokers.get(s.broker_id)
-        behind = known is not None and bool(s.lives) and s.metadata_seq < base.seq
+    for inspection in inspections:
+        known = base.brokers.get(inspection.broker_id)
+        behind = known is not None and bool(inspection.lives) and inspection.metadata_seq < base.seq
         later = (
             behind
             and known is not None
-            and not broker_lives.continues_recorded_life(known.life, s.lives[0], s.lives[1:])
+            and not broker_lives.continues_recorded_life(known.life, inspection.lives[0], inspection.lives[1:])
         )
-        code = DirectoryDoubt.OLDER if later else s.doubt
+        code = DirectoryDoubt.OLDER if later else inspection.doubt
         if not broker_lives.may_be_elsewhere(code):
             continue
         what, _ = broker_lives.explained(code)
-        if s.broker_id not in accepted:
+        if inspection.broker_id not in accepted:
             raise CannotRebuild(
-                f"broker {s.broker_id}, reason={code}: {what} Restore its newest directory and try again, or use --older {s.broker_id} to accept this "
-                "one: records that only the newest one contains are lost"
+                f"broker {inspection.broker_id}, reason={code}: {what} Restore its newest directory and try again, or use "
+                f"--older {inspection.broker_id} to accept this one: records that only the newest one contains are lost"
             )
-        notes.append(f"broker {s.broker_id}: accepted although reason={code}: {what}")
+        notes.append(f"broker {inspection.broker_id}: accepted although reason={code}: {what}")
     return notes
 
 

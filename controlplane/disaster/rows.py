@@ -41,17 +41,17 @@ def known_image(cluster_id: str, brokers: Sequence[int]) -> Image:
         image.seq, image.controller_epoch = row.metadata_seq, row.controller_epoch or 0
     image.controller_epoch = max(image.controller_epoch, _epoch())
     if seen:
-        for b in Broker.objects.all():
-            image.brokers[b.broker_id] = BrokerState(
-                b.broker_id,
+        for broker in Broker.objects.all():
+            image.brokers[broker.broker_id] = BrokerState(
+                broker.broker_id,
                 NO_BROKER_EPOCH,
-                b.broker_uuid,
-                b.host,
-                b.port,
-                b.rack,
-                b.failure_domain,
+                broker.broker_uuid,
+                broker.host,
+                broker.port,
+                broker.rack,
+                broker.failure_domain,
                 False,
-                life=b.life,
+                life=broker.life,
             )
         _add_observed_rows(image)
     add_applied_rows(image, brokers)
@@ -65,19 +65,19 @@ def _epoch() -> int:
 def _add_observed_rows(image: Image) -> None:
     for t in ObservedTopic.objects.filter(ready=True):
         image.topics[t.id] = TopicState(t.id, t.name, t.generation, dict(t.configs), t.partition_count, ready=True)
-    for p in ObservedPartition.objects.filter(topic__ready=True):
-        image.topics[p.topic_id].partitions[p.index] = PartitionState(
-            tuple(p.replicas),
+    for observed in ObservedPartition.objects.filter(topic__ready=True):
+        image.topics[observed.topic_id].partitions[observed.index] = PartitionState(
+            tuple(observed.replicas),
             (),
-            observers=tuple(p.observers),
-            leader_epoch=p.leader_epoch,
-            partition_epoch=p.partition_epoch,
-            adding=tuple(p.adding),
-            removing=tuple(p.removing),
-            assignment_generation=p.assignment_generation,
-            handover_offset=-1 if p.archive_start is None else p.archive_start,
-            handover_epoch=-1 if p.archive_epoch is None else p.archive_epoch,
-            history_replicas=tuple(p.holders),
+            observers=tuple(observed.observers),
+            leader_epoch=observed.leader_epoch,
+            partition_epoch=observed.partition_epoch,
+            adding=tuple(observed.adding),
+            removing=tuple(observed.removing),
+            assignment_generation=observed.assignment_generation,
+            handover_offset=-1 if observed.archive_start is None else observed.archive_start,
+            handover_epoch=-1 if observed.archive_epoch is None else observed.archive_epoch,
+            history_replicas=tuple(observed.holders),
         )
 
 

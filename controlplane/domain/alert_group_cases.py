@@ -88,19 +88,20 @@ def _lag(g: GroupFacts | ShareGroupFacts) -> Value:
     return Phrase(AlertPhrase.LAG_AT_LEAST if g.lag_at_least else AlertPhrase.LAG_FOR, {"records": records, "age": age})
 
 
-def _detail(g: GroupFacts) -> Value:
-    if g.status is LagStatus.DATA_LOST:
+def _detail(group: GroupFacts) -> Value:
+    if group.status is LagStatus.DATA_LOST:
         return (
-            Phrase(AlertPhrase.LOST, {"records": coarse_count(g.lost_records)})
-            if g.lost_records
+            Phrase(AlertPhrase.LOST, {"records": coarse_count(group.lost_records)})
+            if group.lost_records
             else Phrase(AlertPhrase.RECORDS)
         )
-    if g.status is LagStatus.STALLED:
-        return Phrase(AlertPhrase.OF, {"partition": g.worst}) if g.worst else ""
-    if g.consumed_per_s is None or g.produced_per_s is None:
+    if group.status is LagStatus.STALLED:
+        return Phrase(AlertPhrase.OF, {"partition": group.worst}) if group.worst else ""
+    if group.consumed_per_s is None or group.produced_per_s is None:
         return ""
     return Phrase(
-        AlertPhrase.PACE, {"consumed": coarse_count(g.consumed_per_s), "produced": coarse_count(g.produced_per_s)}
+        AlertPhrase.PACE,
+        {"consumed": coarse_count(group.consumed_per_s), "produced": coarse_count(group.produced_per_s)},
     )
 
 

@@ -83,10 +83,10 @@ class _Search:
         return [x for x in listed if (taker in placed[x[1]]) == (self.goal in LED)]
 
     # -- one change ------------------------------------------------------------------------------------------------------
-    def rejection(self, a: int, b: int, change: Exchange, net: float) -> Obstacle | None:
+    def rejection(self, broker_a: int, broker_b: int, change: Exchange, net: float) -> Obstacle | None:
         """Return why the change, whose weight `net` reduces the measure, is not permitted."""
         state, of = self.state, self.state.load[self.goal]
-        for i, old, new in ((change.out, a, b), (change.back, b, a)):
+        for i, old, new in ((change.out, broker_a, broker_b), (change.back, broker_b, broker_a)):
             if i is None:
                 continue
             if self.goal in LED:
@@ -95,16 +95,16 @@ class _Search:
             elif rejected := state.rejection(i, old, new):
                 return rejected
         for goal in self.earlier_goals:
-            flow = self._flow(goal, change.out, a) - (
-                self._flow(goal, change.back, b) if change.back is not None else 0
+            flow = self._flow(goal, change.out, broker_a) - (
+                self._flow(goal, change.back, broker_b) if change.back is not None else 0
             )
             loads = state.load[goal]
-            for load, after in ((loads[a], loads[a] - flow), (loads[b], loads[b] + flow)):
+            for load, after in ((loads[broker_a], loads[broker_a] - flow), (loads[broker_b], loads[broker_b] + flow)):
                 if flow and state.outside(goal, after) > state.outside(goal, load):
                     return Obstacle.EARLIER_GOAL
         if self.goal == Goal.DISK:
             copied = sum(state.views[i].size_bytes or 0 for i in change if i is not None)
-            gain = self._furthest(of[a], of[b]) - self._furthest(of[a] - net, of[b] + net)
+            gain = self._furthest(of[broker_a], of[broker_b]) - self._furthest(of[broker_a] - net, of[broker_b] + net)
             if copied > gain * COPIED_PER_GAIN_MAX:
                 return Obstacle.GAIN_TOO_SMALL
         return None
@@ -143,24 +143,24 @@ class _Search:
                 self.rejected[rejected] += 1
         return None
 
-    def swap(self, a: int, b: int) -> Exchange | None:
+    def swap(self, broker_a: int, broker_b: int) -> Exchange | None:
         """The swap of the largest reduction among those that are tried; of equal ones that with the smallest copies."""
-        given, taken = self.candidates(a, b), self.candidates(b, a)
+        given, taken = self.candidates(broker_a, broker_b), self.candidates(broker_b, broker_a)
         if self.goal == Goal.DISK:
             # The cost of a replica of unknown size is unknown.
             given, taken = (
                 [x for x in some if self.state.views[x[1]].size_bytes is not None] for some in (given, taken)
             )
-        half = (self.state.load[self.goal][a] - self.state.load[self.goal][b]) / 2
+        half = (self.state.load[self.goal][broker_a] - self.state.load[self.goal][broker_b]) / 2
         best: tuple[float, float, Exchange] | None = None
         for weight, i in given[:: -max(1, len(given) // SWAPPED_TRIED_MAX)]:
             for other, j in _nearest(taken, weight - half, COUNTERPARTS_TRIED_MAX):
                 self.steps += 1
-                reduced = self.reduction(a, b, weight - other)
+                reduced = self.reduction(broker_a, broker_b, weight - other)
                 rank = (reduced, -weight - other)
                 if not reduced or (best is not None and rank <= best[:2]):
                     continue
-                rejected = self.rejection(a, b, Exchange(i, j), weight - other)
+                rejected = self.rejection(broker_a, broker_b, Exchange(i, j), weight - other)
                 if rejected is None:
                     best = (*rank, Exchange(i, j))
                 else:
@@ -180,19 +180,19 @@ class _Search:
 
     def step(self, *, swaps: bool) -> bool:
         """Apply the first change that helps."""
-        for a, b in self.pairs():
+        for broker_a, broker_b in self.pairs():
             if self.steps >= STEPS_MAX:
                 return False
-            versions = self.version[a], self.version[b]
-            known = self.tried.get((a, b, swaps))
+            versions = self.version[broker_a], self.version[broker_b]
+            known = self.tried.get((broker_a, broker_b, swaps))
             if known is not None and known.versions == versions:
                 continue
             self.rejected = Counter()
-            change = self.swap(a, b) if swaps else self.move(a, b)
+            change = self.swap(broker_a, broker_b) if swaps else self.move(broker_a, broker_b)
             if change is not None:
-                self.apply(a, b, change)
+                self.apply(broker_a, broker_b, change)
                 return True
-            self.tried[a, b, swaps] = _UnchangedPair(versions, self.rejected)
+            self.tried[broker_a, broker_b, swaps] = _UnchangedPair(versions, self.rejected)
         return False
 
     def apply(self, a: int, b: int, change: Exchange) -> None:
@@ -212,8 +212,8 @@ class _Search:
         if self.steps >= STEPS_MAX:
             return Obstacle.SEARCH_LIMIT
         reasons: Counter[Obstacle] = Counter()
-        for (a, b, _), tried in self.tried.items():
-            if tried.versions == (self.version[a], self.version[b]):
+        for (broker_a, broker_b, _), tried in self.tried.items():
+            if tried.versions == (self.version[broker_a], self.version[broker_b]):
                 reasons += tried.rejected
         if reasons:
             order = list(Obstacle)

@@ -64,9 +64,9 @@ def compare_responses(
 ) -> Comparison:
     """Compare the responses in `copies` (by broker) for [offset, upto). All records of the range must have been acknowledged before the request."""
     whole = copies[leader]
-    for b, copy in sorted(copies.items()):
+    for broker_id, copy in sorted(copies.items()):
         if copy.start > max(whole.start, offset):
-            starts = {"broker": b, "start": copy.start, "leader": leader, "leader_start": whole.start}
+            starts = {"broker": broker_id, "start": copy.start, "leader": leader, "leader_start": whole.start}
             return Comparison(False, sentence(texts.START_DIFFERS, **starts))
     known = min(upto, *(c.high_watermark for c in copies.values()))
     size, after = _whole_batches(whole.data, known)
@@ -74,12 +74,14 @@ def compare_responses(
         return Comparison(True, sentence(texts.EMPTY, count=len(copies)), offset, offset, crc=crc, upto=upto)
     if not size:
         return Comparison(None, sentence(texts.NO_RECORDS_RETURNED, broker=leader, first=offset, after=upto))
-    for b, copy in sorted(copies.items()):
+    for broker_id, copy in sorted(copies.items()):
         common = min(size, len(copy.data))
         if copy.data[:common] != whole.data[:common]:
-            return Comparison(False, sentence(texts.RECORDS_DIFFER, broker=b, leader=leader, first=offset, after=after))
+            return Comparison(
+                False, sentence(texts.RECORDS_DIFFER, broker=broker_id, leader=leader, first=offset, after=after)
+            )
         if common < size:
-            return Comparison(None, sentence(texts.NOT_ALL_RETURNED, broker=b, first=offset, after=after))
+            return Comparison(None, sentence(texts.NOT_ALL_RETURNED, broker=broker_id, first=offset, after=after))
     crc = crc32c(whole.data[:size], crc)
     return Comparison(True, equal_text(offset, after, len(copies)), offset, after, size, crc, upto)
 

@@ -85,8 +85,8 @@ def directory_moves(dirs: Sequence[ReportedLogDir]) -> list[DirectoryMove]:
     """The running moves, in the order of the partitions."""
     current = {r.partition: (d.path, r) for d in dirs for r in d.replicas if not r.future}
     found = []
-    for d in dirs:
-        for future in (r for r in d.replicas if r.future):
+    for directory in dirs:
+        for future in (r for r in directory.replicas if r.future):
             source, replica = current.get(future.partition, ("", None))
             size = future.size_bytes if replica is None else replica.size_bytes
             found.append(
@@ -94,7 +94,7 @@ def directory_moves(dirs: Sequence[ReportedLogDir]) -> list[DirectoryMove]:
                     topic=future.topic,
                     index=future.index,
                     source=source,
-                    target=d.path,
+                    target=directory.path,
                     size_bytes=size,
                     future_bytes=future.size_bytes,
                     lag_records=future.lag_records,

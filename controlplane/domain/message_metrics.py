@@ -32,19 +32,19 @@ STALE_MS = 60_000
 """Milliseconds since the oldest answer, after which the metrics count as unknown. A round that follows a broker failure takes some seconds."""
 
 
-def values(f: MessageMetrics, now_ms: int) -> dict[str, int | float | None]:
+def values(metrics: MessageMetrics, now_ms: int) -> dict[str, int | float | None]:
     """The metrics of a topic by the names of its history; empty if they are too old at `now_ms` (Unix). Ages are those at the time of the sample: since then
     a message may have been decided or delivered."""
-    if f.sampled_at is None or now_ms - f.sampled_at.timestamp() * 1000 > STALE_MS:
+    if metrics.sampled_at is None or now_ms - metrics.sampled_at.timestamp() * 1000 > STALE_MS:
         return {}
-    oldest, due, sampled_s = f.half_oldest_at, f.delayed_next_at, f.sampled_at.timestamp()
+    oldest, due, sampled_s = metrics.half_oldest_at, metrics.delayed_next_at, metrics.sampled_at.timestamp()
     return {
-        "half_undecided": f.half_undecided,
-        "half_oldest_s": None if f.half_undecided is None else age_s(oldest, sampled_s),
-        "half_expired": f.half_expired,
-        "delayed_pending": f.delayed_pending,
-        "delayed_overdue_s": None if f.delayed_pending is None else age_s(due, sampled_s),
-        "dead_letters": f.dead_letters,
+        "half_undecided": metrics.half_undecided,
+        "half_oldest_s": None if metrics.half_undecided is None else age_s(oldest, sampled_s),
+        "half_expired": metrics.half_expired,
+        "delayed_pending": metrics.delayed_pending,
+        "delayed_overdue_s": None if metrics.delayed_pending is None else age_s(due, sampled_s),
+        "dead_letters": metrics.dead_letters,
     }
 
 

@@ -180,11 +180,15 @@ def _stall(part: PartView, observed: ObservedPart, move: MoveSnapshot, progresse
     if progressed or since is None or now - since < NO_PROGRESS_SECONDS:
         return "", ""
     leader_bytes = observed.sizes.get(observed.leader, 0)
-    for b in observed.adding:
-        missing_bytes = max(0, leader_bytes - observed.sizes.get(b, 0))
-        if missing_bytes and (free := move.free.get(b)) is not None and free < max(missing_bytes, NO_SPACE_BYTES):
+    for broker_id in observed.adding:
+        missing_bytes = max(0, leader_bytes - observed.sizes.get(broker_id, 0))
+        if (
+            missing_bytes
+            and (free := move.free.get(broker_id)) is not None
+            and free < max(missing_bytes, NO_SPACE_BYTES)
+        ):
             return progress.StallCause.NO_SPACE, sentence(
-                texts.NO_SPACE, broker=b, free=size_text(free), missing=size_text(missing_bytes)
+                texts.NO_SPACE, broker=broker_id, free=size_text(free), missing=size_text(missing_bytes)
             )
     if blind := [b for b in observed.adding if b not in observed.sizes]:
         return progress.StallCause.FETCH_ERROR, sentence(texts.NO_SIZE, broker=blind[0])

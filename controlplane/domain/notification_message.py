@@ -129,30 +129,30 @@ def sample_message(delivery_id: str, key: str, cluster: str, at: str, url: str) 
     )
 
 
-def webhook_body(m: Message) -> bytes:
+def webhook_body(message: Message) -> bytes:
     return _json(
         {
             "version": VERSION,
-            "id": m.id,
-            "key": m.key,
-            "event": m.event,
-            "cluster": m.cluster,
-            "at": m.at,
+            "id": message.id,
+            "key": message.key,
+            "event": message.event,
+            "cluster": message.cluster,
+            "at": message.at,
             "alert": {
-                "id": m.alert_id,
-                "kind": m.kind,
-                "subject": m.subject,
-                "severity": m.severity,
-                "text": m.text,
-                "do": m.do,
-                "since": m.since,
-                "ended_at": m.ended_at,
-                "url": m.url,
+                "id": message.alert_id,
+                "kind": message.kind,
+                "subject": message.subject,
+                "severity": message.severity,
+                "text": message.text,
+                "do": message.do,
+                "since": message.since,
+                "ended_at": message.ended_at,
+                "url": message.url,
             },
             "explains": [
-                {"kind": e.kind, "subject": e.subject, "severity": e.severity, "text": e.text} for e in m.effects
+                {"kind": e.kind, "subject": e.subject, "severity": e.severity, "text": e.text} for e in message.effects
             ],
-            "explains_count": m.effects_count,
+            "explains_count": message.effects_count,
         }
     )
 
@@ -172,25 +172,27 @@ def slack_body(m: Message) -> bytes:
     return _json({"text": text, "attachments": [{"color": color, "text": "\n".join(details), "mrkdwn_in": ["text"]}]})
 
 
-def pagerduty_body(m: Message, routing_key: str) -> bytes:
+def pagerduty_body(message: Message, routing_key: str) -> bytes:
     """An event of the Events API v2."""
     event: dict[str, object] = {
         "routing_key": routing_key,
-        "event_action": ACTIONS.get(m.event, "trigger"),
-        "dedup_key": m.key,
+        "event_action": ACTIONS.get(message.event, "trigger"),
+        "dedup_key": message.key,
         "client": "Weir",
     }
-    if m.url:
-        event["client_url"] = m.url
+    if message.url:
+        event["client_url"] = message.url
     if event["event_action"] == "trigger":
         event["payload"] = {
-            "summary": f"[{m.cluster}] {m.title}"[:SUMMARY_CHARS_MAX],
-            "source": m.cluster,
-            "severity": "info" if m.event is DeliveryEvent.TEST else PAGERDUTY_SEVERITIES[Severity(m.severity)],
-            "timestamp": m.since,
-            "component": m.subject,
-            "class": m.kind,
-            "custom_details": {"do": m.do, "explains": [e.text for e in m.effects]},
+            "summary": f"[{message.cluster}] {message.title}"[:SUMMARY_CHARS_MAX],
+            "source": message.cluster,
+            "severity": "info"
+            if message.event is DeliveryEvent.TEST
+            else PAGERDUTY_SEVERITIES[Severity(message.severity)],
+            "timestamp": message.since,
+            "component": message.subject,
+            "class": message.kind,
+            "custom_details": {"do": message.do, "explains": [e.text for e in message.effects]},
         }
     return _json(event)
 

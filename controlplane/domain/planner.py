@@ -95,17 +95,20 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
             problems.append(sentence(texts.NO_REPLICA, partition=partition_name))
         if len(set(replicas_to)) != len(replicas_to):
             problems.append(sentence(texts.DUPLICATE_BROKER, partition=partition_name, brokers=f"{list(replicas_to)}"))
-        for b in replicas_to:
-            if b not in brokers_by_id:
+        for broker_id in replicas_to:
+            if broker_id not in brokers_by_id:
                 problems.append(
                     sentence(
-                        texts.UNKNOWN_BROKER, partition=partition_name, broker=b, brokers=f"{sorted(brokers_by_id)}"
+                        texts.UNKNOWN_BROKER,
+                        partition=partition_name,
+                        broker=broker_id,
+                        brokers=f"{sorted(brokers_by_id)}",
                     )
                 )
-            elif b in new and not brokers_by_id[b].alive:
-                problems.append(sentence(texts.TO_DEAD_BROKER, partition=partition_name, broker=b))
-            elif b in new and brokers_by_id[b].cordoned:
-                problems.append(sentence(texts.TO_CORDONED_BROKER, partition=partition_name, broker=b))
+            elif broker_id in new and not brokers_by_id[broker_id].alive:
+                problems.append(sentence(texts.TO_DEAD_BROKER, partition=partition_name, broker=broker_id))
+            elif broker_id in new and brokers_by_id[broker_id].cordoned:
+                problems.append(sentence(texts.TO_CORDONED_BROKER, partition=partition_name, broker=broker_id))
         if not view.isr or view.leader is None:
             problems.append(sentence(texts.OFFLINE, partition=partition_name))
         if view.majority_acks and 0 < len(replicas_to) < len(view.replicas):
@@ -143,15 +146,17 @@ def _disk_space_findings(
     grow during the move."""
     problems: list[str] = []
     warnings: list[str] = []
-    for b, count in sorted(incoming.items()):
-        free = brokers[b].free_bytes if b in brokers else None
+    for broker_id, count in sorted(incoming.items()):
+        free = brokers[broker_id].free_bytes if broker_id in brokers else None
         if free is None:
             continue
         if count >= free:
-            problems.append(sentence(texts.TOO_LITTLE_SPACE, broker=b, free=size_text(free), size=size_text(count)))
+            problems.append(
+                sentence(texts.TOO_LITTLE_SPACE, broker=broker_id, free=size_text(free), size=size_text(count))
+            )
         elif count > free * TIGHT:
             warnings.append(
-                sentence(texts.LITTLE_SPACE_LEFT, broker=b, rest=size_text(free - count), free=size_text(free))
+                sentence(texts.LITTLE_SPACE_LEFT, broker=broker_id, rest=size_text(free - count), free=size_text(free))
             )
     return problems, warnings
 
@@ -253,20 +258,22 @@ def _drain(
     others = [b.broker_id for b in brokers if b.open and b.broker_id not in leaving]
     desired: dict[Key, tuple[int, ...]] = {}
     unplaceable: dict[tuple[int, int], list[str]] = {}
-    for p in partitions:
-        if leaving.isdisjoint(p.replicas):
+    for partition in partitions:
+        if leaving.isdisjoint(partition.replicas):
             continue
-        placed = list(p.replicas)
-        for place, broker in enumerate(p.replicas):
+        placed = list(partition.replicas)
+        for place, broker in enumerate(partition.replicas):
             if broker not in leaving:
                 continue
             new = loads.choose([b for b in placed if b != broker], others, place == 0)
             if new is None:
-                unplaceable.setdefault((broker, len(p.replicas)), []).append(f"{p.topic}-{p.partition}")
+                unplaceable.setdefault((broker, len(partition.replicas)), []).append(
+                    f"{partition.topic}-{partition.partition}"
+                )
                 break
             placed[place] = new
         else:
-            desired[p.topic_id, p.partition] = tuple(placed)
+            desired[partition.topic_id, partition.partition] = tuple(placed)
     problems = [_no_target_problem(names, broker, factor) for (broker, factor), names in sorted(unplaceable.items())]
     problems += [sentence(texts.NO_BROKER, broker=b) for b in sorted(leaving - loads.brokers.keys())]
     return desired, problems
@@ -334,23 +341,25 @@ def _spread_topic(
         return {}, [sentence(texts.NO_TARGETS)]
     loads = _Loads([], brokers)
     desired: dict[Key, tuple[int, ...]] = {}
-    for p in topic_partitions:
+    for partition in topic_partitions:
         chosen: list[int] = []
-        for place in range(len(p.replicas)):
+        for place in range(len(partition.replicas)):
             new = loads.choose(chosen, broker_ids, place == 0)
             if new is None:
                 return {}, [
                     sentence(
                         texts.NO_ROOM,
-                        partition=f"{topic}-{p.partition}",
-                        replicas=len(p.replicas),
+                        partition=f"{topic}-{partition.partition}",
+                        replicas=len(partition.replicas),
                         brokers=f"{broker_ids}",
                         room=len(chosen),
                     )
                 ]
             chosen.append(new)
         # The same set of brokers keeps its order: a change would only reorder the replicas.
-        desired[p.topic_id, p.partition] = p.replicas if set(chosen) == set(p.replicas) else tuple(chosen)
+        desired[partition.topic_id, partition.partition] = (
+            partition.replicas if set(chosen) == set(partition.replicas) else tuple(chosen)
+        )
     return desired, []
 
 
@@ -366,23 +375,29 @@ def _with_factor(
     alive = [b.broker_id for b in brokers if b.open]
     factor_before = {(p.topic_id, p.partition): len(p.replicas) for p in mine}
     desired: dict[Key, tuple[int, ...]] = {}
-    for p in mine:
-        if factor <= len(p.replicas):
+    for partition in mine:
+        if factor <= len(partition.replicas):
             # The leader and the in-sync replicas stay; the others are removed from the end.
-            ranked = sorted(p.replicas, key=lambda b: (b != p.leader, b not in p.isr, p.replicas.index(b)))[:factor]
-            desired[p.topic_id, p.partition] = tuple(b for b in p.replicas if b in ranked)
+            ranked = sorted(
+                partition.replicas,
+                key=lambda b: (b != partition.leader, b not in partition.isr, partition.replicas.index(b)),
+            )[:factor]
+            desired[partition.topic_id, partition.partition] = tuple(b for b in partition.replicas if b in ranked)
             continue
-        chosen = list(p.replicas)
+        chosen = list(partition.replicas)
         while len(chosen) < factor:
             new = loads.choose(chosen, alive, False)
             if new is None:
                 return {}, [
                     sentence(
-                        texts.TOO_FEW_BROKERS, partition=f"{topic}-{p.partition}", replicas=factor, brokers=len(alive)
+                        texts.TOO_FEW_BROKERS,
+                        partition=f"{topic}-{partition.partition}",
+                        replicas=factor,
+                        brokers=len(alive),
                     )
                 ]
             chosen.append(new)
-        desired[p.topic_id, p.partition] = tuple(chosen)
+        desired[partition.topic_id, partition.partition] = tuple(chosen)
     grown = {k: r for k, r in desired.items() if len(r) > factor_before[k]}
     return desired | _leaders_spread(grown, Counter(r[0] for k, r in desired.items() if k not in grown)), []
 

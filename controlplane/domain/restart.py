@@ -148,47 +148,47 @@ def next_step(view: RestartSnapshot, now: float) -> RestartDecision:
 
 def _begin(view: RestartSnapshot, at: StepView, brokers: dict[int, BrokerSeen], now: float) -> RestartDecision:
     """Demote the next broker as soon as all its partitions can lose it."""
-    b = brokers.get(at.broker_id)
-    if b is None:
+    broker = brokers.get(at.broker_id)
+    if broker is None:
         return _decision_with_note(at, sentence(texts.BROKER_UNKNOWN, broker=at.broker_id))
-    if (reason := _not_now(view, b)) is not None:
+    if (reason := _not_now(view, broker)) is not None:
         return _decision_with_note(at, reason)
     return RestartDecision(
         RestartChange(
             at.id,
             StepState.DEMOTING,
             sentence(texts.LEADERSHIP_MOVES),
-            b.broker_epoch,
-            leads_before=not b.leadership_disabled,
+            broker.broker_epoch,
+            leads_before=not broker.leadership_disabled,
             demote=True,
         )
     )
 
 
-def _not_now(view: RestartSnapshot, b: BrokerSeen) -> str | None:
+def _not_now(view: RestartSnapshot, broker: BrokerSeen) -> str | None:
     """The reason why this broker must not be demoted or restarted now; None = it may."""
     if view.age_s is None or view.age_s > AGE_SECONDS_MAX:
         return sentence(texts.OLD_STATE, seconds=f"{AGE_SECONDS_MAX:.0f}")
-    if not b.alive:
-        return sentence(texts.START_OR_CANCEL, broker=b.broker_id)
-    if away := [o.broker_id for o in view.brokers if not o.alive and o.broker_id != b.broker_id and o.out_of_sync]:
+    if not broker.alive:
+        return sentence(texts.START_OR_CANCEL, broker=broker.broker_id)
+    if away := [o.broker_id for o in view.brokers if not o.alive and o.broker_id != broker.broker_id and o.out_of_sync]:
         return sentence(texts.START_FIRST, broker=away[0])
-    if b.blocked:
-        more = b.blocked - len(b.blockers)
+    if broker.blocked:
+        more = broker.blocked - len(broker.blockers)
         rest = [sentence(texts.MORE_PARTITIONS, count=more)] if more > 0 else []
-        return sentence(texts.NOT_SAFE, reasons=joined([*b.blockers, *rest]))
+        return sentence(texts.NOT_SAFE, reasons=joined([*broker.blockers, *rest]))
     return None
 
 
-def _under_way(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -> RestartChange:
+def _under_way(view: RestartSnapshot, at: StepView, broker: BrokerSeen, now: float) -> RestartChange:
     if at.state == StepState.DEMOTING:
-        return _demoting(view, at, b)
+        return _demoting(view, at, broker)
     if at.state == StepState.RESTARTING:
-        return _restarting(view, at, b, now)
-    whole = b.alive and not b.out_of_sync
+        return _restarting(view, at, broker, now)
+    whole = broker.alive and not broker.out_of_sync
     if not whole:
         return RestartChange(
-            at.id, StepState.CATCHING_UP, _reason_to_wait(b), back=False if at.back_at is not None else None
+            at.id, StepState.CATCHING_UP, _reason_to_wait(broker), back=False if at.back_at is not None else None
         )
     if at.back_at is None:
         return RestartChange(at.id, StepState.CATCHING_UP, sentence(texts.IN_SYNC), back=True)
@@ -197,31 +197,31 @@ def _under_way(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -
     return RestartChange(at.id, StepState.DONE, "", demote=False if at.leads_before else None)
 
 
-def _demoting(view: RestartSnapshot, at: StepView, b: BrokerSeen) -> RestartChange:
+def _demoting(view: RestartSnapshot, at: StepView, broker: BrokerSeen) -> RestartChange:
     if view.state != RestartState.RUNNING:
         # The broker has not restarted yet. Its leadership is restored, and it waits for its turn again (or is skipped).
         return RestartChange(at.id, StepState.WAITING, "", demote=False if at.leads_before else None)
-    if b.broker_epoch != at.broker_epoch:
+    if broker.broker_epoch != at.broker_epoch:
         return RestartChange(at.id, StepState.CATCHING_UP, sentence(texts.RESTARTED_ELSEWHERE))
-    if (reason := _not_now(view, b)) is not None:
+    if (reason := _not_now(view, broker)) is not None:
         return RestartChange(at.id, StepState.DEMOTING, reason)
-    if not b.leadership_disabled or b.leaders:
-        return RestartChange(at.id, StepState.DEMOTING, sentence(texts.LEADERS_LEFT, count=b.leaders))
+    if not broker.leadership_disabled or broker.leaders:
+        return RestartChange(at.id, StepState.DEMOTING, sentence(texts.LEADERS_LEFT, count=broker.leaders))
     return RestartChange(at.id, StepState.RESTARTING, _restart_note(view, at), restart_process=view.by_supervisor)
 
 
-def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -> RestartChange:
-    if b.broker_epoch != at.broker_epoch and b.alive:
-        return RestartChange(at.id, StepState.CATCHING_UP, _reason_to_wait(b))
+def _restarting(view: RestartSnapshot, at: StepView, broker: BrokerSeen, now: float) -> RestartChange:
+    if broker.broker_epoch != at.broker_epoch and broker.alive:
+        return RestartChange(at.id, StepState.CATCHING_UP, _reason_to_wait(broker))
     since = 0.0 if at.asked_at is None else now - at.asked_at
-    if not b.alive:
+    if not broker.alive:
         return RestartChange(
             at.id, StepState.RESTARTING, sentence(texts.DOWN if since < AWAY_SECONDS else texts.STAYS_DOWN)
         )
     if not view.by_supervisor:
         if view.state != RestartState.RUNNING:
             return RestartChange(at.id, StepState.WAITING, "", demote=False if at.leads_before else None)
-        reason = _not_now(view, b)
+        reason = _not_now(view, broker)
         return RestartChange(
             at.id,
             StepState.RESTARTING,

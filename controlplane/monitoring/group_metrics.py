@@ -51,21 +51,21 @@ class GroupMetrics:
         return None if self.first_lost is None else self.lags[self.first_lost].forecast
 
 
-def group_row(g: GroupMetrics, now: datetime) -> ConsumerGroup:
+def group_row(metrics: GroupMetrics, now: datetime) -> ConsumerGroup:
     return ConsumerGroup(
-        group_id=g.sample.group_id,
-        state=g.sample.state,
-        protocol_type=g.sample.protocol_type,
-        assignor=g.sample.assignor,
-        coordinator=g.coordinator,
-        members=members(g.sample),
-        member_count=len(g.sample.members),
-        lag_records=g.lag_records,
-        lag_ms_max=g.lag_ms_max,
-        lag_at_least=g.lag_at_least,
-        partitions_unknown=g.unknown,
-        status=g.status.value,
-        **pace(g),
+        group_id=metrics.sample.group_id,
+        state=metrics.sample.state,
+        protocol_type=metrics.sample.protocol_type,
+        assignor=metrics.sample.assignor,
+        coordinator=metrics.coordinator,
+        members=members(metrics.sample),
+        member_count=len(metrics.sample.members),
+        lag_records=metrics.lag_records,
+        lag_ms_max=metrics.lag_ms_max,
+        lag_at_least=metrics.lag_at_least,
+        partitions_unknown=metrics.unknown,
+        status=metrics.status.value,
+        **pace(metrics),
         observed_at=now,
     )
 
@@ -84,27 +84,27 @@ def pace(g: GroupMetrics) -> dict[str, object]:
     }
 
 
-def partition_rows(g: GroupMetrics, now: datetime) -> list[GroupPartition]:
-    owners = owners_of(g.sample)
+def partition_rows(metrics: GroupMetrics, now: datetime) -> list[GroupPartition]:
+    owners = owners_of(metrics.sample)
     rows = []
-    for key, p in g.lags.items():
+    for key, partition_lag in metrics.lags.items():
         member = owners.get(key)
         rows.append(
             GroupPartition(
-                group_id=g.sample.group_id,
+                group_id=metrics.sample.group_id,
                 topic=key[0],
                 index=key[1],
-                committed=g.sample.committed.get(key),
-                end_offset=p.end,
-                lag_records=p.records,
-                lag_ms=p.age.ms if p.age is not None else None,
-                lag_at_least=p.age is not None and p.age.at_least,
-                status=p.status.value,
-                block=p.block.value,
-                consumed_per_s=p.consumed_per_s,
-                produced_per_s=p.produced_per_s,
-                retention_in_s=p.forecast.in_s if p.forecast is not None else None,
-                retention_limit=p.forecast.limit.value if p.forecast is not None else "",
+                committed=metrics.sample.committed.get(key),
+                end_offset=partition_lag.end,
+                lag_records=partition_lag.records,
+                lag_ms=partition_lag.age.ms if partition_lag.age is not None else None,
+                lag_at_least=partition_lag.age is not None and partition_lag.age.at_least,
+                status=partition_lag.status.value,
+                block=partition_lag.block.value,
+                consumed_per_s=partition_lag.consumed_per_s,
+                produced_per_s=partition_lag.produced_per_s,
+                retention_in_s=partition_lag.forecast.in_s if partition_lag.forecast is not None else None,
+                retention_limit=partition_lag.forecast.limit.value if partition_lag.forecast is not None else "",
                 member_id=member.member_id if member else "",
                 client_id=member.client_id if member else "",
                 host=member.host if member else "",

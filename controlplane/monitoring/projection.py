@@ -377,13 +377,13 @@ def broker_sums(image: Image) -> dict[int, BrokerSums]:
             leaders[state.leader] += 1
             isr = state.isr_ids
             replicas.update(state.replicas)
-            for b in state.replicas:
-                if b not in isr and b not in state.adding:
-                    out_of_sync[b] += 1
+            for broker_id in state.replicas:
+                if broker_id not in isr and broker_id not in state.adding:
+                    out_of_sync[broker_id] += 1
             if len(isr) <= least:
-                for b in state.replicas:
-                    if len(isr) - (b in isr) < least:
-                        blockers[b].append((topic.name, index, list(isr), least))
+                for broker_id in state.replicas:
+                    if len(isr) - (broker_id in isr) < least:
+                        blockers[broker_id].append((topic.name, index, list(isr), least))
     return {
         i: BrokerSums(
             b,

@@ -303,43 +303,43 @@ class LivePublisher:
         shapes = []
         statuses_changed = False
         for name in sorted(changed.groups):
-            g = metrics.groups.get(name)
-            if g is None:
+            group = metrics.groups.get(name)
+            if group is None:
                 continue
-            statuses_changed |= self._published.get(("status", name), g.status) != g.status
-            self._published["status", name] = g.status
+            statuses_changed |= self._published.get(("status", name), group.status) != group.status
+            self._published["status", name] = group.status
             shapes.append(
                 {
                     "group_id": name,
-                    "state": g.sample.state,
-                    "member_count": len(g.sample.members),
-                    "lag_records": g.lag_records,
-                    "lag_ms_max": g.lag_ms_max,
-                    "lag_at_least": g.lag_at_least,
-                    "status": g.status.value,
-                    **pace(g),
+                    "state": group.sample.state,
+                    "member_count": len(group.sample.members),
+                    "lag_records": group.lag_records,
+                    "lag_ms_max": group.lag_ms_max,
+                    "lag_at_least": group.lag_at_least,
+                    "status": group.status.value,
+                    **pace(group),
                 }
             )
-            owners = owners_of(g.sample)
+            owners = owners_of(group.sample)
 
-            def shape(key: Key, p: PartitionLag) -> live_shapes.PartitionLagShape:
+            def shape(key: Key, partition_lag: PartitionLag) -> live_shapes.PartitionLagShape:
                 member = owners.get(key)  # noqa: B023  called within this iteration
                 return {
                     "topic": key[0],
                     "index": key[1],
-                    "committed": g.sample.committed.get(key),  # noqa: B023
-                    "end_offset": p.end,
-                    "lag_records": p.records,
-                    "lag_ms": None if p.age is None else p.age.ms,
-                    "lag_at_least": p.age is not None and p.age.at_least,
-                    "status": p.status.value,
-                    "block": p.block.value,
-                    "retention_in_s": None if p.forecast is None else p.forecast.in_s,
+                    "committed": group.sample.committed.get(key),  # noqa: B023
+                    "end_offset": partition_lag.end,
+                    "lag_records": partition_lag.records,
+                    "lag_ms": None if partition_lag.age is None else partition_lag.age.ms,
+                    "lag_at_least": partition_lag.age is not None and partition_lag.age.at_least,
+                    "status": partition_lag.status.value,
+                    "block": partition_lag.block.value,
+                    "retention_in_s": None if partition_lag.forecast is None else partition_lag.forecast.in_s,
                     "client_id": member.client_id if member else "",
                 }
 
             self._hub.publish(
-                live_events.LAG, {"group_id": name, "partitions": [shape(k, v) for k, v in sorted(g.lags.items())]}
+                live_events.LAG, {"group_id": name, "partitions": [shape(k, v) for k, v in sorted(group.lags.items())]}
             )
         if shapes or changed.groups_gone:
             for name in changed.groups_gone:

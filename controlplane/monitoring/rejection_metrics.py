@@ -153,17 +153,25 @@ class RejectedClients:
         known, at_ms = self._series.get(sample.broker_id), sample.at_ms
         series: dict[ClientKey, _Series] = {}
         logins = _logins(sample.failed_logins)
-        for r in sample.rejected_clients:
-            if r.reason == RejectionReason.THROTTLED:
+        for rejected in sample.rejected_clients:
+            if rejected.reason == RejectionReason.THROTTLED:
                 continue
-            key = (r.principal, r.host, r.client_id, r.reason)
-            failed = logins.get((r.host, r.client_id), {}) if r.reason == RejectionReason.AUTHENTICATION_FAILED else {}
+            key = (rejected.principal, rejected.host, rejected.client_id, rejected.reason)
+            failed = (
+                logins.get((rejected.host, rejected.client_id), {})
+                if rejected.reason == RejectionReason.AUTHENTICATION_FAILED
+                else {}
+            )
             # What a broker counted before its first sample has no known time. A client that is missing in an earlier sample had no rejections then.
-            found = known.get(key) if known is not None else _Series(r.count, SampleWindow(CLIENT_WINDOW_MS, at_ms, 0))
+            found = (
+                known.get(key)
+                if known is not None
+                else _Series(rejected.count, SampleWindow(CLIENT_WINDOW_MS, at_ms, 0))
+            )
             if known is None and found is not None:
                 found.logins = {login: (n, 0) for login, n in failed.items()}
             series[key] = found or _Series(0, SampleWindow(CLIENT_WINDOW_MS, at_ms - 1, 0))
-            series[key].apply(at_ms, r, failed)
+            series[key].apply(at_ms, rejected, failed)
         self._series[sample.broker_id] = series
         metrics = [
             RejectedClientMetric(*key, s.per_min, s.since_ms, *s.denial, s.metrics_of_logins())

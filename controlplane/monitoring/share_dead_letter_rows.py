@@ -23,16 +23,21 @@ def write(samples: Iterable[BrokerSample], now: datetime) -> None:
         return
     rows = {(r.broker_id, r.group_id, r.topic): r for r in ShareGroupLetters.objects.filter(broker_id__in=found)}
     for broker_id, letters in found.items():
-        for x in letters:
-            row = rows.pop((broker_id, x.group_id, x.topic), None)
+        for metrics in letters:
+            row = rows.pop((broker_id, metrics.group_id, metrics.topic), None)
             before = row.unwritten if row is not None else 0
-            if row is not None and (row.written, row.unwritten) == (x.written, x.unwritten):
+            if row is not None and (row.written, row.unwritten) == (metrics.written, metrics.unwritten):
                 continue
-            row = row or ShareGroupLetters(broker_id=broker_id, group_id=x.group_id, topic=x.topic)
+            row = row or ShareGroupLetters(broker_id=broker_id, group_id=metrics.group_id, topic=metrics.topic)
             # A restarted broker starts counting at 0, so all that it counts is new.
-            if x.unwritten > before or 0 < x.unwritten < before:
+            if metrics.unwritten > before or 0 < metrics.unwritten < before:
                 row.unwritten_at = now
-            row.written, row.unwritten, row.reason, row.changed_at = x.written, x.unwritten, x.reason, now
+            row.written, row.unwritten, row.reason, row.changed_at = (
+                metrics.written,
+                metrics.unwritten,
+                metrics.reason,
+                now,
+            )
             row.save()
     for row in rows.values():  # the broker has started again
         if row.unwritten_at is None or row.unwritten_at < now - KEPT:

@@ -128,29 +128,29 @@ class ShareGroupLags:
         topics = {topic for x in group.members for topic in x.topics}
         observed: dict[Key, tuple[SharePartitionOffset, PartitionFacts]] = {}
         lags: dict[Key, SharePartitionLag] = {}
-        for x in group.offsets:
-            key = (x.topic, x.index)
-            lags[key] = SharePartitionLag(x.start, x.lag, None, LagStatus.UNKNOWN, members[key])
-            if x.start is None or (found := facts(key)) is None:
+        for offsets in group.offsets:
+            key = (offsets.topic, offsets.index)
+            lags[key] = SharePartitionLag(offsets.start, offsets.lag, None, LagStatus.UNKNOWN, members[key])
+            if offsets.start is None or (found := facts(key)) is None:
                 continue
-            observed[key] = x, found
+            observed[key] = offsets, found
             track = tracks.setdefault(key, lag.Track())
             track.limits = limits
             track.note_members(bool(group.members), now_ms)
-            track.add(lag.LagSample(now_ms, _position(x, found), found.end), None)
+            track.add(lag.LagSample(now_ms, _position(offsets, found), found.end), None)
         progress_ms = max((t.moved_ms for t in tracks.values() if t.moved_ms is not None), default=None)
-        for key, (x, found) in observed.items():
+        for key, (offsets, found) in observed.items():
             track = tracks[key]
-            position = _position(x, found)
+            position = _position(offsets, found)
             block = block_of(found, position, None if stable_of is None else stable_of(key, found))
             if block is not Block.NONE:
                 track.block(now_ms)
             age = age_of(key, position, now_ms)
             track.follow_trend(age, now_ms)
-            subscribed = not topics or x.topic in topics
+            subscribed = not topics or offsets.topic in topics
             status = track.status(now_ms, subscribed=subscribed, block=block, elsewhere_ms=progress_ms)
             shown = block if status is LagStatus.BLOCKED else Block.NONE
-            lags[key] = SharePartitionLag(x.start, x.lag, age, status, members[key], shown)
+            lags[key] = SharePartitionLag(offsets.start, offsets.lag, age, status, members[key], shown)
             self._unstored[group.group_id, key] = None
         return ShareGroupLag(lags)
 
@@ -210,17 +210,17 @@ def _position(x: SharePartitionOffset, facts: PartitionFacts) -> int:
     return facts.end if x.lag == 0 else max(x.start, facts.start)
 
 
-def _row(group_id: str, key: Key, p: SharePartitionLag, now: datetime) -> ShareGroupPartition:
+def _row(group_id: str, key: Key, partition_lag: SharePartitionLag, now: datetime) -> ShareGroupPartition:
     return ShareGroupPartition(
         group_id=group_id,
         topic=key[0],
         index=key[1],
-        start_offset=p.start,
-        lag_records=p.records,
-        lag_ms=None if p.age is None else p.age.ms,
-        lag_at_least=p.age is not None and p.age.at_least,
-        status=p.status.value,
-        block=p.block.value,
-        member_count=p.member_count,
+        start_offset=partition_lag.start,
+        lag_records=partition_lag.records,
+        lag_ms=None if partition_lag.age is None else partition_lag.age.ms,
+        lag_at_least=partition_lag.age is not None and partition_lag.age.at_least,
+        status=partition_lag.status.value,
+        block=partition_lag.block.value,
+        member_count=partition_lag.member_count,
         observed_at=now,
     )

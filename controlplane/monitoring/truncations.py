@@ -40,15 +40,15 @@ class TruncationRecorder:
         self._stored |= found
 
 
-def _row(broker_id: int, t: TruncationSample, topic: str) -> ReplicaTruncation:
+def _row(broker_id: int, truncation: TruncationSample, topic: str) -> ReplicaTruncation:
     return ReplicaTruncation(
-        topic_id=t.topic_id,
+        topic_id=truncation.topic_id,
         topic_name=topic,
-        partition=t.partition,
+        partition=truncation.partition,
         broker_id=broker_id,
-        first_offset=t.first_offset,
-        end_offset=t.end_offset,
-        high_watermark=t.high_watermark,
-        leader_epoch=t.leader_epoch,
-        truncated_at=datetime.fromtimestamp(t.at_ms / 1000, UTC),
+        first_offset=truncation.first_offset,
+        end_offset=truncation.end_offset,
+        high_watermark=truncation.high_watermark,
+        leader_epoch=truncation.leader_epoch,
+        truncated_at=datetime.fromtimestamp(truncation.at_ms / 1000, UTC),
     )

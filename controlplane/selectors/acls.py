@@ -72,16 +72,16 @@ def acl_row(acl_id: int) -> AclRow | None:
     return None if row is None else acl_shape(row)
 
 
-def acl_shape(a: Acl) -> AclRow:
+def acl_shape(acl: Acl) -> AclRow:
     return AclRow(
-        id=a.pk,
-        resource_type=a.resource_type,
-        pattern_type=a.pattern_type,
-        resource_name=a.resource_name,
-        principal=a.principal,
-        host=a.host,
-        operation=a.operation,
-        permission=a.permission,
-        created_at=a.created_at,
-        created_by=a.created_by,
+        id=acl.pk,
+        resource_type=acl.resource_type,
+        pattern_type=acl.pattern_type,
+        resource_name=acl.resource_name,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission=acl.permission,
+        created_at=acl.created_at,
+        created_by=acl.created_by,
     )

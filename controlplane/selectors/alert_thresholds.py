@@ -151,15 +151,17 @@ def threshold_changes(kind: str, subject: str, since: datetime, until: datetime 
         **({} if until is None else {"at__lte": until}),
     )
     found = []
-    for c in visible(changes).order_by("-pk")[:CHANGES_MAX]:
-        name, before, after = names[c.object_name], c.before or {}, c.after or {}
+    for change in visible(changes).order_by("-pk")[:CHANGES_MAX]:
+        name, before, after = names[change.object_name], change.before or {}, change.after or {}
         objects = OBJECTS.get(name, ThresholdScope.CLUSTER)
-        is_override = c.verb == AuditOperation.THRESHOLD_OVERRIDE
+        is_override = change.verb == AuditOperation.THRESHOLD_OVERRIDE
         if is_override and after.get(objects.value) != subject:
             continue
         scope = objects if is_override else ThresholdScope.CLUSTER
         found.append(
-            ThresholdChange(name, before["value"], after["value"], RULES[name].unit, scope, c.at, c.actor, c.pk)
+            ThresholdChange(
+                name, before["value"], after["value"], RULES[name].unit, scope, change.at, change.actor, change.pk
+            )
         )
     return found
 

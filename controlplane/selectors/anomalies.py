@@ -81,28 +81,28 @@ def anomaly_list() -> list[AnomalyRow]:
     """Metrics that have been unusual for long enough, the most distant first."""
     on = alerting()
     found = []
-    for a in Anomaly.objects.all():
-        if (a.checked_at - a.since).total_seconds() < CONFIRMED_S:
+    for anomaly in Anomaly.objects.all():
+        if (anomaly.checked_at - anomaly.since).total_seconds() < CONFIRMED_S:
             continue
-        kind, _ = object_of(a.subject)
-        name = f"{kind}.{a.metric}"
+        kind, _ = object_of(anomaly.subject)
+        name = f"{kind}.{anomaly.metric}"
         if name not in WATCHED_OF:
             continue
-        metric = next(f for f in METRICS[WATCHED_OF[name].subject] if f.name == a.metric)
+        metric = next(f for f in METRICS[WATCHED_OF[name].subject] if f.name == anomaly.metric)
         found.append(
             AnomalyRow(
-                subject=a.subject,
-                metric=a.metric,
+                subject=anomaly.subject,
+                metric=anomaly.metric,
                 label=metric.label,
                 unit=metric.unit,
-                state=a.state,
-                value=a.value,
-                usual=a.usual,
-                distance=a.distance,
-                baseline=a.baseline,
-                values=a.values,
-                since=a.since,
-                checked_at=a.checked_at,
+                state=anomaly.state,
+                value=anomaly.value,
+                usual=anomaly.usual,
+                distance=anomaly.distance,
+                baseline=anomaly.baseline,
+                values=anomaly.values,
+                since=anomaly.since,
+                checked_at=anomaly.checked_at,
                 alerts=name in on,
             )
         )

@@ -122,18 +122,18 @@ def archive_written(job_id: int) -> list[WrittenRow]:
         .order_by("topic", "partition")
     )
     out = []
-    for r in rows:
-        end = ends.get((r["topic"], r["partition"]))
+    for row in rows:
+        end = ends.get((row["topic"], row["partition"]))
         out.append(
             WrittenRow(
-                topic=r["topic"],
-                partition=r["partition"],
-                first_offset=r["first"],
-                next_offset=r["next"],
-                rows=r["total"],
-                batches=r["n"],
-                gap=r["covered"] != r["next"] - r["first"],
-                left_records=None if end is None else max(0, end - r["next"]),
+                topic=row["topic"],
+                partition=row["partition"],
+                first_offset=row["first"],
+                next_offset=row["next"],
+                rows=row["total"],
+                batches=row["n"],
+                gap=row["covered"] != row["next"] - row["first"],
+                left_records=None if end is None else max(0, end - row["next"]),
             )
         )
     return out
@@ -164,25 +164,25 @@ def batch_page(
     )
 
 
-def _row(j: ArchiveJob) -> ArchiveRow:
-    can = {"requested": ["stop"], "running": ["stop"], "stopped": ["resume"], "failed": ["resume"]}.get(j.state, [])
+def _row(job: ArchiveJob) -> ArchiveRow:
+    can = {"requested": ["stop"], "running": ["stop"], "stopped": ["resume"], "failed": ["resume"]}.get(job.state, [])
     return ArchiveRow(
-        id=j.pk,
-        topics=j.topics,
-        state=j.state,
-        folder=j.folder,
-        pid=j.pid,
-        rows=j.rows,
-        batches=j.batches,
-        restarts=j.restarts,
-        status=j.status,
-        heartbeat_at=j.heartbeat_at,
-        heartbeat_age_s=age_s(j.heartbeat_at),
-        actor=j.actor,
-        comment=j.comment,
-        note=with_phrase(j.note, j.note_phrase),
-        created_at=j.created_at,
-        started_at=j.started_at,
-        finished_at=j.finished_at,
+        id=job.pk,
+        topics=job.topics,
+        state=job.state,
+        folder=job.folder,
+        pid=job.pid,
+        rows=job.rows,
+        batches=job.batches,
+        restarts=job.restarts,
+        status=job.status,
+        heartbeat_at=job.heartbeat_at,
+        heartbeat_age_s=age_s(job.heartbeat_at),
+        actor=job.actor,
+        comment=job.comment,
+        note=with_phrase(job.note, job.note_phrase),
+        created_at=job.created_at,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
         can=can,
     )

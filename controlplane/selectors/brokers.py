@@ -248,16 +248,16 @@ def broker_page(*, sort: str = "broker_id", page: PageStart = 1, per_page: int =
     return Page(found[start : start + window.per_page], len(found), window, sort, "")
 
 
-def _acts(b: Broker) -> list[str]:
+def _acts(broker: Broker) -> list[str]:
     out = [
-        "uncordon" if is_cordoned(b.configs) else "cordon",
-        "restore_leadership" if leadership_disabled(b.configs) else "demote",
+        "uncordon" if is_cordoned(broker.configs) else "cordon",
+        "restore_leadership" if leadership_disabled(broker.configs) else "demote",
     ]
-    if is_cordoned(b.configs) and leadership_disabled(b.configs):
+    if is_cordoned(broker.configs) and leadership_disabled(broker.configs):
         out.append("restore")
-    if b.replicas:
+    if broker.replicas:
         out.append("drain")
-    if b.alive and not is_cordoned(b.configs):
+    if broker.alive and not is_cordoned(broker.configs):
         out.append("fill")
     return out
 
@@ -346,20 +346,20 @@ def out_of_service(scope: Scope) -> list[BrokerRow]:
 
 def drain_state(broker_id: int) -> DrainVerdict | None:
     """The progress of a drain, condition by condition. None: unknown broker."""
-    b = Broker.objects.filter(broker_id=broker_id).first()
-    if b is None:
+    broker = Broker.objects.filter(broker_id=broker_id).first()
+    if broker is None:
         return None
-    aside, off = is_cordoned(b.configs), leadership_disabled(b.configs)
-    sampled_age_s = age_s(b.sampled_at)
+    aside, off = is_cordoned(broker.configs), leadership_disabled(broker.configs)
+    sampled_age_s = age_s(broker.sampled_at)
     fresh = sampled_age_s is not None and sampled_age_s < REPORT_AGE_SECONDS_MAX
-    if b.replicas_on_disk is None or not fresh:
+    if broker.replicas_on_disk is None or not fresh:
         own = DrainStep("empty", False, sentence("The broker has not reported its log directories recently."))
     else:
         own = DrainStep(
             "empty",
-            not b.replicas_on_disk,
-            counted(b.replicas_on_disk, "Reports {count} replica on disk.", "Reports {count} replicas on disk.")
-            if b.replicas_on_disk
+            not broker.replicas_on_disk,
+            counted(broker.replicas_on_disk, "Reports {count} replica on disk.", "Reports {count} replicas on disk.")
+            if broker.replicas_on_disk
             else sentence("Reports no replica on disk."),
         )
     steps = [
@@ -372,23 +372,23 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
         ),
         DrainStep(
             "leaders off",
-            off and not b.leaders,
-            counted(b.leaders, "Leads {count} partition.", "Leads {count} partitions.")
+            off and not broker.leaders,
+            counted(broker.leaders, "Leads {count} partition.", "Leads {count} partitions.")
             if off
             else counted(
-                b.leaders,
+                broker.leaders,
                 "Leads {count} partition; leadership is not off.",
                 "Leads {count} partitions; leadership is not off.",
             ),
         ),
         DrainStep(
             "replicas off",
-            not b.replicas,
-            counted(b.replicas, "{count} replica is assigned to it.", "{count} replicas are assigned to it."),
+            not broker.replicas,
+            counted(broker.replicas, "{count} replica is assigned to it.", "{count} replicas are assigned to it."),
         ),
         own,
     ]
-    its = Q(scope__broker=broker_id) | Q(scope__rack=b.rack) if b.rack else Q(scope__broker=broker_id)
+    its = Q(scope__broker=broker_id) | Q(scope__rack=broker.rack) if broker.rack else Q(scope__broker=broker_id)
     moves = visible(Move.objects.exclude(state__in=FINISHED_STATES).filter(its, scope__kind="drain"))
     move_id = moves.order_by("-id").values_list("id", flat=True).first()
     return DrainVerdict(all(s.done for s in steps), steps, move_id, age_s(cluster_row().observed_at))

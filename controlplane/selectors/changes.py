@@ -125,18 +125,18 @@ def change_page(
     )
 
 
-def change_shape(c: Change) -> ChangeRow:
+def change_shape(change: Change) -> ChangeRow:
     return ChangeRow(
-        id=c.pk,
-        at=c.at,
-        actor=c.actor,
-        verb=c.verb,
-        object_kind=c.object_kind,
-        object_name=c.object_name,
-        comment=c.comment,
-        before=c.before,
-        after=c.after,
-        outcome=c.outcome,
-        detail=_detail(c),
-        finished_at=c.finished_at,
+        id=change.pk,
+        at=change.at,
+        actor=change.actor,
+        verb=change.verb,
+        object_kind=change.object_kind,
+        object_name=change.object_name,
+        comment=change.comment,
+        before=change.before,
+        after=change.after,
+        outcome=change.outcome,
+        detail=_detail(change),
+        finished_at=change.finished_at,
     )

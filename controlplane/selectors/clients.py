@@ -191,9 +191,11 @@ def _failed_logins(answers: dict[int, ConnectedClients]) -> dict[tuple[str, str]
     """By (address, client ID), over all brokers, the latest first."""
     found: dict[tuple[str, str], dict[tuple[str, str, str], list[FailedLogin]]] = {}
     for answer in answers.values():
-        for x in answer.failed_logins:
-            by_login = found.setdefault((x.host, x.client_id), {})
-            by_login.setdefault((x.user, x.mechanism, x.failure), []).append(x)
+        for failed_login in answer.failed_logins:
+            by_login = found.setdefault((failed_login.host, failed_login.client_id), {})
+            by_login.setdefault((failed_login.user, failed_login.mechanism, failed_login.failure), []).append(
+                failed_login
+            )
     return {
         client: sorted(
             (

@@ -291,19 +291,19 @@ ORDERS: dict[str, Callable[[ConnectorRow], int | str]] = {
 }
 
 
-def _row(cluster: str, c: Connector) -> ConnectorRow:
-    states = [t.state for t in c.tasks]
+def _row(cluster: str, connector: Connector) -> ConnectorRow:
+    states = [t.state for t in connector.tasks]
     return ConnectorRow(
         cluster=cluster,
-        name=c.name,
-        type=c.type,
-        class_name=c.config.get("connector.class", ""),
-        state=c.state,
-        worker=c.worker,
+        name=connector.name,
+        type=connector.type,
+        class_name=connector.config.get("connector.class", ""),
+        state=connector.state,
+        worker=connector.worker,
         tasks=len(states),
         running_tasks=states.count(ConnectorState.RUNNING),
         failed_tasks=states.count(ConnectorState.FAILED),
-        group=group_of(c.name, c.config) if c.type is ConnectorType.SINK else None,
+        group=group_of(connector.name, connector.config) if connector.type is ConnectorType.SINK else None,
     )
 
 

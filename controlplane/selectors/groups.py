@@ -169,29 +169,29 @@ def _rows(listed: Iterable[ConsumerGroup]) -> list[GroupRow]:
     return [_row(g, thresholds) for g in groups]
 
 
-def _row(g: ConsumerGroup, thresholds: AlertThresholds) -> GroupRow:
-    partition = g.retention_partition
+def _row(group: ConsumerGroup, thresholds: AlertThresholds) -> GroupRow:
+    partition = group.retention_partition
     name = split_partition_name(partition)
-    behind = applied_threshold(ThresholdName.GROUP_BEHIND, g.group_id, thresholds)
+    behind = applied_threshold(ThresholdName.GROUP_BEHIND, group.group_id, thresholds)
     return GroupRow(
-        group_id=g.group_id,
-        state=g.state,
-        member_count=g.member_count,
-        assignor=g.assignor,
-        coordinator=g.coordinator,
-        lag_records=g.lag_records,
-        lag_ms_max=g.lag_ms_max,
-        lag_at_least=g.lag_at_least,
-        partitions_unknown=g.partitions_unknown,
-        status=g.status,
-        consumed_per_s=g.consumed_per_s,
-        produced_per_s=g.produced_per_s,
-        lost_records=g.lost_records,
+        group_id=group.group_id,
+        state=group.state,
+        member_count=group.member_count,
+        assignor=group.assignor,
+        coordinator=group.coordinator,
+        lag_records=group.lag_records,
+        lag_ms_max=group.lag_ms_max,
+        lag_at_least=group.lag_at_least,
+        partitions_unknown=group.partitions_unknown,
+        status=group.status,
+        consumed_per_s=group.consumed_per_s,
+        produced_per_s=group.produced_per_s,
+        lost_records=group.lost_records,
         retention_partition=partition if name is None or sees(TOPIC, name[0]) else "",
-        retention_in_s=g.retention_in_s,
-        retention_limit=g.retention_limit,
-        retention_at_most=g.retention_at_most,
-        age_s=age_s(g.observed_at),
+        retention_in_s=group.retention_in_s,
+        retention_limit=group.retention_limit,
+        retention_at_most=group.retention_at_most,
+        age_s=age_s(group.observed_at),
         behind_threshold_s=behind.value,
         behind_threshold_scope=behind.scope,
     )

@@ -169,32 +169,34 @@ def _still_open(judged: list[Judged], brokers: Mapping[int, BrokerAddress]) -> l
     """Drop transactions that ended before the coordinators answered, because they do not hang. Active transactions are not requested again."""
     suspects = [j for j in judged if j[1] is not TransactionVerdict.ACTIVE]
     leaders: dict[int, dict[str, list[int]]] = {}
-    for t, _, _ in suspects:
-        indexes = leaders.setdefault(t.leader, {}).setdefault(t.topic, [])
-        if t.index not in indexes:
-            indexes.append(t.index)
+    for transaction, _, _ in suspects:
+        indexes = leaders.setdefault(transaction.leader, {}).setdefault(transaction.topic, [])
+        if transaction.index not in indexes:
+            indexes.append(transaction.index)
     answers = {a.broker_id: a.value for a in selectors.scan_leaders(brokers, leaders)}
     out = [j for j in judged if j[1] is TransactionVerdict.ACTIVE]
-    for t, v, name in suspects:
-        again = answers.get(t.leader)
-        if again is not None and any(t.same_as(other) for other in again.transactions):
-            out.append((t, v, name))
-        elif again is None or again.described < sum(map(len, leaders[t.leader].values())):
-            out.append((t, TransactionVerdict.UNDETERMINED, name))
+    for transaction, v, name in suspects:
+        again = answers.get(transaction.leader)
+        if again is not None and any(transaction.same_as(other) for other in again.transactions):
+            out.append((transaction, v, name))
+        elif again is None or again.described < sum(map(len, leaders[transaction.leader].values())):
+            out.append((transaction, TransactionVerdict.UNDETERMINED, name))
     return out
 
 
-def _hanging_row(t: PartitionTransaction, v: TransactionVerdict, transactional_id: str | None) -> HangingRow:
+def _hanging_row(
+    transaction: PartitionTransaction, verdict: TransactionVerdict, transactional_id: str | None
+) -> HangingRow:
     return HangingRow(
-        topic=t.topic,
-        index=t.index,
-        leader=t.leader,
-        producer_id=t.producer_id,
-        producer_epoch=t.producer_epoch,
-        coordinator_epoch=t.coordinator_epoch,
-        start_offset=t.start_offset,
-        last_timestamp=selectors.time_of(t.last_timestamp_ms),
+        topic=transaction.topic,
+        index=transaction.index,
+        leader=transaction.leader,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        coordinator_epoch=transaction.coordinator_epoch,
+        start_offset=transaction.start_offset,
+        last_timestamp=selectors.time_of(transaction.last_timestamp_ms),
         transactional_id=transactional_id,
-        verdict=v,
-        target=t.target,
+        verdict=verdict,
+        target=transaction.target,
     )

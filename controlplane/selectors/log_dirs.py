@@ -124,15 +124,15 @@ def broker_log_dirs(
     )
 
 
-def _directory(d: ReportedLogDir) -> LogDirRow:
-    known = d.state.served
-    current = [r for r in d.replicas if not r.future]
+def _directory(directory: ReportedLogDir) -> LogDirRow:
+    known = directory.state.served
+    current = [r for r in directory.replicas if not r.future]
     return LogDirRow(
-        path=d.path,
-        state=d.state,
+        path=directory.path,
+        state=directory.state,
         replicas=len(current) if known else None,
         size_bytes=sum(r.size_bytes for r in current) if known else None,
-        total_bytes=d.total_bytes,
-        free_bytes=d.free_bytes,
-        probe_ms=d.probe_ms,
+        total_bytes=directory.total_bytes,
+        free_bytes=directory.free_bytes,
+        probe_ms=directory.probe_ms,
     )

@@ -302,15 +302,15 @@ def _ranges(
         }
     elif query.start is StartPosition.OFFSET:
         offset = query.offset or 0
-        for p, (start, end) in logs.items():
-            starts[p] = max(start, min(offset, end))
+        for partition, (start, end) in logs.items():
+            starts[partition] = max(start, min(offset, end))
             if not start <= offset <= end:
-                notes[p] = sentence(
+                notes[partition] = sentence(
                     "Offset {offset} is outside the log [{start}, {end}); read from {first}.",
                     offset=offset,
                     start=start,
                     end=end,
-                    first=starts[p],
+                    first=starts[partition],
                 )
     ranges = [
         ScanRange(p, start, logs[p][1], logs[p][1] if query.backward else start) for p, start in sorted(starts.items())

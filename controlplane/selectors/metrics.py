@@ -46,7 +46,7 @@ Series = Iterable[tuple[Labels, float | int | None]]
 
 def exposition(*, topics: bool = False) -> bytes:
     """Every metric: a help line, a type line, and a line per series."""
-    o = overview()
+    totals = overview()
     brokers = list(Broker.objects.all())
     groups = list(ConsumerGroup.objects.defer("members").order_by("pk"))
 
@@ -78,42 +78,46 @@ def exposition(*, topics: bool = False) -> bytes:
         (
             "weir_data_age_seconds",
             "Seconds since the cluster monitor last read the metadata log to its end.",
-            single(o.age_s),
+            single(totals.age_s),
         ),
-        ("weir_sample_age_seconds", "Seconds since brokers last answered the cluster monitor.", single(o.sample_age_s)),
+        (
+            "weir_sample_age_seconds",
+            "Seconds since brokers last answered the cluster monitor.",
+            single(totals.sample_age_s),
+        ),
         (
             "weir_zookeeper_connected",
             "1 while the cluster monitor has a ZooKeeper session.",
-            single(o.zookeeper_connected),
+            single(totals.zookeeper_connected),
         ),
         (
             "weir_controller_epoch",
             "Epoch of the active controller; each controller election increases it.",
-            single(o.controller_epoch),
+            single(totals.controller_epoch),
         ),
-        ("weir_metadata_sequence", "Last entry of the metadata log that was read.", single(o.metadata_seq)),
-        ("weir_brokers", "Brokers that have ever registered.", single(o.brokers_total)),
-        ("weir_topics", "Topics, including internal ones.", single(o.topics)),
-        ("weir_partitions", "Partitions, including those of internal topics.", single(o.partitions)),
-        ("weir_partitions_offline", "Partitions without a leader.", single(o.offline)),
+        ("weir_metadata_sequence", "Last entry of the metadata log that was read.", single(totals.metadata_seq)),
+        ("weir_brokers", "Brokers that have ever registered.", single(totals.brokers_total)),
+        ("weir_topics", "Topics, including internal ones.", single(totals.topics)),
+        ("weir_partitions", "Partitions, including those of internal topics.", single(totals.partitions)),
+        ("weir_partitions_offline", "Partitions without a leader.", single(totals.offline)),
         (
             "weir_partitions_under_min_isr",
             "Partitions with fewer in-sync replicas than min.insync.replicas.",
-            single(o.under_min_isr),
+            single(totals.under_min_isr),
         ),
-        ("weir_partitions_under_replicated", "Partitions with a replica out of sync.", single(o.under_replicated)),
-        ("weir_partitions_reassigning", "Partitions that are being moved.", single(o.reassigning)),
-        ("weir_size_bytes", "Bytes of all topics, one replica of each partition.", single(o.size_bytes)),
-        ("weir_records_per_second", "Records produced per second.", single(o.records_per_s)),
-        ("weir_bytes_in_per_second", "Bytes produced by clients per second.", single(o.bytes_in_per_s)),
-        ("weir_bytes_out_per_second", "Bytes sent to consumers per second.", single(o.bytes_out_per_s)),
+        ("weir_partitions_under_replicated", "Partitions with a replica out of sync.", single(totals.under_replicated)),
+        ("weir_partitions_reassigning", "Partitions that are being moved.", single(totals.reassigning)),
+        ("weir_size_bytes", "Bytes of all topics, one replica of each partition.", single(totals.size_bytes)),
+        ("weir_records_per_second", "Records produced per second.", single(totals.records_per_s)),
+        ("weir_bytes_in_per_second", "Bytes produced by clients per second.", single(totals.bytes_in_per_s)),
+        ("weir_bytes_out_per_second", "Bytes sent to consumers per second.", single(totals.bytes_out_per_s)),
         (
             "weir_replication_bytes_per_second",
             "Bytes copied between brokers per second.",
-            single(o.replication_bytes_in_per_s),
+            single(totals.replication_bytes_in_per_s),
         ),
-        ("weir_drift_topics", "Topics that differ between database and cluster.", single(o.drift)),
-        ("weir_changes_pending", "Changes with an unknown outcome.", single(o.changes_pending)),
+        ("weir_drift_topics", "Topics that differ between database and cluster.", single(totals.drift)),
+        ("weir_changes_pending", "Changes with an unknown outcome.", single(totals.changes_pending)),
         ("weir_broker_alive", "1 while the broker is registered.", of_brokers("alive")),
         (
             "weir_broker_answered",

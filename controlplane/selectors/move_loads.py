@@ -47,27 +47,27 @@ def move_brokers(kinds: Sequence[TotalsKind]) -> list[MoveBrokerRow]:
         for name, value in values.items():
             row[name] = row.get(name, 0) + value
 
-    for k in kinds:
-        if k.state == PartState.SKIPPED:
+    for kind in kinds:
+        if kind.state == PartState.SKIPPED:
             continue
-        old, new = k.replicas_from, k.replicas_to
-        ended, total = k.parts if k.state in ARRIVED else 0, k.bytes_total or 0
-        if k.desired_replicas == old:
+        old, new = kind.replicas_from, kind.replicas_to
+        ended, total = kind.parts if kind.state in ARRIVED else 0, kind.bytes_total or 0
+        if kind.desired_replicas == old:
             old, new = new, old
         receivers, senders = [b for b in new if b not in old], [b for b in old if b not in new]
         share = 1 / len(receivers) if receivers else 0.0
-        for b in receivers:
+        for broker_id in receivers:
             add(
-                b,
-                parts_in=k.parts,
+                broker_id,
+                parts_in=kind.parts,
                 ended_in=ended,
                 bytes_in=total * share,
-                done=(k.bytes_done or 0) * share,
-                speed=(k.bytes_per_s or 0.0) * share,
+                done=(kind.bytes_done or 0) * share,
+                speed=(kind.bytes_per_s or 0.0) * share,
             )
-        for b in senders:
-            add(b, parts_out=k.parts, ended_out=ended, bytes_out=total * share)
-        unknown = k.known < k.parts
+        for broker_id in senders:
+            add(broker_id, parts_out=kind.parts, ended_out=ended, bytes_out=total * share)
+        unknown = kind.known < kind.parts
         unknown_bytes |= {(b, "in") for b in receivers if unknown}
         # Without a copy there is no information about the size.
         unknown_bytes |= {(b, "out") for b in senders if unknown or not receivers}

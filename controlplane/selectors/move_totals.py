@@ -119,16 +119,16 @@ def _sum(states: Iterable[ByState]) -> MoveTotals:
     )
 
 
-def percent(state: str, s: MoveTotals) -> float | None:
+def percent(state: str, totals: MoveTotals) -> float | None:
     """The progress of a move. For a finished move the partitions at their target count; None where everything was returned. The value reaches 100
     only when every part has ended."""
     if state == MoveState.ROLLED_BACK:
         return None
     if state == MoveState.DONE:
         return 100.0
-    if not s.weight:
+    if not totals.weight:
         return 0.0
     if state in FINISHED_STATES:
-        return float(round(s.weight_arrived / s.weight * 100, 1))
-    share = (s.weight_ended + s.done_open) / s.weight * 100
-    return float(round(min(99.0, share) if s.ended < s.parts else share, 1))
+        return float(round(totals.weight_arrived / totals.weight * 100, 1))
+    share = (totals.weight_ended + totals.done_open) / totals.weight * 100
+    return float(round(min(99.0, share) if totals.ended < totals.parts else share, 1))

@@ -382,48 +382,48 @@ def _of_rack_or_broker(scope: DrainScope | FillScope, rack_text: str, broker_tex
     )
 
 
-def _row(m: Move, s: MoveTotals) -> MoveRow:
-    total = None if s.unknown else s.total
-    done = s.done or 0 if total is not None else s.done
-    eta = None if m.ends_in_s_min is None or m.ends_in_s_max is None else (m.ends_in_s_min, m.ends_in_s_max)
+def _row(move: Move, totals: MoveTotals) -> MoveRow:
+    total = None if totals.unknown else totals.total
+    done = totals.done or 0 if total is not None else totals.done
+    eta = None if move.ends_in_s_min is None or move.ends_in_s_max is None else (move.ends_in_s_min, move.ends_in_s_max)
     return MoveRow(
-        id=m.pk,
-        mode=m.mode,
-        origin=m.origin,
-        scope=m.scope,
-        title=title_of(m.scope),
-        state=m.state,
-        actor=m.actor,
-        comment=m.comment,
-        note=with_phrase(m.note, m.note_phrase),
-        parts=s.parts,
-        parts_ended=s.ended,
-        parts_rejected=s.rejected,
+        id=move.pk,
+        mode=move.mode,
+        origin=move.origin,
+        scope=move.scope,
+        title=title_of(move.scope),
+        state=move.state,
+        actor=move.actor,
+        comment=move.comment,
+        note=with_phrase(move.note, move.note_phrase),
+        parts=totals.parts,
+        parts_ended=totals.ended,
+        parts_rejected=totals.rejected,
         bytes_total=total,
         bytes_done=done,
-        percent=percent(m.state, s),
-        bytes_per_s=m.bytes_per_s,
+        percent=percent(move.state, totals),
+        bytes_per_s=move.bytes_per_s,
         eta_s=eta,
-        needs_bytes_per_s=m.needs_bytes_per_s,
-        waits_for=m.waits_for,
-        throttle_bytes_per_s=m.throttle_bytes_per_s,
-        parts_in_flight_max=m.parts_in_flight_max,
-        parts_per_broker_max=m.parts_per_broker_max,
-        overrides=list(m.overrides),
-        adaptive=AdaptiveRow(m.adaptive.cap, m.adaptive.floor, m.adaptive.baseline, m.adaptive.p99)
-        if m.adaptive
+        needs_bytes_per_s=move.needs_bytes_per_s,
+        waits_for=move.waits_for,
+        throttle_bytes_per_s=move.throttle_bytes_per_s,
+        parts_in_flight_max=move.parts_in_flight_max,
+        parts_per_broker_max=move.parts_per_broker_max,
+        overrides=list(move.overrides),
+        adaptive=AdaptiveRow(move.adaptive.cap, move.adaptive.floor, move.adaptive.baseline, move.adaptive.p99)
+        if move.adaptive
         else None,
-        producers_p99_ms=m.producer_latency.rows[-1][1] if m.producer_latency.rows else None,
-        window=None if m.window is None else windows.to_json(m.window),
-        window_text=windows.text(m.window) if m.window else "",
-        resumes_at=m.resumes_at,
-        deadline=m.deadline,
-        handover=m.handover,
-        created_at=m.created_at,
-        started_at=m.started_at,
-        finished_at=m.finished_at,
-        took_s=(m.finished_at - m.started_at).total_seconds() if m.finished_at and m.started_at else None,
-        can=[verb.value for verb in _can(m)],
+        producers_p99_ms=move.producer_latency.rows[-1][1] if move.producer_latency.rows else None,
+        window=None if move.window is None else windows.to_json(move.window),
+        window_text=windows.text(move.window) if move.window else "",
+        resumes_at=move.resumes_at,
+        deadline=move.deadline,
+        handover=move.handover,
+        created_at=move.created_at,
+        started_at=move.started_at,
+        finished_at=move.finished_at,
+        took_s=(move.finished_at - move.started_at).total_seconds() if move.finished_at and move.started_at else None,
+        can=[verb.value for verb in _can(move)],
     )
 
 

@@ -111,18 +111,18 @@ def _disk_slow(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.DEMOTE_BROKER, f"Move leadership off broker {a.subject}", [a.subject]), *_broker(a)]
 
 
-def _disk_low(a: AlertRow) -> list[NextStep]:
+def _disk_low(alert: AlertRow) -> list[NextStep]:
     """First the running moves that copy to the broker."""
     running = visible(Move.objects.filter(state=MoveState.RUNNING)).order_by().values("pk")
     parts = MovePartition.objects.filter(active=True, move__in=running).order_by("move_id", "pk")
     placed = parts.values_list("move_id", "replicas_from", "replicas_to")[:PARTS_EXAMINED_MAX]
-    filling = {move for move, old, new in placed if any(str(b) == a.subject for b in set(new) - set(old))}
+    filling = {move for move, old, new in placed if any(str(b) == alert.subject for b in set(new) - set(old))}
     moves = [NextStep(StepKind.OPEN_MOVE, f"Open move {move}", [str(move)]) for move in sorted(filling)]
     steps = [*moves]
-    if (topic := _largest_topic(a.subject)) is not None:
-        if placements := relief(a.subject, topic):
+    if (topic := _largest_topic(alert.subject)) is not None:
+        if placements := relief(alert.subject, topic):
             label = f"Move replicas of {topic} to brokers with more space"
-            steps.append(NextStep(StepKind.MOVE_OFF_BROKER, label, [a.subject, topic, *placements]))
+            steps.append(NextStep(StepKind.MOVE_OFF_BROKER, label, [alert.subject, topic, *placements]))
         steps.append(NextStep(StepKind.RAISE_RETENTION, f"Edit retention of {topic}", [topic]))
     return steps
 
@@ -136,32 +136,32 @@ def _largest_topic(broker_id: str) -> str | None:
     return found.values_list("topic_name", flat=True).first()
 
 
-def _partition(a: AlertRow) -> list[NextStep]:
-    rows = ObservedPartition.objects.filter(in_trouble=True, leader__isnull=a.kind == AlertKind.PARTITIONS_OFFLINE)
-    if a.kind == AlertKind.PARTITIONS_UNDER_MIN_ISR:
+def _partition(alert: AlertRow) -> list[NextStep]:
+    rows = ObservedPartition.objects.filter(in_trouble=True, leader__isnull=alert.kind == AlertKind.PARTITIONS_OFFLINE)
+    if alert.kind == AlertKind.PARTITIONS_UNDER_MIN_ISR:
         rows = rows.filter(topic__under_min_isr__gt=0)
     places = rows.order_by("topic__name", "index").values_list("topic__name", "index", "isr")
     # SQL cannot compare the length of an ISR. Of the topics with partitions under min ISR, the smallest ISR is one of them.
-    fewest = a.kind == AlertKind.PARTITIONS_UNDER_MIN_ISR
+    fewest = alert.kind == AlertKind.PARTITIONS_UNDER_MIN_ISR
     found = min(places[: TROUBLE_EXAMINED_MAX if fewest else 1], key=lambda row: len(row[2]), default=None)
     if found is None:
         return []
     name, target = f"{found[0]}-{found[1]}", [found[0], str(found[1])]
     steps = [NextStep(StepKind.OPEN_PARTITION, f"Open {name}", target)]
-    if a.kind == AlertKind.PARTITIONS_OFFLINE:
+    if alert.kind == AlertKind.PARTITIONS_OFFLINE:
         steps.append(NextStep(StepKind.PROPOSE_ELECTION, f"Request unclean leader election of {name}", target))
     return steps
 
 
-def _unclean_election(a: AlertRow) -> list[NextStep]:
+def _unclean_election(alert: AlertRow) -> list[NextStep]:
     """The partition of the newest election, and the config that allows these elections."""
     verb = AuditOperation.TOPIC_ELECT_UNCLEAN_AUTOMATICALLY
-    newest = Change.objects.filter(object_kind="topic", object_name=a.subject, verb=verb).order_by("-pk").first()
+    newest = Change.objects.filter(object_kind="topic", object_name=alert.subject, verb=verb).order_by("-pk").first()
     index = min((int(i) for i in newest.after or {}), default=None) if newest is not None else None
-    configs = NextStep(StepKind.EDIT_CONFIGS, f"Edit configs of {a.subject}", [a.subject])
+    configs = NextStep(StepKind.EDIT_CONFIGS, f"Edit configs of {alert.subject}", [alert.subject])
     if index is None:
         return [configs]
-    return [NextStep(StepKind.OPEN_PARTITION, f"Open {a.subject}-{index}", [a.subject, str(index)]), configs]
+    return [NextStep(StepKind.OPEN_PARTITION, f"Open {alert.subject}-{index}", [alert.subject, str(index)]), configs]
 
 
 def _steps_for_damage(a: AlertRow) -> list[NextStep]:
@@ -231,18 +231,18 @@ def _move_slow(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.THROTTLE_MOVE, f"Edit the throttle of move {a.subject}", [a.subject])]
 
 
-def _group(a: AlertRow) -> list[NextStep]:
-    if not a.subject:
+def _group(alert: AlertRow) -> list[NextStep]:
+    if not alert.subject:
         return []
-    group = [NextStep(StepKind.OPEN_GROUP, f"Open group {a.subject}", [a.subject])]
-    rows = visible(GroupPartition.objects.filter(group_id=a.subject))
-    if a.kind in (AlertKind.GROUP_RETENTION, AlertKind.GROUP_DATA_LOST):
+    group = [NextStep(StepKind.OPEN_GROUP, f"Open group {alert.subject}", [alert.subject])]
+    rows = visible(GroupPartition.objects.filter(group_id=alert.subject))
+    if alert.kind in (AlertKind.GROUP_RETENTION, AlertKind.GROUP_DATA_LOST):
         worst = rows.order_by(F("retention_in_s").asc(nulls_last=True), F("lag_ms").desc(nulls_last=True)).first()
         if worst is None:
             return group
         return [NextStep(StepKind.RAISE_RETENTION, f"Edit retention of {worst.topic}", [worst.topic]), *group]
     worst = rows.filter(committed__isnull=False).order_by(F("lag_ms").desc(nulls_last=True), "topic", "index").first()
-    if a.kind != AlertKind.GROUP_STALLED or worst is None:
+    if alert.kind != AlertKind.GROUP_STALLED or worst is None:
         return group
     label = f"Read {worst.topic}-{worst.index} at offset {worst.committed}"
     target = [worst.topic, str(worst.index), str(worst.committed)]
@@ -324,16 +324,17 @@ def _letters_missing(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.OPEN_SHARE_GROUP, f"Open share group {group}", [group])]
 
 
-def _rejected_client_steps(a: AlertRow) -> list[NextStep]:
-    if a.client is None:
+def _rejected_client_steps(alert: AlertRow) -> list[NextStep]:
+    if alert.client is None:
         return []
-    who = a.client.client
+    who = alert.client.client
     steps = [NextStep(StepKind.OPEN_REJECTED, f"Open rejected requests of {who}", [who])]
     rows = (r for found in Broker.objects.values_list("refused_clients", flat=True) for r in found)
     denied = [
         r
         for r in rows
-        if r["operation"] and (rejected_client_name(r["principal"], r["host"]), r["reason"]) == (who, a.client.reason)
+        if r["operation"]
+        and (rejected_client_name(r["principal"], r["host"]), r["reason"]) == (who, alert.client.reason)
     ]
     if denied:
         first = min(denied, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))

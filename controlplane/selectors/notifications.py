@@ -135,26 +135,28 @@ def channel_destination(row: NotificationChannel) -> str:
     return f"{parts.scheme}://{host}{port}"
 
 
-def channel_shape(r: NotificationChannel) -> NotificationChannelRow:
-    failing = r.failed_at is not None and (r.delivered_at is None or r.delivered_at < r.failed_at)
+def channel_shape(channel: NotificationChannel) -> NotificationChannelRow:
+    failing = channel.failed_at is not None and (
+        channel.delivered_at is None or channel.delivered_at < channel.failed_at
+    )
     return NotificationChannelRow(
-        r.pk,
-        r.name,
-        r.kind,
-        r.enabled,
-        r.severity_min,
-        r.alert_kinds,
-        r.send_resolved,
-        channel_destination(r),
-        r.recipients,
-        bool(r.secret),
-        r.created_at,
-        r.created_by,
-        r.delivered_at,
-        r.failed_at,
-        r.failure,
+        channel.pk,
+        channel.name,
+        channel.kind,
+        channel.enabled,
+        channel.severity_min,
+        channel.alert_kinds,
+        channel.send_resolved,
+        channel_destination(channel),
+        channel.recipients,
+        bool(channel.secret),
+        channel.created_at,
+        channel.created_by,
+        channel.delivered_at,
+        channel.failed_at,
+        channel.failure,
         failing,
-        r.version,
+        channel.version,
     )
 
 

@@ -177,59 +177,61 @@ def partitions_page(detail: OffsetResetDetail, *, page: PageStart = 1, per_page:
     return Page(rows[start : start + window.per_page], len(rows), window, "", "")
 
 
-def _row(r: OffsetReset) -> OffsetResetRow:
-    applies_until = r.computed_at + timedelta(minutes=PREVIEW_MINUTES) if r.state == ResetState.PREVIEWED else None
-    sent = r.finished_at is not None and r.applying_at is not None
-    undo_until = r.finished_at + timedelta(days=UNDO_DAYS) if sent and r.finished_at else None
+def _row(reset: OffsetReset) -> OffsetResetRow:
+    applies_until = (
+        reset.computed_at + timedelta(minutes=PREVIEW_MINUTES) if reset.state == ResetState.PREVIEWED else None
+    )
+    sent = reset.finished_at is not None and reset.applying_at is not None
+    undo_until = reset.finished_at + timedelta(days=UNDO_DAYS) if sent and reset.finished_at else None
     now = timezone.now()
     can: list[str] = []
     short = limited()  # the definition and the note may name other topics than those of the user
-    if applies_until is not None and now < applies_until and r.totals.changes:
+    if applies_until is not None and now < applies_until and reset.totals.changes:
         can.append(ResetVerb.APPLY)
-    if r.state in (ResetState.PREVIEWED, ResetState.WAITING):
+    if reset.state in (ResetState.PREVIEWED, ResetState.WAITING):
         can.append(ResetVerb.CANCEL)
-    if r.state in (ResetState.PREVIEWED, ResetState.CANCELLED, ResetState.EXPIRED):
+    if reset.state in (ResetState.PREVIEWED, ResetState.CANCELLED, ResetState.EXPIRED):
         can.append(ResetVerb.PREVIEW)
     if undo_until is not None and now < undo_until:
         can.append(ResetVerb.UNDO)
     return OffsetResetRow(
-        id=r.pk,
-        group_id=r.group_id,
-        target=r.spec.target.value,
-        spec={"target": r.spec.target.value} if short else r.spec.to_json(),
-        state=r.state,
-        cause=r.cause,
-        note="" if short else with_phrase(r.note, r.note_phrase),
-        **asdict(r.totals),
-        requests=r.requests,
-        undo_of=r.undo_of_id,
-        actor=r.actor,
-        comment=r.comment,
-        created_at=r.created_at,
+        id=reset.pk,
+        group_id=reset.group_id,
+        target=reset.spec.target.value,
+        spec={"target": reset.spec.target.value} if short else reset.spec.to_json(),
+        state=reset.state,
+        cause=reset.cause,
+        note="" if short else with_phrase(reset.note, reset.note_phrase),
+        **asdict(reset.totals),
+        requests=reset.requests,
+        undo_of=reset.undo_of_id,
+        actor=reset.actor,
+        comment=reset.comment,
+        created_at=reset.created_at,
         applies_until=applies_until,
-        wait_until=r.wait_until,
-        finished_at=r.finished_at,
+        wait_until=reset.wait_until,
+        finished_at=reset.finished_at,
         undo_until=undo_until,
-        differences=[d for d in r.differences if sees(TOPIC, d.topic)],
+        differences=[d for d in reset.differences if sees(TOPIC, d.topic)],
         can=can,
     )
 
 
-def _partition(p: PartitionReset, errors: Mapping[Key, ErrorCode]) -> ResetPartitionRow:
+def _partition(partition: PartitionReset, errors: Mapping[Key, ErrorCode]) -> ResetPartitionRow:
     return ResetPartitionRow(
-        topic=p.topic,
-        partition=p.partition,
-        now=p.now.offset if p.now else None,
-        after=p.after.offset if p.after else None,
-        log_start=p.log_start,
-        log_end=p.log_end,
-        changes=p.changes,
-        replayed=p.replayed,
-        skipped=p.skipped,
-        lost=p.lost,
-        span_ms=p.span_ms,
-        span_at_least=p.span_at_least,
-        limited=p.limited.value,
-        problem=p.problem.value if p.problem else "",
-        error=errors[p.key].name if p.key in errors else "",
+        topic=partition.topic,
+        partition=partition.partition,
+        now=partition.now.offset if partition.now else None,
+        after=partition.after.offset if partition.after else None,
+        log_start=partition.log_start,
+        log_end=partition.log_end,
+        changes=partition.changes,
+        replayed=partition.replayed,
+        skipped=partition.skipped,
+        lost=partition.lost,
+        span_ms=partition.span_ms,
+        span_at_least=partition.span_at_least,
+        limited=partition.limited.value,
+        problem=partition.problem.value if partition.problem else "",
+        error=errors[partition.key].name if partition.key in errors else "",
     )

@@ -71,20 +71,29 @@ def cluster_rows(overview: Overview) -> list[ClusterRow]:
     return found
 
 
-def _own(o: Overview) -> ClusterRow:
+def _own(overview_row: Overview) -> ClusterRow:
     metrics = ClusterMetrics(
-        o.cluster_name,
-        o.health.word,
-        o.health.reason,
-        o.brokers_alive,
-        o.brokers_total,
-        o.under_replicated,
-        o.offline,
-        o.alerts_at_risk,
-        o.alerts - o.alerts_at_risk,
-        o.age_s,
-        o.health.reason_code,
-        o.health.reason_values,
+        overview_row.cluster_name,
+        overview_row.health.word,
+        overview_row.health.reason,
+        overview_row.brokers_alive,
+        overview_row.brokers_total,
+        overview_row.under_replicated,
+        overview_row.offline,
+        overview_row.alerts_at_risk,
+        overview_row.alerts - overview_row.alerts_at_risk,
+        overview_row.age_s,
+        overview_row.health.reason_code,
+        overview_row.health.reason_values,
     )
     colour = settings.WEIR.cluster_colour
-    return ClusterRow(o.cluster_name, "", colour, ClusterProblem.NONE.value, "", metrics, o.observed_at, o.age_s)
+    return ClusterRow(
+        overview_row.cluster_name,
+        "",
+        colour,
+        ClusterProblem.NONE.value,
+        "",
+        metrics,
+        overview_row.observed_at,
+        overview_row.age_s,
+    )

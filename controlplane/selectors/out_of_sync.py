@@ -54,36 +54,36 @@ def reason(p: ObservedPartition, broker_id: int, size_bytes: int | None, reports
     return TranslatableText.of(str(phrase).strip(), phrase)
 
 
-def _reason(p: ObservedPartition, broker_id: int, size_bytes: int | None, reports: ReportedReplicas) -> Phrase:
+def _reason(partition: ObservedPartition, broker_id: int, size_bytes: int | None, reports: ReportedReplicas) -> Phrase:
     broker = reports.brokers.get(broker_id)
     if broker is None:
         return Phrase(texts.NEVER_REGISTERED)
     if not broker.alive:
         return Phrase(texts.BROKER_DOWN)
-    if (detail := reports.disks.get((p.topic.name, p.index, broker_id))) is not None:
+    if (detail := reports.disks.get((partition.topic.name, partition.index, broker_id))) is not None:
         return Phrase(texts.LOG_DIRECTORY_FAILED, {"detail": detail})
-    if p.leader is None:
+    if partition.leader is None:
         return Phrase(texts.NO_LEADER)
-    lacks = _lacks(p, broker_id)
-    if broker_id in p.adding:
+    lacks = _lacks(partition, broker_id)
+    if broker_id in partition.adding:
         return Phrase(texts.MOVE_IS_COPYING, {"lacks": lacks or ""})
     if lacks and broker.answered and size_bytes is None:
         return Phrase(texts.NO_REPLICA_REPORTED, {"lacks": lacks})
     return lacks or Phrase(texts.NOT_REPORTED_YET)
 
 
-def _lacks(p: ObservedPartition, broker_id: int) -> Phrase | None:
+def _lacks(partition: ObservedPartition, broker_id: int) -> Phrase | None:
     """The lag by the leader's offsets; None where the leader has not reported it."""
-    state = p.lagging.get(str(broker_id))
+    state = partition.lagging.get(str(broker_id))
     if state is None:
         return None
     end, start = state
     if end == UNREPORTED:
-        return Phrase(texts.NO_FETCH, {"leader": str(p.leader)})
-    behind = max(0, (p.end_offset or 0) - end)
+        return Phrase(texts.NO_FETCH, {"leader": str(partition.leader)})
+    behind = max(0, (partition.end_offset or 0) - end)
     if behind:
         return number_of(behind, *texts.LACKS_RECORDS)
     if start != UNREPORTED:
-        offsets = {"start": f"{start:,}", "leader_start": f"{p.start_offset or 0:,}"}
+        offsets = {"start": f"{start:,}", "leader_start": f"{partition.start_offset or 0:,}"}
         return Phrase(texts.START_ABOVE_LEADER, offsets)
     return Phrase(texts.JOINS_SOON)

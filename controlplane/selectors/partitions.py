@@ -227,36 +227,38 @@ def _partition_rows(partitions: Sequence[ObservedPartition]) -> list[PartitionRo
 
 
 def _partition_row(
-    p: ObservedPartition, reports: out_of_sync.ReportedReplicas, defaults: Mapping[str, str]
+    partition: ObservedPartition, reports: out_of_sync.ReportedReplicas, defaults: Mapping[str, str]
 ) -> PartitionRow:
-    replicas = {r.broker_id: r for r in p.replica_rows.all()}
+    replicas = {r.broker_id: r for r in partition.replica_rows.all()}
     return PartitionRow(
-        topic=p.topic.name,
-        index=p.index,
-        leader=p.leader,
-        leader_epoch=p.leader_epoch,
-        replicas=p.replicas,
-        isr=p.isr,
-        elr=p.elr,
-        adding=p.adding,
-        removing=p.removing,
-        assignment_generation=p.assignment_generation,
-        archive_start=p.archive_start,
-        holders=p.holders,
-        holders_down=[b for b in p.holders if b not in reports.brokers or not reports.brokers[b].alive],
-        start_offset=p.start_offset,
-        end_offset=p.end_offset,
-        records=None if p.start_offset is None or p.end_offset is None else p.end_offset - p.start_offset,
-        size_bytes=p.size_bytes,
-        bytes_in_per_s=p.bytes_in_per_s,
-        bytes_out_per_s=p.bytes_out_per_s,
-        replica_rows=[_replica(p, b, replicas.get(b), reports) for b in p.replicas],
-        down=[b for b in p.replicas if b in reports.down],
-        min_isr=_min_isr(p, defaults),
-        state=_state(p, defaults),
-        electable=electable(p) if p.leader is None and not p.voters else [],
-        sample_age_s=None if p.end_offset is None else age_s(last_response(p, reports.responses)),
-        majority=_majority(p, reports.down) if p.voters else None,
+        topic=partition.topic.name,
+        index=partition.index,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        elr=partition.elr,
+        adding=partition.adding,
+        removing=partition.removing,
+        assignment_generation=partition.assignment_generation,
+        archive_start=partition.archive_start,
+        holders=partition.holders,
+        holders_down=[b for b in partition.holders if b not in reports.brokers or not reports.brokers[b].alive],
+        start_offset=partition.start_offset,
+        end_offset=partition.end_offset,
+        records=None
+        if partition.start_offset is None or partition.end_offset is None
+        else partition.end_offset - partition.start_offset,
+        size_bytes=partition.size_bytes,
+        bytes_in_per_s=partition.bytes_in_per_s,
+        bytes_out_per_s=partition.bytes_out_per_s,
+        replica_rows=[_replica(partition, b, replicas.get(b), reports) for b in partition.replicas],
+        down=[b for b in partition.replicas if b in reports.down],
+        min_isr=_min_isr(partition, defaults),
+        state=_state(partition, defaults),
+        electable=electable(partition) if partition.leader is None and not partition.voters else [],
+        sample_age_s=None if partition.end_offset is None else age_s(last_response(partition, reports.responses)),
+        majority=_majority(partition, reports.down) if partition.voters else None,
     )
 
 
@@ -284,23 +286,23 @@ def _majority(p: ObservedPartition, down: Container[int]) -> MajorityVote:
 
 
 def _replica(
-    p: ObservedPartition, broker_id: int, row: ObservedReplica | None, reports: out_of_sync.ReportedReplicas
+    partition: ObservedPartition, broker_id: int, row: ObservedReplica | None, reports: out_of_sync.ReportedReplicas
 ) -> ReplicaOf:
     end, lag, size = (row.end_offset, row.lag_records, row.size_bytes) if row is not None else (None, None, None)
-    out = broker_id not in p.isr
-    state = p.lagging.get(str(broker_id)) if out else None
+    out = broker_id not in partition.isr
+    state = partition.lagging.get(str(broker_id)) if out else None
     if state is not None:
         end = state[0] if state[0] != out_of_sync.UNREPORTED else None
-        lag = None if end is None or p.end_offset is None else max(0, p.end_offset - end)
-    if p.leader is None:
+        lag = None if end is None or partition.end_offset is None else max(0, partition.end_offset - end)
+    if partition.leader is None:
         lag = None  # the former leader may have had more records
     return ReplicaOf(
         broker_id=broker_id,
         alive=broker_id not in reports.down,
         in_isr=not out,
-        is_leader=broker_id == p.leader,
+        is_leader=broker_id == partition.leader,
         end_offset=end,
         lag_records=lag,
         size_bytes=size,
-        out_of_sync_reason=out_of_sync.reason(p, broker_id, size, reports) if out else "",
+        out_of_sync_reason=out_of_sync.reason(partition, broker_id, size, reports) if out else "",
     )

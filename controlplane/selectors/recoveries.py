@@ -98,20 +98,20 @@ def recovery_row(recovery_id: int) -> RecoveryRow | None:
     return None if row is None else recovery_shape(row)
 
 
-def recovery_shape(r: ReplicaRecovery) -> RecoveryRow:
+def recovery_shape(recovery: ReplicaRecovery) -> RecoveryRow:
     return RecoveryRow(
-        id=r.pk,
-        topic=r.topic_name,
-        partition=r.partition,
-        broker_id=r.broker_id,
-        state=r.state,
-        bytes_total=r.bytes_total,
-        bytes_done=r.bytes_done,
-        actor=r.actor,
-        comment=r.comment,
-        note=with_phrase(r.note, r.note_phrase),
-        created_at=r.created_at,
-        finished_at=r.finished_at,
+        id=recovery.pk,
+        topic=recovery.topic_name,
+        partition=recovery.partition,
+        broker_id=recovery.broker_id,
+        state=recovery.state,
+        bytes_total=recovery.bytes_total,
+        bytes_done=recovery.bytes_done,
+        actor=recovery.actor,
+        comment=recovery.comment,
+        note=with_phrase(recovery.note, recovery.note_phrase),
+        created_at=recovery.created_at,
+        finished_at=recovery.finished_at,
     )
 
 
@@ -159,16 +159,16 @@ def damage_reports_open() -> int:
     return visible(ReplicaDamageReport.objects.filter(ended_at__isnull=True)).count()
 
 
-def _damage_report_row(r: ReplicaDamageReport) -> DamageReportRow:
+def _damage_report_row(report: ReplicaDamageReport) -> DamageReportRow:
     return DamageReportRow(
-        id=r.pk,
-        topic=r.topic_name,
-        partition=r.partition,
-        broker_id=r.broker_id,
-        kind=r.kind,
-        detail=r.detail,
-        found_at=r.found_at,
-        ended_at=r.ended_at,
-        recovery=r.recovery_id,
-        recovery_state=r.recovery.state if r.recovery is not None else None,
+        id=report.pk,
+        topic=report.topic_name,
+        partition=report.partition,
+        broker_id=report.broker_id,
+        kind=report.kind,
+        detail=report.detail,
+        found_at=report.found_at,
+        ended_at=report.ended_at,
+        recovery=report.recovery_id,
+        recovery_state=report.recovery.state if report.recovery is not None else None,
     )

@@ -96,24 +96,24 @@ def working_restart() -> RestartRow | None:
     return None if row is None else _row(row)
 
 
-def _row(r: RollingRestart) -> RestartRow:
-    turns = [_turn(s) for s in r.steps.all()]
+def _row(restart: RollingRestart) -> RestartRow:
+    turns = [_turn(s) for s in restart.steps.all()]
     open_ = [t for t in turns if t.state not in (StepState.DONE, StepState.SKIPPED)]
     under_way = next((t for t in open_ if t.state != StepState.WAITING), None)
     return RestartRow(
-        id=r.pk,
-        state=r.state,
-        by_supervisor=r.by_supervisor,
+        id=restart.pk,
+        state=restart.state,
+        by_supervisor=restart.by_supervisor,
         brokers=[t.broker_id for t in turns],
         done=sum(1 for t in turns if t.state == StepState.DONE),
         now=under_way or next(iter(open_), None),
         turns=turns,
-        actor=r.actor,
-        comment=r.comment,
-        note=with_phrase(r.note, r.note_phrase),
-        created_at=r.created_at,
-        finished_at=r.finished_at,
-        can=VERBS.get(r.state, []),
+        actor=restart.actor,
+        comment=restart.comment,
+        note=with_phrase(restart.note, restart.note_phrase),
+        created_at=restart.created_at,
+        finished_at=restart.finished_at,
+        can=VERBS.get(restart.state, []),
     )
 
 

@@ -255,17 +255,17 @@ def _metadata(text: str | None) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _partition(p: GroupPartition, state: Mapping[str, Any] | None) -> RoutePartitionRow:
+def _partition(partition: GroupPartition, state: Mapping[str, Any] | None) -> RoutePartitionRow:
     known = state or {}
     return RoutePartitionRow(
-        index=p.index,
+        index=partition.index,
         state=str(known.get("state", UNKNOWN)),
-        position=p.committed,
-        end_offset=p.end_offset,
-        lag_records=p.lag_records,
-        lag_ms=p.lag_ms,
-        status=p.status,
-        routed_per_s=p.consumed_per_s,
+        position=partition.committed,
+        end_offset=partition.end_offset,
+        lag_records=partition.lag_records,
+        lag_ms=partition.lag_ms,
+        status=partition.status,
+        routed_per_s=partition.consumed_per_s,
         generation=known.get("generation"),
         lost_records=int(known.get("lost", 0)),
         problems=[RouteProblemRow(*map(str, q)) for q in known.get("problems", []) if len(q) == 3],

@@ -277,41 +277,41 @@ def _partitions(
     ends = {(t, i): end for t, i, end in rows.values_list("topic__name", "index", "end_offset")}
     members = Counter(key for x in group.members for key in x.partitions)
     rows_of_group = []
-    for x in sorted(group.offsets, key=lambda x: (x.topic, x.index)):
-        if not sees(TOPIC, x.topic):
+    for position in sorted(group.offsets, key=lambda x: (x.topic, x.index)):
+        if not sees(TOPIC, position.topic):
             continue
-        key = (x.topic, x.index)
+        key = (position.topic, position.index)
         seen, counted = observed.get(key), in_flight.get(key)
         status = LagStatus(seen.status) if seen is not None else LagStatus.UNKNOWN
         rows_of_group.append(
             SharePartitionRow(
-                topic=x.topic,
-                index=x.index,
-                start_offset=x.start,
+                topic=position.topic,
+                index=position.index,
+                start_offset=position.start,
                 end_offset=ends.get(key),
-                lag_records=x.lag,
+                lag_records=position.lag,
                 lag_ms=seen.lag_ms if seen is not None else None,
                 lag_at_least=seen is not None and seen.lag_at_least,
                 status=status.value,
                 block=seen.block if seen is not None else "",
                 stall=stall_of(status, members[key]) or "",
                 member_count=members[key],
-                problem=x.error,
+                problem=position.error,
                 **_counts(counted),
             )
         )
     return rows_of_group
 
 
-def _counts(x: RecordsInFlight | None) -> dict[str, int | None]:
+def _counts(in_flight: RecordsInFlight | None) -> dict[str, int | None]:
     """The columns of a row that only the leader knows."""
-    if x is None:
+    if in_flight is None:
         return {}
     return {
-        "acquired": sum(x.acquired.values()),
-        "lock_ms": x.lock_ms,
-        "redelivery": x.redelivery,
-        "archiving": x.archiving,
-        "in_flight": x.in_flight,
-        "in_flight_max": x.in_flight_max,
+        "acquired": sum(in_flight.acquired.values()),
+        "lock_ms": in_flight.lock_ms,
+        "redelivery": in_flight.redelivery,
+        "archiving": in_flight.archiving,
+        "in_flight": in_flight.in_flight,
+        "in_flight_max": in_flight.in_flight_max,
     }

@@ -200,42 +200,42 @@ def _job_rows(jobs: Sequence[SparkJob]) -> list[SparkJobRow]:
     return [_job_row(j, runs.get(j.pk)) for j in jobs]
 
 
-def _job_row(j: SparkJob, run: SparkRun | None) -> SparkJobRow:
+def _job_row(job: SparkJob, run: SparkRun | None) -> SparkJobRow:
     active = run is not None and run.state in ACTIVE_STATES
     stopping = run is not None and run.state == SparkRunState.STOPPING
     status = run.status if run is not None else {}
     return SparkJobRow(
-        id=j.pk,
-        name=j.name,
-        kind=j.kind,
-        title=KINDS[j.kind].title if j.kind in KINDS else j.kind,
-        parameters=j.parameters,
-        schedule=j.schedule,
-        next_run_at=j.next_run_at,
+        id=job.pk,
+        name=job.name,
+        kind=job.kind,
+        title=KINDS[job.kind].title if job.kind in KINDS else job.kind,
+        parameters=job.parameters,
+        schedule=job.schedule,
+        next_run_at=job.next_run_at,
         state=run.state if run is not None else NEVER,
         run_id=run.pk if run is not None else None,
         rows=status.get("rows"),
         rows_per_second=status.get("rows_per_second"),
         behind_records=status.get("behind_records"),
         heartbeat_at=run.heartbeat_at if run is not None else None,
-        actor=j.actor,
-        comment=j.comment,
-        created_at=j.created_at,
+        actor=job.actor,
+        comment=job.comment,
+        created_at=job.created_at,
         can=[] if stopping else [SparkJobVerb.STOP] if active else [SparkJobVerb.RUN, SparkJobVerb.DELETE],
-        version=j.version,
+        version=job.version,
     )
 
 
-def _run_row(r: SparkRun) -> SparkRunRow:
-    status = r.status
+def _run_row(run: SparkRun) -> SparkRunRow:
+    status = run.status
     return SparkRunRow(
-        id=r.pk,
-        job_id=r.job_id,
-        job=r.job.name,
-        kind=r.job.kind,
-        state=r.state,
+        id=run.pk,
+        job_id=run.job_id,
+        job=run.job.name,
+        kind=run.job.kind,
+        state=run.state,
         phase=str(status.get("phase", "")),
-        parameters=r.parameters,
+        parameters=run.parameters,
         rows=status.get("rows"),
         rows_per_second=status.get("rows_per_second"),
         behind_records=status.get("behind_records"),
@@ -243,13 +243,13 @@ def _run_row(r: SparkRun) -> SparkRunRow:
         batches=status.get("batches"),
         report=[ReportTableRow(t["title"], t["columns"], t["rows"], t["rows_total"]) for t in status.get("report", [])],
         error=str(status.get("error", "")),
-        note=with_phrase(r.note, r.note_phrase),
-        actor=r.actor,
-        pid=r.pid,
-        restarts=r.restarts,
-        heartbeat_at=r.heartbeat_at,
-        heartbeat_age_s=age_s(r.heartbeat_at),
-        created_at=r.created_at,
-        started_at=r.started_at,
-        finished_at=r.finished_at,
+        note=with_phrase(run.note, run.note_phrase),
+        actor=run.actor,
+        pid=run.pid,
+        restarts=run.restarts,
+        heartbeat_at=run.heartbeat_at,
+        heartbeat_age_s=age_s(run.heartbeat_at),
+        created_at=run.created_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
     )

@@ -346,17 +346,17 @@ def _waiting(query: str) -> list[TopicRow]:
     return [_desired_row(t) for t in _desired_only(query).order_by("name")[:WAITING_SHOWN_MAX]]
 
 
-def _desired_row(t: Topic) -> TopicRow:
-    state = TopicRowState.CREATING if t.applied_generation == 0 else TopicRowState.DRIFT
+def _desired_row(topic: Topic) -> TopicRow:
+    state = TopicRowState.CREATING if topic.applied_generation == 0 else TopicRowState.DRIFT
     return TopicRow(
-        id=t.id,
-        name=t.name,
+        id=topic.id,
+        name=topic.name,
         state=state.value,
         health=TopicHealth.HEALTHY.value,
-        note=t.note,
-        partitions=t.partitions,
-        replication_factor=t.replication_factor,
-        internal=t.internal,
+        note=topic.note,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        internal=topic.internal,
         under_replicated=0,
         under_min_isr=0,
         offline=0,
@@ -369,9 +369,9 @@ def _desired_row(t: Topic) -> TopicRow:
         bytes_in_per_s=None,
         bytes_out_per_s=None,
         replication_bytes_in_per_s=None,
-        cleanup_policy=t.configs.get("cleanup.policy", "delete"),
-        generation=t.generation,
-        applied_generation=t.applied_generation,
+        cleanup_policy=topic.configs.get("cleanup.policy", "delete"),
+        generation=topic.generation,
+        applied_generation=topic.applied_generation,
     )
 
 

@@ -227,24 +227,26 @@ def scan_leaders(
 # -- shapes -----------------------------------------------------------------------------------------------------------------
 
 
-def _row(t: ListedTransaction, d: DescribedTransaction | None, now_ms: int) -> TransactionRow:
-    if d is None:
-        return TransactionRow(t.transactional_id, t.state, t.producer_id, t.coordinator, None, None, None, [])
-    age_ms = now_ms - d.started_ms if d.is_open and d.started_ms is not None else None
+def _row(listed: ListedTransaction, described: DescribedTransaction | None, now_ms: int) -> TransactionRow:
+    if described is None:
+        return TransactionRow(
+            listed.transactional_id, listed.state, listed.producer_id, listed.coordinator, None, None, None, []
+        )
+    age_ms = now_ms - described.started_ms if described.is_open and described.started_ms is not None else None
     return TransactionRow(
-        transactional_id=t.transactional_id,
-        state=d.state,
-        producer_id=d.producer_id,
-        coordinator=t.coordinator,
-        producer_epoch=d.producer_epoch,
-        timeout_ms=d.timeout_ms,
+        transactional_id=listed.transactional_id,
+        state=described.state,
+        producer_id=described.producer_id,
+        coordinator=listed.coordinator,
+        producer_epoch=described.producer_epoch,
+        timeout_ms=described.timeout_ms,
         open_s=None if age_ms is None else max(0.0, age_ms / 1000),
-        partitions=[f"{topic}-{i}" for topic, i in d.partitions],
+        partitions=[f"{topic}-{i}" for topic, i in described.partitions],
     )
 
 
-def _partitions_of(d: DescribedTransaction, brokers: Mapping[int, BrokerAddress]) -> list[TransactionPartition]:
-    shown = d.partitions[:PARTITIONS_SHOWN_MAX]
+def _partitions_of(described: DescribedTransaction, brokers: Mapping[int, BrokerAddress]) -> list[TransactionPartition]:
+    shown = described.partitions[:PARTITIONS_SHOWN_MAX]
     names = {topic for topic, _ in shown}
     rows = ObservedPartition.objects.filter(topic__name__in=names).values_list("topic__name", "index", "leader")
     leader_of = {(name, i): leader for name, i, leader in rows}
@@ -254,7 +256,9 @@ def _partitions_of(d: DescribedTransaction, brokers: Mapping[int, BrokerAddress]
         if leader is not None:
             leaders.setdefault(leader, {}).setdefault(topic, []).append(i)
     scans = scan_leaders(brokers, leaders)
-    begun = {t.partition: t for a in scans if a.value for t in a.value.transactions if t.producer_id == d.producer_id}
+    begun = {
+        t.partition: t for a in scans if a.value for t in a.value.transactions if t.producer_id == described.producer_id
+    }
     out = []
     for topic, i in shown:
         t = begun.get((topic, i))

@@ -137,20 +137,20 @@ def _first_truncations(topic: str, partition: int, at: datetime) -> frozenset[in
     return frozenset(first.values())
 
 
-def _row(r: ReplicaTruncation, elections: Sequence[_Election]) -> TruncationRow:
-    acknowledged = max(0, min(r.high_watermark, r.end_offset) - r.first_offset)
-    last = next((e for e in elections if e.at <= r.truncated_at), None)
-    is_effect = last is not None and (acknowledged > 0 or r.pk in last.first)
+def _row(truncation: ReplicaTruncation, elections: Sequence[_Election]) -> TruncationRow:
+    acknowledged = max(0, min(truncation.high_watermark, truncation.end_offset) - truncation.first_offset)
+    last = next((e for e in elections if e.at <= truncation.truncated_at), None)
+    is_effect = last is not None and (acknowledged > 0 or truncation.pk in last.first)
     return TruncationRow(
-        topic=r.topic_name,
-        partition=r.partition,
-        broker_id=r.broker_id,
-        first_offset=r.first_offset,
-        last_offset=r.end_offset - 1,
-        records=r.end_offset - r.first_offset,
+        topic=truncation.topic_name,
+        partition=truncation.partition,
+        broker_id=truncation.broker_id,
+        first_offset=truncation.first_offset,
+        last_offset=truncation.end_offset - 1,
+        records=truncation.end_offset - truncation.first_offset,
         acknowledged=acknowledged,
-        leader_epoch=r.leader_epoch,
-        truncated_at=r.truncated_at,
+        leader_epoch=truncation.leader_epoch,
+        truncated_at=truncation.truncated_at,
         approval_request=last.approval_request if last is not None and is_effect else None,
         automatic_election=last.change if last is not None and is_effect else None,
     )

@@ -98,21 +98,21 @@ def _session_row(z: OwnedZnode) -> ZooKeeperSessionRow:
 
 
 def _server_row(a: ServerResponse) -> ZooKeeperServerRow:
-    s, address = a.status, f"{a.host}:{a.port}"
-    if s is None:
+    status, address = a.status, f"{a.host}:{a.port}"
+    if status is None:
         unknown = (None,) * 9
         return ZooKeeperServerRow(address, *unknown, problem=a.problem or "", detail=a.detail)
     return ZooKeeperServerRow(
         address,
-        s.mode,
-        s.version,
-        s.latency_min_ms,
-        s.latency_mean_ms,
-        s.latency_max_ms,
-        s.connections,
-        s.outstanding,
-        s.znodes,
-        s.zxid,
+        status.mode,
+        status.version,
+        status.latency_min_ms,
+        status.latency_mean_ms,
+        status.latency_max_ms,
+        status.connections,
+        status.outstanding,
+        status.znodes,
+        status.zxid,
         "",
         "",
     )

@@ -264,17 +264,17 @@ def _rows_beyond(
     return found
 
 
-def anomaly_text(a: AnomalyRow) -> Phrase:
+def anomaly_text(anomaly: AnomalyRow) -> Phrase:
     """The unusual value with two digits. If the text changed with every reading, it would be written each time."""
-    kind, name = object_of(a.subject)
+    kind, name = object_of(anomaly.subject)
     values: dict[str, Value] = {
-        "metric": Phrase(a.label),
+        "metric": Phrase(anomaly.label),
         "subject": Phrase(METRIC_OBJECTS[kind], {"name": name} if name else {}),
-        "value": coarse_count(a.value),
-        "usual": coarse_count(a.usual),
+        "value": coarse_count(anomaly.value),
+        "usual": coarse_count(anomaly.usual),
     }
-    days = a.baseline == Baseline.DAYS
-    if a.state == AnomalyState.HIGH:
+    days = anomaly.baseline == Baseline.DAYS
+    if anomaly.state == AnomalyState.HIGH:
         return Phrase(AlertPhrase.HIGHER_DAYS if days else AlertPhrase.HIGHER, values)
     return Phrase(AlertPhrase.LOWER_DAYS if days else AlertPhrase.LOWER, values)
 
@@ -337,22 +337,26 @@ def _groups(thresholds: AlertThresholds) -> tuple[tuple[types.GroupFacts, ...], 
     return tuple(_group_facts(g) for g in rows.values()), counts, soon.count()
 
 
-def _group_facts(g: ConsumerGroup) -> types.GroupFacts:
-    worst = g.partitions.filter(status=g.status).order_by(F("lag_ms").desc(nulls_last=True), "topic", "index").first()
+def _group_facts(group: ConsumerGroup) -> types.GroupFacts:
+    worst = (
+        group.partitions.filter(status=group.status)
+        .order_by(F("lag_ms").desc(nulls_last=True), "topic", "index")
+        .first()
+    )
     return types.GroupFacts(
-        g.pk,
-        LagStatus(g.status),
+        group.pk,
+        LagStatus(group.status),
         f"{worst.topic}-{worst.index}" if worst is not None else "",
-        g.lag_records,
-        g.lag_ms_max,
-        g.lag_at_least,
-        g.consumed_per_s,
-        g.produced_per_s,
-        g.lost_records,
-        g.retention_partition,
-        g.retention_in_s,
-        g.retention_limit,
-        g.retention_at_most,
+        group.lag_records,
+        group.lag_ms_max,
+        group.lag_at_least,
+        group.consumed_per_s,
+        group.produced_per_s,
+        group.lost_records,
+        group.retention_partition,
+        group.retention_in_s,
+        group.retention_limit,
+        group.retention_at_most,
     )
 
 

@@ -51,25 +51,27 @@ def evaluate(thresholds: AlertThresholds | None = None, monitored_since: datetim
     with transaction.atomic():
         entries: list[AlertEntry] = []
         before = {k.id: k for k in known}
-        for a in changes.created:
+        for case in changes.created:
             row = Alert.objects.create(
-                kind=a.kind,
-                subject=a.subject,
-                severity=a.severity,
-                text=a.text,
-                do=a.do,
+                kind=case.kind,
+                subject=case.subject,
+                severity=case.severity,
+                text=case.text,
+                do=case.do,
                 since=now,
                 ended_at=None,
-                words=_json(a),
-                **parts_columns(a.parts),
+                words=_json(case),
+                **parts_columns(case.parts),
             )
-            entries.append(_entry(row.pk, now, types.EntryKind.OPENED, alert.text_of(a)))
-        for pk, a in changes.updated:
-            Alert.objects.filter(pk=pk).update(severity=a.severity, text=a.text, do=a.do, words=_json(a), ended_at=None)
+            entries.append(_entry(row.pk, now, types.EntryKind.OPENED, alert.text_of(case)))
+        for pk, case in changes.updated:
+            Alert.objects.filter(pk=pk).update(
+                severity=case.severity, text=case.text, do=case.do, words=_json(case), ended_at=None
+            )
             if before[pk].ended_s is not None:
-                entries.append(_entry(pk, now, types.EntryKind.REOPENED, alert.text_of(a)))
-            elif before[pk].severity != a.severity:
-                text = alert.severity_change(types.Severity(before[pk].severity), a)
+                entries.append(_entry(pk, now, types.EntryKind.REOPENED, alert.text_of(case)))
+            elif before[pk].severity != case.severity:
+                text = alert.severity_change(types.Severity(before[pk].severity), case)
                 entries.append(_entry(pk, now, types.EntryKind.CHANGED, text))
         Alert.objects.filter(pk__in=changes.resolved).update(ended_at=now)
         entries += [AlertEntry(alert_id=pk, at=now, kind=types.EntryKind.RESOLVED) for pk in changes.resolved]

@@ -113,16 +113,16 @@ def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
         rows = {(a.subject, a.metric): a for a in Anomaly.objects.all()}
         over = [a.pk for key, a in rows.items() if key not in unusual]
         Anomaly.objects.filter(pk__in=over).delete()
-        for key, j in unusual.items():
+        for key, judgement in unusual.items():
             row = rows.get(key)
-            since = row.since if row is not None and row.state == j.state else now.astimezone(UTC)
+            since = row.since if row is not None and row.state == judgement.state else now.astimezone(UTC)
             values: dict[str, object] = {
-                "state": j.state,
-                "value": j.value,
-                "usual": j.usual,
-                "distance": j.distance,
-                "baseline": j.baseline,
-                "values": j.values,
+                "state": judgement.state,
+                "value": judgement.value,
+                "usual": judgement.usual,
+                "distance": judgement.distance,
+                "baseline": judgement.baseline,
+                "values": judgement.values,
                 "since": since,
                 "checked_at": now,
             }

@@ -146,13 +146,13 @@ def send_matching(
             query = replace(query, start=StartPosition.EARLIEST)
         read = messages.read_raw(replace(query, topic=letter_topic.dead_topic), resume)
         if read.summary.problems:
-            p = read.summary.problems[0]
+            problem = read.summary.problems[0]
             raise Rejected(
                 sentence(
                     "{topic}-{partition} could not be read: {detail}. Nothing was sent.",
                     topic=letter_topic.dead_topic,
-                    partition=p.partition,
-                    detail=p.problem,
+                    partition=problem.partition,
+                    detail=problem.problem,
                 )
             )
         found = [
@@ -289,13 +289,13 @@ def _targets(letter_topic: DeadLetterTopic, target: ResendTarget, letters: Seque
     return ", ".join(names[:TARGETS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-def _sum(a: ResendResult, b: ResendResult) -> ResendResult:
+def _sum(first: ResendResult, second: ResendResult) -> ResendResult:
     return ResendResult(
-        a.target,
-        a.sent + b.sent,
-        a.already + b.already,
-        a.missing + b.missing,
-        a.refused + b.refused,
-        a.unknown + b.unknown,
-        list(dict.fromkeys([*a.problems, *b.problems])),
+        first.target,
+        first.sent + second.sent,
+        first.already + second.already,
+        first.missing + second.missing,
+        first.refused + second.refused,
+        first.unknown + second.unknown,
+        list(dict.fromkeys([*first.problems, *second.problems])),
     )

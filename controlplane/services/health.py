@@ -71,12 +71,12 @@ def _store(checks: list[CheckOutcome]) -> None:
                 "value": check.worst,
             },
         )
-        for f in check.failures:
-            row = failures.pop((check.name, f.subject), None)
+        for failure in check.failures:
+            row = failures.pop((check.name, failure.subject), None)
             if row is None:
-                new.append(HealthFailure(name=check.name, subject=f.subject, value=f.value, since=now))
-            elif row.value != f.value:
-                row.value = f.value
+                new.append(HealthFailure(name=check.name, subject=failure.subject, value=failure.value, since=now))
+            elif row.value != failure.value:
+                row.value = failure.value
                 changed.append(row)
     HealthFailure.objects.bulk_create(new, batch_size=BATCH)
     HealthFailure.objects.bulk_update(changed, ["value"], batch_size=BATCH)

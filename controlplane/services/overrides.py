@@ -223,20 +223,20 @@ def _show_election(target: str, arguments: Mapping[str, object]) -> ProposalText
             brokers=_ids_text(living),
         ),
     ]
-    for b in living:
-        known, end = ends.get(b), row.end_offset
+    for broker_id in living:
+        known, end = ends.get(broker_id), row.end_offset
         if known is None or end is None:
             lines.append(
                 sentence(
                     "Broker {broker}: its log end offset is unknown; the records that it lacks are permanently lost.",
-                    broker=b,
+                    broker=broker_id,
                 )
             )
         else:
             lines.append(
                 sentence(
                     "Broker {broker} was last seen at offset {offset}: {lost} of {end} known records would be lost.",
-                    broker=b,
+                    broker=broker_id,
                     offset=known,
                     lost=max(0, end - known),
                     end=end,

@@ -162,16 +162,16 @@ def stale_parts(parts: Iterable[Part], views: Iterable[PlannerPartition]) -> lis
     return out
 
 
-def _part(p: planning.PlannedPart) -> Part:
-    v = p.view
+def _part(part: planning.PlannedPart) -> Part:
+    v = part.view
     return (
         str(v.topic_id),
         v.topic,
         v.partition,
         list(v.replicas),
-        list(p.replicas_to),
+        list(part.replicas_to),
         v.generation,
-        p.bytes_to_copy,
+        part.bytes_to_copy,
     )
 
 

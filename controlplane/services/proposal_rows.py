@@ -149,28 +149,28 @@ def open_count() -> int:
     return Proposal.objects.filter(state=ProposalState.OPEN).count()
 
 
-def _shape(r: Proposal, actor: str, differs: str = "", current_values: list[str] | None = None) -> ProposalRow:
-    kind = KINDS.get(r.kind)
-    shown = with_phrases(r.shown)
+def _shape(proposal: Proposal, actor: str, differs: str = "", current_values: list[str] | None = None) -> ProposalRow:
+    kind = KINDS.get(proposal.kind)
+    shown = with_phrases(proposal.shown)
     return ProposalRow(
-        id=r.pk,
-        kind=r.kind,
-        label=kind.label if kind else r.kind,
-        target=r.target,
-        arguments=r.arguments,
+        id=proposal.pk,
+        kind=proposal.kind,
+        label=kind.label if kind else proposal.kind,
+        target=proposal.target,
+        arguments=proposal.arguments,
         shown=shown,
-        shown_hash=r.shown_hash,
-        state=r.state,
-        proposed_by=r.proposed_by,
-        comment=r.comment,
-        proposed_at=r.proposed_at,
-        expires_at=r.expires_at,
-        decided_by=r.decided_by,
-        decided_comment=r.decided_comment,
-        decided_at=r.decided_at,
-        detail=with_phrase(r.detail, r.detail_phrase),
-        finished_at=r.finished_at,
-        may_not=proposals.may_decide(r, actor),
+        shown_hash=proposal.shown_hash,
+        state=proposal.state,
+        proposed_by=proposal.proposed_by,
+        comment=proposal.comment,
+        proposed_at=proposal.proposed_at,
+        expires_at=proposal.expires_at,
+        decided_by=proposal.decided_by,
+        decided_comment=proposal.decided_comment,
+        decided_at=proposal.decided_at,
+        detail=with_phrase(proposal.detail, proposal.detail_phrase),
+        finished_at=proposal.finished_at,
+        may_not=proposals.may_decide(proposal, actor),
         differs=differs,
         current_values=shown.get("current_values", []) if current_values is None else current_values,
     )

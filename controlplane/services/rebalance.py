@@ -37,16 +37,16 @@ class Proposed:
 
 def proposed(goals: Sequence[str] | None = None, tolerance: float | None = None, limit: int = 500) -> Proposed:
     """The proposal, in the shape of the API. Raises Rejected."""
-    p = propose(goals, tolerance)
+    proposal = propose(goals, tolerance)
     return Proposed(
-        list(p.goals),
-        list(p.before),
-        list(p.after),
-        list(p.changes[:limit]),
-        len(p.changes),
-        sum(c.copies for c in p.changes),
-        p.bytes_to_copy,
-        list(p.notes),
+        list(proposal.goals),
+        list(proposal.before),
+        list(proposal.after),
+        list(proposal.changes[:limit]),
+        len(proposal.changes),
+        sum(c.copies for c in proposal.changes),
+        proposal.bytes_to_copy,
+        list(proposal.notes),
         scope_of(goals, tolerance),
     )
 

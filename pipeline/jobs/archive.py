@@ -216,28 +216,32 @@ def reason(e: BaseException) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="python -m pipeline.jobs.archive", description=__doc__)
-    p.add_argument("--bootstrap", required=True, help="bootstrap servers, comma-separated")
-    p.add_argument(
+    arguments = argparse.ArgumentParser(prog="python -m pipeline.jobs.archive", description=__doc__)
+    arguments.add_argument("--bootstrap", required=True, help="bootstrap servers, comma-separated")
+    arguments.add_argument(
         "--kafka-config", type=Path, help="client.properties for a secured listener, with Kafka's config names"
     )
-    p.add_argument("--topics", required=True, help="comma-separated")
-    p.add_argument("--lake", required=True, help="folder")
-    p.add_argument("--job-id", required=True, help="name of the job's directory in the lake; an existing job continues")
-    p.add_argument("--once", action="store_true", help="archive the present records and exit")
-    p.add_argument("--trigger-seconds", type=float, default=2.0, help="a micro-batch this often, if there are records")
-    p.add_argument(
+    arguments.add_argument("--topics", required=True, help="comma-separated")
+    arguments.add_argument("--lake", required=True, help="folder")
+    arguments.add_argument(
+        "--job-id", required=True, help="name of the job's directory in the lake; an existing job continues"
+    )
+    arguments.add_argument("--once", action="store_true", help="archive the present records and exit")
+    arguments.add_argument(
+        "--trigger-seconds", type=float, default=2.0, help="a micro-batch this often, if there are records"
+    )
+    arguments.add_argument(
         "--records-per-batch", type=int, default=RECORDS_PER_BATCH_MAX, help="offsets in one micro-batch at most"
     )
-    p.add_argument(
+    arguments.add_argument(
         "--starting-offsets",
         default="earliest",
         help='earliest, latest or {"topic": {"0": 23}}; at the first start only',
     )
-    p.add_argument("--driver-memory", default="1g")
-    p.add_argument("--master", default="local[*]", help="Spark master URL")
-    p.add_argument("--native-source", action="store_true", help="Spark's own kafka source (needs its jars)")
-    return p
+    arguments.add_argument("--driver-memory", default="1g")
+    arguments.add_argument("--master", default="local[*]", help="Spark master URL")
+    arguments.add_argument("--native-source", action="store_true", help="Spark's own kafka source (needs its jars)")
+    return arguments
 
 
 def main() -> int:

@@ -146,8 +146,8 @@ def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime
     """Return the accuracy of earlier forecasts, by metric."""
     series = {(s.subject, s.metric): s for s in rows.series()}
     of_series: dict[tuple[str, str], list[StoredForecast]] = {}
-    for f in earlier:
-        of_series.setdefault((f.subject, f.metric), []).append(f)
+    for forecast in earlier:
+        of_series.setdefault((forecast.subject, forecast.metric), []).append(forecast)
     counts: dict[str, Counter[ForecastOutcome]] = {DISK_METRIC: Counter(), LAG_METRIC: Counter()}
     errors: dict[str, list[float]] = {DISK_METRIC: [], LAG_METRIC: []}
     for key, forecasts in of_series.items():
@@ -155,12 +155,12 @@ def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime
             continue
         since, until = int(min(f.timestamp for f in forecasts).timestamp()), int(now.timestamp())
         values = rows.values([series[key]], since, until).get(series[key].id, [])
-        for f in forecasts:
-            state, reached = outcome(_state_of(f), values, now.timestamp())
-            counts[f.metric][state] += 1
-            if reached is not None and f.median is not None:
-                left = max(1.0, reached - f.timestamp.timestamp())
-                errors[f.metric].append(abs(f.median.timestamp() - reached) / left)
+        for forecast in forecasts:
+            state, reached = outcome(_state_of(forecast), values, now.timestamp())
+            counts[forecast.metric][state] += 1
+            if reached is not None and forecast.median is not None:
+                left = max(1.0, reached - forecast.timestamp.timestamp())
+                errors[forecast.metric].append(abs(forecast.median.timestamp() - reached) / left)
     return [
         Accuracy(
             metric,
@@ -180,16 +180,16 @@ def _state_of(f: StoredForecast) -> Stated:
     return Stated(f.timestamp.timestamp(), f.value, f.level, low, median, high, f.until.timestamp())
 
 
-def _json(f: StoredForecast) -> dict[str, object]:
-    times = {n: t.isoformat() if (t := getattr(f, n)) is not None else None for n in ("low", "median", "high")}
+def _json(forecast: StoredForecast) -> dict[str, object]:
+    times = {n: t.isoformat() if (t := getattr(forecast, n)) is not None else None for n in ("low", "median", "high")}
     return {
-        "subject": f.subject,
-        "metric": f.metric,
-        "made_at": f.timestamp.isoformat(),
-        "value": f.value,
-        "level": f.level,
+        "subject": forecast.subject,
+        "metric": forecast.metric,
+        "made_at": forecast.timestamp.isoformat(),
+        "value": forecast.value,
+        "level": forecast.level,
         **times,
-        "until": f.until.isoformat(),
+        "until": forecast.until.isoformat(),
     }
 
 

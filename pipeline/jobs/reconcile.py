@@ -75,9 +75,9 @@ class Reconcile(Job):
         spark = context.spark()
         starts: Offsets = {}
         ends: Offsets = {}
-        for r in compared:
-            put(starts, topic, r.partition, r.first)
-            put(ends, topic, r.partition, r.next)
+        for row in compared:
+            put(starts, topic, row.partition, row.first)
+            put(ends, topic, row.partition, row.next)
         options |= {
             "startingOffsets": json.dumps(complete(starts, cluster)),
             "endingOffsets": json.dumps(complete(ends, cluster)),

@@ -112,16 +112,16 @@ class LakeArchive:
 def clip_ranges(planned: Sequence[Range], topic: str, present: Mapping[int, int]) -> list[Range]:
     """The planned ranges of the topic from the table's position on. Raises Contradiction for a gap."""
     out = []
-    for r in planned:
-        if r.topic != topic:
+    for range_ in planned:
+        if range_.topic != topic:
             continue
-        position = present.get(r.partition, r.first)
-        if r.first > position:
+        position = present.get(range_.partition, range_.first)
+        if range_.first > position:
             raise Contradiction(
-                f"{topic}-{r.partition}: the table continues at offset {position}, the batch begins at {r.first}; "
+                f"{topic}-{range_.partition}: the table continues at offset {position}, the batch begins at {range_.first}; "
                 "the records in between would be lost"
             )
-        out.append(Range(topic, r.partition, position, max(position, r.next)))
+        out.append(Range(topic, range_.partition, position, max(position, range_.next)))
     return out
 
 

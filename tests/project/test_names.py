@@ -107,3 +107,75 @@ def test_a_vague_name_of_a_parameter_is_not_added() -> None:
 def test_the_vague_names_of_parameters() -> None:
     source = "def f(found, matches, *, own, of): ...\nclass A:\n    def g(self, known, read): ..."
     assert vague_parameters(source) == ["1 f(found)", "1 f(own)", "1 f(of)", "3 g(known)"]
+
+
+ONE_LETTER_LINES_MAX = 8
+"""Lines within which a name of one letter is used."""
+ONE_LETTER_NAMES_MAX = 12
+"""Parameters and variables of one letter that are used further away. Lower it when they get a better name; never raise it."""
+BYTE_WALKS = ("brokerd/wire/", "brokerd/storage/key_hashes.py")
+"""Code that walks bytes, partly compiled, names a position `p` and a length `n`."""
+SCOPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+
+
+def bound_names(scope: ast.AST) -> set[str]:
+    """The parameters and variables of one function, lambda or comprehension."""
+    names: set[str] = set()
+    pending = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        if not isinstance(node, SCOPES):
+            pending += ast.iter_child_nodes(node)
+    return names
+
+
+def lines_of(name: str, node: ast.AST) -> Iterator[int]:
+    """Lines below `node` that use the name, without scopes that bind it again."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, SCOPES) and name in bound_names(child):
+            continue
+        if (isinstance(child, ast.Name) and child.id == name) or (isinstance(child, ast.arg) and child.arg == name):
+            yield child.lineno
+        yield from lines_of(name, child)
+
+
+def long_lived_letters(source: str) -> list[str]:
+    """`line function(letter)` of each name of one letter whose uses are more than ONE_LETTER_LINES_MAX lines apart. `i` and `j` are indexes."""
+    found = []
+    for function, _ in functions(ast.parse(source)):
+        for letter in sorted(name for name in bound_names(function) if len(name) == 1 and name not in "ij_"):
+            lines = list(lines_of(letter, function))
+            if max(lines) - min(lines) > ONE_LETTER_LINES_MAX:
+                found.append(f"{function.lineno} {function.name}({letter})")
+    return found
+
+
+def test_a_name_of_one_letter_is_used_within_few_lines() -> None:
+    """Name a value by its noun: `topic`, `event`, `response_type`. A letter is for a comprehension or a loop of a few lines."""
+    letters = [
+        f"{path}:{name}"
+        for path in product_files()
+        if not str(path).startswith(BYTE_WALKS)
+        for name in long_lived_letters((ROOT / path).read_text())
+    ]
+    assert len(letters) <= ONE_LETTER_NAMES_MAX, letters
+
+
+def test_the_long_lived_letters() -> None:
+    pause = "\n    pass" * ONE_LETTER_LINES_MAX
+    assert long_lived_letters(f"def f(t):{pause}\n    return t") == ["1 f(t)"]
+    assert long_lived_letters(f"def f(t):\n    return t{pause}\n    return [t for t in ()]") == []
+    assert long_lived_letters(f"def f(i):\n    g = i{pause}\n    return i") == []
+    assert long_lived_letters(f"def f():\n    t = 1\n    return t{pause}") == []

@@ -88,31 +88,31 @@ class Group(GroupMembership):
         return min(times) if times else None
 
     # -- joining -------------------------------------------------------------------------------------------------------
-    def _join(self, e: Join, now: Now) -> list[Effect]:
+    def _join(self, event: Join, now: Now) -> list[Effect]:
         def no(error: int, member_id: str = "") -> list[Effect]:
-            return [Reply(e.token, Joined(error, member_id=member_id or e.member_id))]
+            return [Reply(event.token, Joined(error, member_id=member_id or event.member_id))]
 
         if self.state is State.DEAD:
             return no(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if not self._supports_group_protocols(e):
+        if not self._supports_group_protocols(event):
             return no(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if e.instance_id in self.static:
-            return self._join_static(e, now)
-        member = self.members.get(e.member_id)
-        if e.member_id and member is None and e.member_id not in self.pending_members:
+        if event.instance_id in self.static:
+            return self._join_static(event, now)
+        member = self.members.get(event.member_id)
+        if event.member_id and member is None and event.member_id not in self.pending_members:
             return no(ErrorCode.UNKNOWN_MEMBER_ID)
         if member is None:
             if len(self.members) >= self.size_max:
                 return no(ErrorCode.GROUP_MAX_SIZE_REACHED)
-            if not e.member_id and e.require_known_member_id and e.instance_id is None:
-                self.pending_members[e.new_member_id] = now.mono_ms + e.session_ms
-                return no(ErrorCode.MEMBER_ID_REQUIRED, e.new_member_id)
+            if not event.member_id and event.require_known_member_id and event.instance_id is None:
+                self.pending_members[event.new_member_id] = now.mono_ms + event.session_ms
+                return no(ErrorCode.MEMBER_ID_REQUIRED, event.new_member_id)
             self.new_member_added |= now.mono_ms < self.rebalance_not_before_ms
-            member = self._add(e.member_id or e.new_member_id, e)
-            return self._rejoin(member, e, now)
+            member = self._add(event.member_id or event.new_member_id, event)
+            return self._rejoin(member, event, now)
         if member.instance_id is not None:  # a member with its own instance id has joined above
             return no(ErrorCode.FENCED_INSTANCE_ID)
-        return self._join_again(member, e, now)
+        return self._join_again(member, event, now)
 
     def _join_again(self, member: Member, e: Join, now: Now) -> list[Effect]:
         """A member joins with its member id. The response to its last JoinGroup may be lost: it is sent again if nothing has changed. The leader of
@@ -123,13 +123,13 @@ class Group(GroupMembership):
             return [Reply(e.token, self._join_response(member))]
         return self._rejoin(member, e, now)
 
-    def _join_static(self, e: Join, now: Now) -> list[Effect]:
-        assert e.instance_id is not None
-        old = self.members[self.static[e.instance_id]]
-        if e.member_id and e.member_id != old.member_id:
-            return [Reply(e.token, Joined(ErrorCode.FENCED_INSTANCE_ID, member_id=e.member_id))]
-        if e.member_id:
-            return self._join_again(old, e, now)
+    def _join_static(self, event: Join, now: Now) -> list[Effect]:
+        assert event.instance_id is not None
+        old = self.members[self.static[event.instance_id]]
+        if event.member_id and event.member_id != old.member_id:
+            return [Reply(event.token, Joined(ErrorCode.FENCED_INSTANCE_ID, member_id=event.member_id))]
+        if event.member_id:
+            return self._join_again(old, event, now)
         # The static member restarted: the new member id replaces the old one, which is fenced.
         effects: list[Effect] = []
         if old.join is not None:
@@ -138,24 +138,24 @@ class Group(GroupMembership):
             effects.append(Reply(old.sync, Synced(ErrorCode.FENCED_INSTANCE_ID)))
         was_leader = self.leader == old.member_id
         del self.members[old.member_id]
-        member = self._add(e.new_member_id, e)
+        member = self._add(event.new_member_id, event)
         member.assignment = old.assignment
         if was_leader:
             self.leader = member.member_id
-        if self.state is State.STABLE and old.protocols == e.protocols and not was_leader:
-            self._take(member, e, now)
-            return [*effects, Reply(e.token, self._join_response(member))]
-        return [*effects, *self._rejoin(member, e, now)]
+        if self.state is State.STABLE and old.protocols == event.protocols and not was_leader:
+            self._take(member, event, now)
+            return [*effects, Reply(event.token, self._join_response(member))]
+        return [*effects, *self._rejoin(member, event, now)]
 
-    def _rejoin(self, member: Member, e: Join, now: Now) -> list[Effect]:
-        self._take(member, e, now)
-        self.protocol_type = e.protocol_type
+    def _rejoin(self, member: Member, event: Join, now: Now) -> list[Effect]:
+        self._take(member, event, now)
+        self.protocol_type = event.protocol_type
         effects: list[Effect] = []
         if member.join is not None:
             effects.append(
                 Reply(member.join.token, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
             )
-        member.join = e
+        member.join = event
         if self.leader is None:
             self.leader = member.member_id
         first = self.state is State.EMPTY
@@ -194,10 +194,10 @@ class Group(GroupMembership):
         absent = [m for m in self.members.values() if m.join is None]
         if absent and now.mono_ms < self.rebalance_deadline_ms:
             return []
-        for m in absent:
+        for member in absent:
             # The rebalance timeout has passed: members that did not rejoin are removed. A static member stays until its session ends.
-            if m.instance_id is None or now.mono_ms >= m.deadline_ms:
-                self._remove(m)
+            if member.instance_id is None or now.mono_ms >= member.deadline_ms:
+                self._remove(member)
         if not self.members:
             return self._become_empty(now)
         joined = [m.member_id for m in self.members.values() if m.join is not None]
@@ -209,36 +209,36 @@ class Group(GroupMembership):
         self.protocol = self._select_protocol()
         self.state = State.COMPLETING
         effects: list[Effect] = []
-        for m in self.members.values():
-            m.deadline_ms = now.mono_ms + m.session_ms
-            m.consumer_epoch = -1
-            if m.join is not None:
-                effects.append(Reply(m.join.token, self._join_response(m)))
-                m.join = None
+        for member in self.members.values():
+            member.deadline_ms = now.mono_ms + member.session_ms
+            member.consumer_epoch = -1
+            if member.join is not None:
+                effects.append(Reply(member.join.token, self._join_response(member)))
+                member.join = None
         return effects
 
     # -- syncing -------------------------------------------------------------------------------------------------------
-    def _sync(self, e: Sync, now: Now) -> list[Effect]:
-        error = self._member_error(e.member_id, e.instance_id, e.generation)
+    def _sync(self, event: Sync, now: Now) -> list[Effect]:
+        error = self._member_error(event.member_id, event.instance_id, event.generation)
         if not error and (
-            (e.protocol_type is not None and e.protocol_type != self.protocol_type)
-            or (e.protocol is not None and e.protocol != self.protocol)
+            (event.protocol_type is not None and event.protocol_type != self.protocol_type)
+            or (event.protocol is not None and event.protocol != self.protocol)
         ):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if not error and self.state is State.PREPARING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error:
-            return [Reply(e.token, Synced(error))]
-        member = self.members[e.member_id]
+            return [Reply(event.token, Synced(error))]
+        member = self.members[event.member_id]
         member.deadline_ms = now.mono_ms + member.session_ms
         if self.state is State.STABLE:
-            return [Reply(e.token, Synced(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment))]
+            return [Reply(event.token, Synced(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment))]
         effects: list[Effect] = []
         if member.sync is not None:
             effects.append(Reply(member.sync, Synced(ErrorCode.REBALANCE_IN_PROGRESS)))
-        member.sync = e.token
-        if e.member_id == self.leader and self._pending_assignment is None:
-            assignments = {m: bytes(e.assignments.get(m, b"")) for m in self.members}
+        member.sync = event.token
+        if event.member_id == self.leader and self._pending_assignment is None:
+            assignments = {m: bytes(event.assignments.get(m, b"")) for m in self.members}
             number = self.commits.next_number()
             self._pending_assignment = (number, self.generation, assignments)
             effects.append(PersistGroup(number, assignments))
@@ -253,11 +253,11 @@ class Group(GroupMembership):
         member.deadline_ms = now.mono_ms + member.session_ms
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else ErrorCode.NONE
 
-    def _leave(self, e: Leave, now: Now) -> list[Effect]:
+    def _leave(self, event: Leave, now: Now) -> list[Effect]:
         errors = []
         effects: list[Effect] = []
         gone = False
-        for member_id, instance_id in e.members:
+        for member_id, instance_id in event.members:
             current_id = self.static.get(instance_id, "") if instance_id is not None else member_id
             if current_id and member_id and current_id != member_id:
                 errors.append(ErrorCode.FENCED_INSTANCE_ID)
@@ -273,7 +273,7 @@ class Group(GroupMembership):
             errors.append(ErrorCode.NONE)
             effects += self._remove(member)
             gone = True
-        effects.append(Reply(e.token, Left(tuple(errors))))
+        effects.append(Reply(event.token, Left(tuple(errors))))
         return [*effects, *(self._rebalance_after_removal(now) if gone else [])]
 
     def _remove(self, member: Member) -> list[Effect]:
@@ -317,37 +317,37 @@ class Group(GroupMembership):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NONE if e.generation < 0 and not self.members else None
 
-    def _commit(self, e: Commit, now: Now) -> list[Effect]:
-        error = self._non_member_error(e)
+    def _commit(self, event: Commit, now: Now) -> list[Effect]:
+        error = self._non_member_error(event)
         if error is None:
-            error = self._member_error(e.member_id, e.instance_id, e.generation)
+            error = self._member_error(event.member_id, event.instance_id, event.generation)
             if not error and self.state is State.COMPLETING:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             if not error:
-                member = self.members[e.member_id]
+                member = self.members[event.member_id]
                 member.deadline_ms = now.mono_ms + member.session_ms
-        if error or not e.offsets:
-            return [Reply(e.token, Answered(error))]
+        if error or not event.offsets:
+            return [Reply(event.token, Answered(error))]
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
-        rejected = self.commits.fenced(e.offsets) if self.group_id.startswith(ROUTE_GROUP_PREFIX) else NO_ERRORS
-        if len(rejected) == len(e.offsets):
-            return [Reply(e.token, Answered(ErrorCode.NONE, rejected))]
-        return self.commits.commit(e, rejected)
+        rejected = self.commits.fenced(event.offsets) if self.group_id.startswith(ROUTE_GROUP_PREFIX) else NO_ERRORS
+        if len(rejected) == len(event.offsets):
+            return [Reply(event.token, Answered(ErrorCode.NONE, rejected))]
+        return self.commits.commit(event, rejected)
 
-    def _commit_in_transaction(self, e: TransactionalCommit, now: Now) -> list[Effect]:
+    def _commit_in_transaction(self, event: TransactionalCommit, now: Now) -> list[Effect]:
         """Clients before KIP-447 send no member id. Their commits are accepted, because the transaction fences old producers."""
-        error = self._non_member_error(e)
-        named = e.generation >= 0 or e.member_id or e.instance_id is not None
+        error = self._non_member_error(event)
+        named = event.generation >= 0 or event.member_id or event.instance_id is not None
         if error is None and named:
-            error = self._member_error(e.member_id, e.instance_id, e.generation)
-        if error or not e.offsets:
-            return [Reply(e.token, Answered(error or ErrorCode.NONE))]
-        if e.member_id in self.members:
-            self.members[e.member_id].deadline_ms = now.mono_ms + self.members[e.member_id].session_ms
+            error = self._member_error(event.member_id, event.instance_id, event.generation)
+        if error or not event.offsets:
+            return [Reply(event.token, Answered(error or ErrorCode.NONE))]
+        if event.member_id in self.members:
+            self.members[event.member_id].deadline_ms = now.mono_ms + self.members[event.member_id].session_ms
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
-        return self.commits.commit_in_transaction(e)
+        return self.commits.commit_in_transaction(event)
 
     def _on_persisted(self, e: Persisted, now: Now) -> list[Effect]:
         committed = self.commits.on_persisted(e)
@@ -371,18 +371,18 @@ class Group(GroupMembership):
                 m.sync = None
         return effects
 
-    def _persist_failed(self, e: PersistFailed, now: Now) -> list[Effect]:
-        rejected = self.commits.failed(e)
+    def _persist_failed(self, event: PersistFailed, now: Now) -> list[Effect]:
+        rejected = self.commits.failed(event)
         if rejected is not None:
             return rejected
-        if self._pending_assignment is None or self._pending_assignment[0] != e.number:
+        if self._pending_assignment is None or self._pending_assignment[0] != event.number:
             return []
         self._pending_assignment = None
         effects: list[Effect] = []
         # Stored assignments stay until the next assignment, because the members may still own these partitions.
         for m in self.members.values():
             if m.sync is not None:
-                effects.append(Reply(m.sync, Synced(e.error)))
+                effects.append(Reply(m.sync, Synced(event.error)))
                 m.sync = None
         return [*effects, *self._prepare_rebalance(now)]
 

@@ -45,17 +45,17 @@ class GroupMembership:
         known = generation == self.generation or 0 <= generation == self.members[member_id].consumer_epoch
         return ErrorCode.NONE if known else ErrorCode.ILLEGAL_GENERATION
 
-    def _supports_group_protocols(self, e: Join) -> bool:
+    def _supports_group_protocols(self, event: Join) -> bool:
         """Return whether the joining member supports a protocol that all other members support."""
-        if not e.protocol_type or not e.protocols:
+        if not event.protocol_type or not event.protocols:
             return False
-        others = [m for m in self.members.values() if m.member_id != e.member_id]
+        others = [m for m in self.members.values() if m.member_id != event.member_id]
         if not others:
             return True
-        if e.protocol_type != self.protocol_type:
+        if event.protocol_type != self.protocol_type:
             return False
         common = set.intersection(*({name for name, _ in m.protocols} for m in others))
-        return any(name in common for name, _ in e.protocols)
+        return any(name in common for name, _ in event.protocols)
 
     def _add(self, member_id: str, e: Join) -> Member:
         self.pending_members.pop(member_id, None)

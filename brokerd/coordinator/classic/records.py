@@ -115,22 +115,22 @@ def read_offset(data: bytes) -> Offset:
 
 def read_group(group: Group, data: bytes) -> None:
     """Apply a group record to `group`. Its offsets do not change."""
-    r = _Reader(data)
-    version = r.number("h")
+    reader = _Reader(data)
+    version = reader.number("h")
     if not 0 <= version <= 3:
         raise ValueError(f"unsupported value version {version} of a group")
-    group.protocol_type = r.text() or None
-    group.generation = r.number("i")
-    group.protocol, group.leader = r.text(), r.text()
-    since = r.number("q") if version >= 2 else 0
+    group.protocol_type = reader.text() or None
+    group.generation = reader.number("i")
+    group.protocol, group.leader = reader.text(), reader.text()
+    since = reader.number("q") if version >= 2 else 0
     group.members, group.static = {}, {}
-    for _ in range(r.number("i")):
-        member_id = r.text() or ""
-        instance_id = r.text() if version >= 3 else None
-        client_id, host = r.text() or "", r.text() or ""
-        rebalance = r.number("i") if version >= 1 else 60_000
-        session = r.number("i")
-        metadata, assignment = r.blob(), r.blob()
+    for _ in range(reader.number("i")):
+        member_id = reader.text() or ""
+        instance_id = reader.text() if version >= 3 else None
+        client_id, host = reader.text() or "", reader.text() or ""
+        rebalance = reader.number("i") if version >= 1 else 60_000
+        session = reader.number("i")
+        metadata, assignment = reader.blob(), reader.blob()
         group.members[member_id] = Member(
             member_id, instance_id, client_id, host, session, rebalance, ((group.protocol or "", metadata),), assignment
         )

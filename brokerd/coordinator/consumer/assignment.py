@@ -50,7 +50,7 @@ class TargetAssignmentBuilder(PersistedGroup):
     def subscribed_names(self) -> frozenset[str]:
         return frozenset[str]().union(*map(self.topics_of_member, self.members.values()))
 
-    def _resolve(self, e: ConsumerHeartbeat, now: Now) -> None:
+    def _resolve(self, event: ConsumerHeartbeat, now: Now) -> None:
         """Resolve the regular expressions with the current topics. Delete unused ones."""
         used = {m.pattern for m in self.members.values() if m.pattern is not None}
         for text in [p for p in self.patterns if p not in used]:
@@ -59,7 +59,7 @@ class TargetAssignmentBuilder(PersistedGroup):
             return
         for text, known in list(self.patterns.items()):
             try:
-                found = Pattern(text).among(filter(e.may_describe, self.topics.names()))
+                found = Pattern(text).among(filter(event.may_describe, self.topics.names()))
             except PatternError:
                 continue  # the search exceeds its limit now: keep the last matched topics
             if known.topics != found:

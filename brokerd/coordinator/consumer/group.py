@@ -118,62 +118,66 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         return GroupState.STABLE if settled else GroupState.RECONCILING
 
     # -- heartbeats ----------------------------------------------------------------------------------------------------
-    def _consumer_heartbeat(self, e: ConsumerHeartbeat, now: Now) -> ConsumerHeartbeatReply:
+    def _consumer_heartbeat(self, event: ConsumerHeartbeat, now: Now) -> ConsumerHeartbeatReply:
         if self.dead:
             return ConsumerHeartbeatReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if e.assignor is not None and e.assignor not in self.group_config.assignors:
+        if event.assignor is not None and event.assignor not in self.group_config.assignors:
             known = ", ".join(self.group_config.assignors)
             return ConsumerHeartbeatReply(
-                ErrorCode.UNSUPPORTED_ASSIGNOR, f"unsupported assignor {e.assignor!r}; supported: {known}"
+                ErrorCode.UNSUPPORTED_ASSIGNOR, f"unsupported assignor {event.assignor!r}; supported: {known}"
             )
-        rejected = membership_error(self, e)
+        rejected = membership_error(self, event)
         if rejected is not None:
             return rejected
-        if e.pattern and e.pattern not in self.patterns:
+        if event.pattern and event.pattern not in self.patterns:
             try:
-                found = Pattern(e.pattern).among(filter(e.may_describe, self.topics.names()))
+                found = Pattern(event.pattern).among(filter(event.may_describe, self.topics.names()))
             except PatternError as problem:
                 return ConsumerHeartbeatReply(
                     ErrorCode.INVALID_REGULAR_EXPRESSION, f"invalid regular expression: {problem}"
                 )
             self.change(
                 GroupRecordKey.REGULAR_EXPRESSION,
-                e.pattern,
+                event.pattern,
                 ResolvedRegularExpression(found, self.topics.version, now.wall_ms),
             )
-        if e.epoch in (LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH):
-            return self._leave(e)
-        before = self.current_assignments.get(e.member_id, MemberAssignment())
-        if e.instance_id is not None and e.member_id not in self.members and e.instance_id in self.static:
-            before = self._replace_static_member(self.static[e.instance_id], e.member_id)
-        self._update_member(e, now)
+        if event.epoch in (LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH):
+            return self._leave(event)
+        before = self.current_assignments.get(event.member_id, MemberAssignment())
+        if event.instance_id is not None and event.member_id not in self.members and event.instance_id in self.static:
+            before = self._replace_static_member(self.static[event.instance_id], event.member_id)
+        self._update_member(event, now)
         pause_ms = 0
         if self.target_epoch < self.epoch:
-            pause_ms = self._assignment_delay_ms(e, now)
+            pause_ms = self._assignment_delay_ms(event, now)
             if pause_ms:
                 # KIP-1263: more members may join during the delay. Until then the new member has an empty target in the current epoch.
                 self.change(
-                    GroupRecordKey.TARGET_ASSIGNMENT, e.member_id, self.targets.get(e.member_id, EMPTY_ASSIGNMENT)
+                    GroupRecordKey.TARGET_ASSIGNMENT,
+                    event.member_id,
+                    self.targets.get(event.member_id, EMPTY_ASSIGNMENT),
                 )
             else:
                 self._assign()
                 self._last_assignment_ms = now.mono_ms
         after = reconcile(
-            self.current_assignments[e.member_id],
-            self.targets.get(e.member_id, EMPTY_ASSIGNMENT),
+            self.current_assignments[event.member_id],
+            self.targets.get(event.member_id, EMPTY_ASSIGNMENT),
             self.target_epoch,
-            e.owned,
-            lambda tp: self.owners.get(tp, e.member_id) == e.member_id,
+            event.owned,
+            lambda tp: self.owners.get(tp, event.member_id) == event.member_id,
         )
-        self.change(GroupRecordKey.CURRENT_ASSIGNMENT, e.member_id, after)
-        self._restart_session(e.member_id, now)
-        whole = e.epoch == JOIN_GROUP_MEMBER_EPOCH or (
-            e.rebalance_ms >= 0 and (e.topics is not None or e.pattern is not None) and e.owned is not None
+        self.change(GroupRecordKey.CURRENT_ASSIGNMENT, event.member_id, after)
+        self._restart_session(event.member_id, now)
+        whole = event.epoch == JOIN_GROUP_MEMBER_EPOCH or (
+            event.rebalance_ms >= 0
+            and (event.topics is not None or event.pattern is not None)
+            and event.owned is not None
         )
-        send_assignment = whole or after.assigned != before.assigned or e.epoch != before.epoch
+        send_assignment = whole or after.assigned != before.assigned or event.epoch != before.epoch
         beat_ms = min(self.group_config.heartbeat_ms, pause_ms or self.group_config.heartbeat_ms)
         return ConsumerHeartbeatReply(
-            ErrorCode.NONE, None, e.member_id, after.epoch, beat_ms, after.assigned if send_assignment else None
+            ErrorCode.NONE, None, event.member_id, after.epoch, beat_ms, after.assigned if send_assignment else None
         )
 
     def _assignment_delay_ms(self, e: ConsumerHeartbeat, now: Now) -> int:
@@ -182,46 +186,50 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             return 0
         return max(0, self._last_assignment_ms + self.group_config.assignment_ms - now.mono_ms)
 
-    def _update_member(self, e: ConsumerHeartbeat, now: Now) -> None:
+    def _update_member(self, event: ConsumerHeartbeat, now: Now) -> None:
         """Update the member's metadata. A change of the subscription increases the group epoch."""
-        old = self.members.get(e.member_id)
+        old = self.members.get(event.member_id)
         # Metadata that the member sent with the other protocol is dropped.
-        previous = old if old is not None and (old.classic is None) == (e.classic is None) else None
+        previous = old if old is not None and (old.classic is None) == (event.classic is None) else None
         member_metadata = MemberMetadata(
-            e.instance_id if e.instance_id is not None or old is None else old.instance_id,
-            e.rack_id if e.rack_id is not None or previous is None else previous.rack_id,
-            e.client_id,
-            e.client_host,
-            e.topics if e.topics is not None else previous.topics if previous is not None else frozenset(),
-            (e.pattern or None) if e.pattern is not None else previous.pattern if previous is not None else None,
-            e.rebalance_ms if e.rebalance_ms >= 0 or previous is None else previous.rebalance_ms,
-            e.assignor if e.assignor is not None or previous is None else previous.assignor,
-            e.classic,
+            event.instance_id if event.instance_id is not None or old is None else old.instance_id,
+            event.rack_id if event.rack_id is not None or previous is None else previous.rack_id,
+            event.client_id,
+            event.client_host,
+            event.topics if event.topics is not None else previous.topics if previous is not None else frozenset(),
+            (event.pattern or None)
+            if event.pattern is not None
+            else previous.pattern
+            if previous is not None
+            else None,
+            event.rebalance_ms if event.rebalance_ms >= 0 or previous is None else previous.rebalance_ms,
+            event.assignor if event.assignor is not None or previous is None else previous.assignor,
+            event.classic,
         )
-        self.change(GroupRecordKey.MEMBER, e.member_id, member_metadata)
+        self.change(GroupRecordKey.MEMBER, event.member_id, member_metadata)
         subscription_changed = old is None or (old.topics, old.pattern) != (
             member_metadata.topics,
             member_metadata.pattern,
         )
         # A member without a target assignment: the previous coordinator failed during the join.
-        subscription_changed = subscription_changed or e.member_id not in self.targets
+        subscription_changed = subscription_changed or event.member_id not in self.targets
         if subscription_changed or self._seen != self.topics.version:
-            self._resolve(e, now)
+            self._resolve(event, now)
             self._raise_epoch(only_if_topics_changed=not subscription_changed)
 
-    def _leave(self, e: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
-        if e.epoch == LEAVE_GROUP_MEMBER_EPOCH:
-            self._remove(e.member_id)
+    def _leave(self, event: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
+        if event.epoch == LEAVE_GROUP_MEMBER_EPOCH:
+            self._remove(event.member_id)
             self._raise_epoch()
         else:
             # A leaving static member has revoked its partitions. Its assignment is kept.
-            at = self.current_assignments[e.member_id]
+            at = self.current_assignments[event.member_id]
             away = at.changed(
                 epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH, state=MemberState.STABLE, revoking=EMPTY_ASSIGNMENT
             )
-            self.change(GroupRecordKey.CURRENT_ASSIGNMENT, e.member_id, away)
-            self.revocations.pop(e.member_id, None)
-        return ConsumerHeartbeatReply(ErrorCode.NONE, None, e.member_id, e.epoch)
+            self.change(GroupRecordKey.CURRENT_ASSIGNMENT, event.member_id, away)
+            self.revocations.pop(event.member_id, None)
+        return ConsumerHeartbeatReply(ErrorCode.NONE, None, event.member_id, event.epoch)
 
     def _remove(self, member_id: str) -> None:
         for fact in (GroupRecordKey.CURRENT_ASSIGNMENT, GroupRecordKey.TARGET_ASSIGNMENT, GroupRecordKey.MEMBER):
@@ -344,44 +352,44 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             return ErrorCode.NONE
         return ErrorCode.STALE_MEMBER_EPOCH if self.members[member_id].classic is None else ErrorCode.ILLEGAL_GENERATION
 
-    def _commit(self, e: events.Commit, now: Now) -> list[Effect]:
-        if e.generation < 0 and not self.members:
+    def _commit(self, event: events.Commit, now: Now) -> list[Effect]:
+        if event.generation < 0 and not self.members:
             rejected = Answered(ErrorCode.COORDINATOR_NOT_AVAILABLE if self.dead else ErrorCode.NONE)
             self.empty_since_wall_ms = self.empty_since_wall_ms or now.wall_ms
         else:
-            rejected = self._rejected_offsets(e)
-        if rejected.error or len(rejected.partition_errors) == len(e.offsets):
-            return [Reply(e.token, rejected)]
-        return [*self.commits.commit(e, rejected.partition_errors)]
+            rejected = self._rejected_offsets(event)
+        if rejected.error or len(rejected.partition_errors) == len(event.offsets):
+            return [Reply(event.token, rejected)]
+        return [*self.commits.commit(event, rejected.partition_errors)]
 
-    def _commit_in_transaction(self, e: events.TransactionalCommit, now: Now) -> list[Effect]:
+    def _commit_in_transaction(self, event: events.TransactionalCommit, now: Now) -> list[Effect]:
         """Clients before KIP-447 name no member: they are accepted, because the transaction fences them."""
-        named = e.generation >= 0 or e.member_id or e.instance_id is not None
-        without_members = e.generation < 0 and not self.members  # as in `_commit`
-        rejected = self._rejected_offsets(e) if named and not without_members else Answered(ErrorCode.NONE)
+        named = event.generation >= 0 or event.member_id or event.instance_id is not None
+        without_members = event.generation < 0 and not self.members  # as in `_commit`
+        rejected = self._rejected_offsets(event) if named and not without_members else Answered(ErrorCode.NONE)
         # Clients expect ILLEGAL_GENERATION as the error of a TxnOffsetCommit with an old member epoch.
         error = ErrorCode.ILLEGAL_GENERATION if rejected.error == ErrorCode.STALE_MEMBER_EPOCH else rejected.error
         rejected = Answered(error, dict.fromkeys(rejected.partition_errors, ErrorCode.ILLEGAL_GENERATION))
-        if error or len(rejected.partition_errors) == len(e.offsets):
-            return [Reply(e.token, rejected)]
-        return [*self.commits.commit_in_transaction(e, rejected.partition_errors)]
+        if error or len(rejected.partition_errors) == len(event.offsets):
+            return [Reply(event.token, rejected)]
+        return [*self.commits.commit_in_transaction(event, rejected.partition_errors)]
 
-    def _rejected_offsets(self, e: events.Commit | events.TransactionalCommit) -> Answered:
+    def _rejected_offsets(self, event: events.Commit | events.TransactionalCommit) -> Answered:
         """The errors of a commit. With an old member epoch only partitions that the member has owned since then are accepted."""
-        error = self.epoch_error(e.member_id, e.generation, e.instance_id)
-        at = self.current_assignments.get(e.member_id, MemberAssignment())
-        if error != ErrorCode.STALE_MEMBER_EPOCH or e.generation > at.epoch:
+        error = self.epoch_error(event.member_id, event.generation, event.instance_id)
+        at = self.current_assignments.get(event.member_id, MemberAssignment())
+        if error != ErrorCode.STALE_MEMBER_EPOCH or event.generation > at.epoch:
             return Answered(error)
         may = {
             (name, partition)
-            for name, partition in e.offsets
+            for name, partition in event.offsets
             if (found := self.topics.named(name)) is not None
-            and at.may_commit(TopicPartition(found[0], partition), e.generation)
+            and at.may_commit(TopicPartition(found[0], partition), event.generation)
         }
         if not may:
             return Answered(error)
         return Answered(
-            ErrorCode.NONE, {place: ErrorCode.STALE_MEMBER_EPOCH for place in e.offsets if place not in may}
+            ErrorCode.NONE, {place: ErrorCode.STALE_MEMBER_EPOCH for place in event.offsets if place not in may}
         )
 
     # -- checks --------------------------------------------------------------------------------------------------------------

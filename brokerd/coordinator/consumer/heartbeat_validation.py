@@ -15,41 +15,44 @@ from brokerd.coordinator.consumer.events import (
 from brokerd.wire.errors import ErrorCode
 
 
-def membership_error(group: TargetAssignmentBuilder, e: ConsumerHeartbeat) -> ConsumerHeartbeatReply | None:
+def membership_error(group: TargetAssignmentBuilder, event: ConsumerHeartbeat) -> ConsumerHeartbeatReply | None:
     """The error response to a heartbeat whose member id, instance id or epoch is not valid, otherwise None."""
-    joins = e.epoch == JOIN_GROUP_MEMBER_EPOCH
-    if e.instance_id is not None:
-        current_id = group.static.get(e.instance_id)
+    joins = event.epoch == JOIN_GROUP_MEMBER_EPOCH
+    if event.instance_id is not None:
+        current_id = group.static.get(event.instance_id)
         if current_id is None and not joins:
-            return ConsumerHeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown instance id {e.instance_id!r}")
-        if current_id is not None and current_id != e.member_id:
+            return ConsumerHeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown instance id {event.instance_id!r}")
+        if current_id is not None and current_id != event.member_id:
             if not joins:
                 return ConsumerHeartbeatReply(
-                    ErrorCode.FENCED_INSTANCE_ID, f"instance id {e.instance_id!r} belongs to another member"
+                    ErrorCode.FENCED_INSTANCE_ID, f"instance id {event.instance_id!r} belongs to another member"
                 )
             # A static member of the classic protocol cannot leave temporarily, so a new member with its instance id is accepted in any case.
-            classic = e.classic is not None or group.members[current_id].classic is not None
+            classic = event.classic is not None or group.members[current_id].classic is not None
             if group.current_assignments[current_id].epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH and not classic:
                 return ConsumerHeartbeatReply(
-                    ErrorCode.UNRELEASED_INSTANCE_ID, f"instance id {e.instance_id!r} is used by an active member"
+                    ErrorCode.UNRELEASED_INSTANCE_ID, f"instance id {event.instance_id!r} is used by an active member"
                 )
             return None
-    known = e.member_id in group.members
+    known = event.member_id in group.members
     if not known and not joins:
         return ConsumerHeartbeatReply(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"member {e.member_id!r} is not in group {group.group_id!r}: join with epoch 0"
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"member {event.member_id!r} is not in group {group.group_id!r}: join with epoch 0",
         )
-    if known and not joins and group.members[e.member_id].classic is not None:
-        return ConsumerHeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID, f"member {e.member_id!r} uses the classic protocol")
+    if known and not joins and group.members[event.member_id].classic is not None:
+        return ConsumerHeartbeatReply(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"member {event.member_id!r} uses the classic protocol"
+        )
     if not known and len(group.members) >= group.group_config.size_max:
         return ConsumerHeartbeatReply(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"the group has {group.group_config.size_max} members, which is the maximum (group.consumer.max.size)",
         )
-    if known and e.epoch > JOIN_GROUP_MEMBER_EPOCH:
-        at = group.current_assignments[e.member_id]
-        again = e.epoch == at.previous_epoch and e.owned is not None and e.owned <= at.assigned
-        if e.epoch > at.epoch or (e.epoch < at.epoch and not again):
-            message = f"member epoch is {at.epoch}, not {e.epoch}: revoke all partitions and rejoin with epoch 0"
+    if known and event.epoch > JOIN_GROUP_MEMBER_EPOCH:
+        at = group.current_assignments[event.member_id]
+        again = event.epoch == at.previous_epoch and event.owned is not None and event.owned <= at.assigned
+        if event.epoch > at.epoch or (event.epoch < at.epoch and not again):
+            message = f"member epoch is {at.epoch}, not {event.epoch}: revoke all partitions and rejoin with epoch 0"
             return ConsumerHeartbeatReply(ErrorCode.FENCED_MEMBER_EPOCH, message)
     return None

@@ -37,27 +37,27 @@ def changes_from_classic(old: Group, topics: Topics) -> list[ConsumerGroupChange
         ConsumerGroupChange(GroupRecordKey.TARGET_EPOCH, "", old.generation),
     ]
     owned: set[TopicPartition] = set()
-    for m in old.members.values():
-        wants = consumer_protocol.read_subscription(subscription_data(m, old.protocol))
-        share = Assignment(consumer_protocol.read_assignment(m.assignment, topics) - owned)
+    for member in old.members.values():
+        wants = consumer_protocol.read_subscription(subscription_data(member, old.protocol))
+        share = Assignment(consumer_protocol.read_assignment(member.assignment, topics) - owned)
         owned |= share
         member_metadata = MemberMetadata(
-            m.instance_id,
+            member.instance_id,
             wants.rack_id,
-            m.client_id,
-            m.client_host,
+            member.client_id,
+            member.client_host,
             frozenset(wants.topics),
             None,
-            m.rebalance_ms,
+            member.rebalance_ms,
             None,
-            ClassicMemberMetadata(m.session_ms, m.protocols),
+            ClassicMemberMetadata(member.session_ms, member.protocols),
         )
         facts += [
-            ConsumerGroupChange(GroupRecordKey.MEMBER, m.member_id, member_metadata),
-            ConsumerGroupChange(GroupRecordKey.TARGET_ASSIGNMENT, m.member_id, share),
+            ConsumerGroupChange(GroupRecordKey.MEMBER, member.member_id, member_metadata),
+            ConsumerGroupChange(GroupRecordKey.TARGET_ASSIGNMENT, member.member_id, share),
             ConsumerGroupChange(
                 GroupRecordKey.CURRENT_ASSIGNMENT,
-                m.member_id,
+                member.member_id,
                 MemberAssignment(old.generation, old.generation).changed(assigned=share),
             ),
         ]

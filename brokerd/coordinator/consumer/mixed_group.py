@@ -98,64 +98,68 @@ class MixedGroup(ConsumerGroupMachine):
         return 0 < self.classic_member_count == len(self.members) and not self.has_pending_replies
 
     # -- joining -------------------------------------------------------------------------------------------------------
-    def _join(self, e: Join, now: Now) -> Joined:
+    def _join(self, event: Join, now: Now) -> Joined:
         def no(error: int, member_id: str = "") -> Joined:
-            return Joined(error, member_id=member_id or e.member_id)
+            return Joined(error, member_id=member_id or event.member_id)
 
         if self.dead:
             return no(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        current_id = self.static.get(e.instance_id) if e.instance_id is not None else None
-        if current_id is not None and e.member_id not in ("", current_id):
+        current_id = self.static.get(event.instance_id) if event.instance_id is not None else None
+        if current_id is not None and event.member_id not in ("", current_id):
             return no(ErrorCode.FENCED_INSTANCE_ID)
-        if e.member_id and self._classic_member(e.member_id) is None and e.member_id not in self.pending_members:
+        if (
+            event.member_id
+            and self._classic_member(event.member_id) is None
+            and event.member_id not in self.pending_members
+        ):
             return no(ErrorCode.UNKNOWN_MEMBER_ID)
-        protocol = self._common_protocol(e, current_id)
-        wants = _subscription(e, protocol)
+        protocol = self._common_protocol(event, current_id)
+        wants = _subscription(event, protocol)
         if protocol is None or wants is None:
             return no(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if not e.member_id and e.require_known_member_id and e.instance_id is None:
+        if not event.member_id and event.require_known_member_id and event.instance_id is None:
             if len(self.members) >= self.group_config.size_max:
                 return no(ErrorCode.GROUP_MAX_SIZE_REACHED)
-            self.pending_members[e.new_member_id] = now.mono_ms + e.session_ms
-            self._schedule(self.pending_members[e.new_member_id])
-            return no(ErrorCode.MEMBER_ID_REQUIRED, e.new_member_id)
-        member_id = e.member_id or e.new_member_id
+            self.pending_members[event.new_member_id] = now.mono_ms + event.session_ms
+            self._schedule(self.pending_members[event.new_member_id])
+            return no(ErrorCode.MEMBER_ID_REQUIRED, event.new_member_id)
+        member_id = event.member_id or event.new_member_id
         answer = self._consumer_heartbeat(
             ConsumerHeartbeat(
-                e.token,
+                event.token,
                 member_id,
                 JOIN_GROUP_MEMBER_EPOCH,
-                e.client_id,
-                e.client_host,
-                e.instance_id,
+                event.client_id,
+                event.client_host,
+                event.instance_id,
                 wants.rack_id,
-                e.rebalance_ms,
+                event.rebalance_ms,
                 frozenset(wants.topics),
                 "",
                 None,
                 consumer_protocol.assignment_of(wants.owned_partitions, self.topics),
-                e.may_describe,
-                ClassicMemberMetadata(e.session_ms, e.protocols),
+                event.may_describe,
+                ClassicMemberMetadata(event.session_ms, event.protocols),
             ),
             now,
         )
         if answer.error:
             return no(answer.error)
         self.pending_members.pop(member_id, None)
-        self.rejoin_deadlines[member_id] = now.mono_ms + e.rebalance_ms
+        self.rejoin_deadlines[member_id] = now.mono_ms + event.rebalance_ms
         self._schedule(self.rejoin_deadlines[member_id])
         return Joined(ErrorCode.NONE, answer.epoch, PROTOCOL_TYPE, protocol, "", member_id)
 
-    def _common_protocol(self, e: Join, current_id: str | None) -> str | None:
+    def _common_protocol(self, event: Join, current_id: str | None) -> str | None:
         """The member's first protocol that all other classic members support. The classic members need a common protocol in case the group is converted
         back."""
-        if e.protocol_type != PROTOCOL_TYPE:
+        if event.protocol_type != PROTOCOL_TYPE:
             return None
-        common = {name for name, _ in e.protocols}
+        common = {name for name, _ in event.protocols}
         for member_id, m in self.members.items():
-            if m.classic is not None and member_id not in (e.member_id, current_id):
+            if m.classic is not None and member_id not in (event.member_id, current_id):
                 common &= {name for name, _ in m.classic.protocols}
-        return next((name for name, _ in e.protocols if name in common), None)
+        return next((name for name, _ in event.protocols if name in common), None)
 
     def _classic_member(self, member_id: str) -> MemberMetadata | None:
         """The metadata of a member that uses the classic protocol, otherwise None."""
@@ -174,38 +178,38 @@ class MixedGroup(ConsumerGroupMachine):
             ErrorCode.NONE if generation == self.current_assignments[member_id].epoch else ErrorCode.ILLEGAL_GENERATION
         )
 
-    def _sync(self, e: Sync, now: Now) -> Synced:
-        error = self._member_error(e.member_id, e.instance_id, e.generation)
-        member_metadata = self._classic_member(e.member_id)
+    def _sync(self, event: Sync, now: Now) -> Synced:
+        error = self._member_error(event.member_id, event.instance_id, event.generation)
+        member_metadata = self._classic_member(event.member_id)
         if error or member_metadata is None or member_metadata.classic is None:
             return Synced(error)
         offered = dict(member_metadata.classic.protocols)
-        protocol = e.protocol if e.protocol is not None else next(iter(offered))
-        if e.protocol_type not in (None, PROTOCOL_TYPE) or protocol not in offered:
+        protocol = event.protocol if event.protocol is not None else next(iter(offered))
+        if event.protocol_type not in (None, PROTOCOL_TYPE) or protocol not in offered:
             return Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        at = self.current_assignments[e.member_id]
-        self._restart_session(e.member_id, now)
+        at = self.current_assignments[event.member_id]
+        self._restart_session(event.member_id, now)
         # A member that has to revoke partitions has joined already. It gets the partitions that it keeps, and rejoins without the others.
         if at.epoch < self.epoch and at.state is not MemberState.UNREVOKED:
-            self._request_rejoin(e.member_id, now)
+            self._request_rejoin(event.member_id, now)
             return Synced(ErrorCode.REBALANCE_IN_PROGRESS)
-        self.rejoin_deadlines.pop(e.member_id, None)
+        self.rejoin_deadlines.pop(event.member_id, None)
         version = consumer_protocol.version_of(offered[protocol])
         given = consumer_protocol.assignment(at.assigned, member_metadata.topics, self.topics, version)
         return Synced(ErrorCode.NONE, PROTOCOL_TYPE, protocol, given)
 
-    def _heartbeat(self, e: Heartbeat, now: Now) -> int:
-        error = self._member_error(e.member_id, e.instance_id, e.generation)
+    def _heartbeat(self, event: Heartbeat, now: Now) -> int:
+        error = self._member_error(event.member_id, event.instance_id, event.generation)
         if error:
             return error
-        self._restart_session(e.member_id, now)
+        self._restart_session(event.member_id, now)
         if (
             self._seen != self.topics.version and not self.patterns
         ):  # (regular expressions are resolved in a heartbeat of an authorized member)
             self._raise_epoch(only_if_topics_changed=True)
-        if not self._to_join_again(e.member_id):
+        if not self._to_join_again(event.member_id):
             return ErrorCode.NONE
-        self._request_rejoin(e.member_id, now)
+        self._request_rejoin(event.member_id, now)
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def _to_join_again(self, member_id: str) -> bool:

@@ -275,11 +275,11 @@ class _Parser:
         return least, most
 
     def item(self) -> Node | None:
-        c = self.peek()
-        if c in "*+?":
+        char = self.peek()
+        if char in "*+?":
             self.fail("quantifier without an expression")
         self.at += 1
-        match c:
+        match char:
             case "(":
                 return self.group()
             case "[":
@@ -292,7 +292,7 @@ class _Parser:
                 return END
             case "\\":
                 return self.escape()
-        return self.one(_mask_of(c))
+        return self.one(_mask_of(char))
 
     def one(self, mask: int) -> Node:
         return ("one", _any_case(mask) if self.any_case else mask)
@@ -345,24 +345,24 @@ class _Parser:
 
     def parse_escape(self) -> int:
         """The characters of an escape sequence, inside or outside brackets."""
-        c = self.peek()
+        char = self.peek()
         self.at += 1
-        if not c:
+        if not char:
             self.fail("trailing backslash")
-        if c in _CLASSES:
-            return _CLASSES[c]
-        if c in _CONTROL:
-            return _mask_of(_CONTROL[c])
-        if c == "x":
+        if char in _CLASSES:
+            return _CLASSES[char]
+        if char in _CONTROL:
+            return _mask_of(_CONTROL[char])
+        if char == "x":
             braced = self.eats("{")
             digits = self.read_until("}", "\\x{") if braced else self.text[self.at : self.at + 2]
             self.at += 0 if braced else 2
             if not digits or len(digits) > 6 or set(digits) - set(string.hexdigits) or (not braced and len(digits) < 2):
                 self.fail("\\x requires two hexadecimal digits, or up to six in braces")
             return _mask_of(chr(min(int(digits, 16), 0x10FFFF)))
-        if c.isalnum():
-            self.fail(f"unsupported escape sequence \\{c}")
-        return _mask_of(c)
+        if char.isalnum():
+            self.fail(f"unsupported escape sequence \\{char}")
+        return _mask_of(char)
 
     def bracket(self) -> int:
         none_of = self.eats("^")

@@ -149,39 +149,43 @@ def value(change: ConsumerGroupChange) -> bytes | None:
     return bytes(out)
 
 
-def _to_value(fact: GroupRecordKey, v: Any) -> Any:
+def _to_value(fact: GroupRecordKey, fact_value: Any) -> Any:
     match fact:
         case GroupRecordKey.GROUP:
-            return ConsumerGroupMetadataValue(v.epoch, v.topics_hash)
+            return ConsumerGroupMetadataValue(fact_value.epoch, fact_value.topics_hash)
         case GroupRecordKey.MEMBER:
             return ConsumerGroupMemberMetadataValue(
-                v.instance_id,
-                v.rack_id,
-                v.client_id,
-                v.client_host,
-                sorted(v.topics),
-                v.pattern,
-                v.rebalance_ms,
-                v.assignor,
-                _to_classic_value(v.classic),
+                fact_value.instance_id,
+                fact_value.rack_id,
+                fact_value.client_id,
+                fact_value.client_host,
+                sorted(fact_value.topics),
+                fact_value.pattern,
+                fact_value.rebalance_ms,
+                fact_value.assignor,
+                _to_classic_value(fact_value.classic),
             )
         case GroupRecordKey.TARGET_EPOCH:
-            return ConsumerGroupTargetAssignmentMetadataValue(v)
+            return ConsumerGroupTargetAssignmentMetadataValue(fact_value)
         case GroupRecordKey.TARGET_ASSIGNMENT:
             one = ConsumerGroupTargetAssignmentMemberValue.TopicPartition
-            return ConsumerGroupTargetAssignmentMemberValue([one(t, ps) for t, ps in by_topic(v).items()])
+            return ConsumerGroupTargetAssignmentMemberValue([one(t, ps) for t, ps in by_topic(fact_value).items()])
         case GroupRecordKey.CURRENT_ASSIGNMENT:
             several = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
             assigned, revoking = (
                 [
-                    several(t, ps, [v.assignment_epochs[TopicPartition(t, p)] for p in ps])
+                    several(t, ps, [fact_value.assignment_epochs[TopicPartition(t, p)] for p in ps])
                     for t, ps in by_topic(share).items()
                 ]
-                for share in (v.assigned, v.revoking)
+                for share in (fact_value.assigned, fact_value.revoking)
             )
-            return ConsumerGroupCurrentMemberAssignmentValue(v.epoch, v.previous_epoch, v.state, assigned, revoking)
+            return ConsumerGroupCurrentMemberAssignmentValue(
+                fact_value.epoch, fact_value.previous_epoch, fact_value.state, assigned, revoking
+            )
         case GroupRecordKey.REGULAR_EXPRESSION:
-            return ConsumerGroupRegularExpressionValue(sorted(v.topics), v.version, v.wall_ms)
+            return ConsumerGroupRegularExpressionValue(
+                sorted(fact_value.topics), fact_value.version, fact_value.wall_ms
+            )
 
 
 def _to_classic_value(
@@ -230,43 +234,43 @@ def read_value(fact: GroupRecordKey, data: bytes) -> object:
     if data[:2] != b"\0\0":
         raise ValueError(f"unsupported value version of {fact.name}: {int.from_bytes(data[:2], 'big')}")
     try:
-        v, _ = unpacker(VALUES[fact], 0, True)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
+        stored, _ = unpacker(VALUES[fact], 0, True)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
     except (struct.error, IndexError) as e:
         raise ValueError("the record is incomplete") from e
     match fact:
         case GroupRecordKey.GROUP:
-            return GroupMetadata(v.epoch, v.metadata_hash)
+            return GroupMetadata(stored.epoch, stored.metadata_hash)
         case GroupRecordKey.MEMBER:
             return MemberMetadata(
-                v.instance_id,
-                v.rack_id,
-                v.client_id,
-                v.client_host,
-                frozenset(v.subscribed_topic_names),
-                v.subscribed_topic_regex or None,
-                v.rebalance_timeout_ms,
-                v.server_assignor,
-                _from_classic_value(v.classic_member_metadata),
+                stored.instance_id,
+                stored.rack_id,
+                stored.client_id,
+                stored.client_host,
+                frozenset(stored.subscribed_topic_names),
+                stored.subscribed_topic_regex or None,
+                stored.rebalance_timeout_ms,
+                stored.server_assignor,
+                _from_classic_value(stored.classic_member_metadata),
             )
         case GroupRecordKey.TARGET_EPOCH:
-            return v.assignment_epoch
+            return stored.assignment_epoch
         case GroupRecordKey.TARGET_ASSIGNMENT:
-            return assignment_of(v.topic_partitions)
+            return assignment_of(stored.topic_partitions)
         case GroupRecordKey.CURRENT_ASSIGNMENT:
             # Kafka before 4.3 wrote no assignment epochs: use the last member epoch for all partitions.
-            last = max(v.member_epoch, v.previous_member_epoch)
+            last = max(stored.member_epoch, stored.previous_member_epoch)
             assignment_epochs = {
                 TopicPartition(t.topic_id, p): epoch
-                for t in (*v.assigned_partitions, *v.partitions_pending_revocation)
+                for t in (*stored.assigned_partitions, *stored.partitions_pending_revocation)
                 for p, epoch in zip(t.partitions, t.assignment_epochs or [last] * len(t.partitions), strict=True)
             }
             return MemberAssignment(
-                v.member_epoch,
-                v.previous_member_epoch,
-                MemberState(v.state),
-                assignment_of(v.assigned_partitions),
-                assignment_of(v.partitions_pending_revocation),
+                stored.member_epoch,
+                stored.previous_member_epoch,
+                MemberState(stored.state),
+                assignment_of(stored.assigned_partitions),
+                assignment_of(stored.partitions_pending_revocation),
                 assignment_epochs,
             )
         case GroupRecordKey.REGULAR_EXPRESSION:
-            return ResolvedRegularExpression(frozenset(v.topics), v.version, v.timestamp)
+            return ResolvedRegularExpression(frozenset(stored.topics), stored.version, stored.timestamp)

@@ -126,58 +126,58 @@ class ShareGroup(PersistedShareGroup):
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     # -- heartbeats ----------------------------------------------------------------------------------------------------
-    def _heartbeat(self, e: ShareHeartbeat, now: Now) -> ShareHeartbeatReply:
-        rejected = self._membership_error(e)
+    def _heartbeat(self, event: ShareHeartbeat, now: Now) -> ShareHeartbeatReply:
+        rejected = self._membership_error(event)
         if rejected is not None:
             return rejected
-        if e.epoch == LEAVE_GROUP_MEMBER_EPOCH:
-            self._remove(e.member_id)
+        if event.epoch == LEAVE_GROUP_MEMBER_EPOCH:
+            self._remove(event.member_id)
             self._raise_epoch()
-            return ShareHeartbeatReply(ErrorCode.NONE, None, e.member_id, e.epoch)
-        before = self.current_assignments.get(e.member_id, ShareMemberAssignment())
-        self._update_member(e)
+            return ShareHeartbeatReply(ErrorCode.NONE, None, event.member_id, event.epoch)
+        before = self.current_assignments.get(event.member_id, ShareMemberAssignment())
+        self._update_member(event)
         pause_ms = 0
         if self.target_epoch < self.epoch:
             pause_ms = self._assignment_delay_ms(now)
             if not pause_ms:
                 self._assign()
                 self._last_assignment_ms = now.mono_ms
-        after = self.current_assignments.get(e.member_id, ShareMemberAssignment())
-        target = self.targets.get(e.member_id)
+        after = self.current_assignments.get(event.member_id, ShareMemberAssignment())
+        target = self.targets.get(event.member_id)
         if target is None:
             # The member waits for the assignment of the group epoch, so its member epoch must be lower.
             target = EMPTY_ASSIGNMENT
         if after.epoch != self.target_epoch:
             after = ShareMemberAssignment(self.target_epoch, before.epoch, target)
-        self.change(ShareRecordKey.CURRENT_ASSIGNMENT, e.member_id, after)
-        self._restart_session(e.member_id, now)
-        whole = e.epoch == JOIN_GROUP_MEMBER_EPOCH or e.topics is not None
-        send_assignment = whole or after.assigned != before.assigned or e.epoch != before.epoch
+        self.change(ShareRecordKey.CURRENT_ASSIGNMENT, event.member_id, after)
+        self._restart_session(event.member_id, now)
+        whole = event.epoch == JOIN_GROUP_MEMBER_EPOCH or event.topics is not None
+        send_assignment = whole or after.assigned != before.assigned or event.epoch != before.epoch
         unfinished = bool(pause_ms or self._uninitialized_partitions())
         return ShareHeartbeatReply(
             ErrorCode.NONE,
             None,
-            e.member_id,
+            event.member_id,
             after.epoch,
             min(SOON_MS, self.config.heartbeat_ms) if unfinished else self.config.heartbeat_ms,
             after.assigned if send_assignment else None,
         )
 
-    def _membership_error(self, e: ShareHeartbeat) -> ShareHeartbeatReply | None:
+    def _membership_error(self, event: ShareHeartbeat) -> ShareHeartbeatReply | None:
         if self.dead:
             return ShareHeartbeatReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        known = e.member_id in self.members
-        if not known and e.epoch != JOIN_GROUP_MEMBER_EPOCH:
+        known = event.member_id in self.members
+        if not known and event.epoch != JOIN_GROUP_MEMBER_EPOCH:
             return ShareHeartbeatReply(
                 ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group: join it with epoch 0"
             )
         if not known and len(self.members) >= self.config.size_max:
             text = f"the group has {len(self.members)} members, which is the maximum (group.share.max.size)"
             return ShareHeartbeatReply(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
-        if known and e.epoch > JOIN_GROUP_MEMBER_EPOCH:
-            at = self.current_assignments[e.member_id]
-            if e.epoch not in (at.epoch, at.previous_epoch):
-                text = f"the member is in epoch {at.epoch}, not {e.epoch}: join again with epoch 0"
+        if known and event.epoch > JOIN_GROUP_MEMBER_EPOCH:
+            at = self.current_assignments[event.member_id]
+            if event.epoch not in (at.epoch, at.previous_epoch):
+                text = f"the member is in epoch {at.epoch}, not {event.epoch}: join again with epoch 0"
                 return ShareHeartbeatReply(ErrorCode.FENCED_MEMBER_EPOCH, text)
         return None
 
@@ -186,17 +186,17 @@ class ShareGroup(PersistedShareGroup):
             return 0
         return max(0, self._last_assignment_ms + self.config.assignment_ms - now.mono_ms)
 
-    def _update_member(self, e: ShareHeartbeat) -> None:
-        old = self.members.get(e.member_id)
+    def _update_member(self, event: ShareHeartbeat) -> None:
+        old = self.members.get(event.member_id)
         new = ShareMemberMetadata(
-            e.rack_id if e.rack_id is not None or old is None else old.rack_id,
-            e.client_id,
-            e.client_host,
-            e.topics if e.topics is not None else old.topics if old is not None else frozenset(),
+            event.rack_id if event.rack_id is not None or old is None else old.rack_id,
+            event.client_id,
+            event.client_host,
+            event.topics if event.topics is not None else old.topics if old is not None else frozenset(),
         )
-        self.change(ShareRecordKey.MEMBER, e.member_id, new)
+        self.change(ShareRecordKey.MEMBER, event.member_id, new)
         # A member without a target assignment: the previous coordinator failed during the join.
-        lost = e.member_id not in self.targets and self.target_epoch == self.epoch
+        lost = event.member_id not in self.targets and self.target_epoch == self.epoch
         if old is None or old.topics != new.topics or lost:
             self._raise_epoch()
         elif self._seen != self.topics.version:

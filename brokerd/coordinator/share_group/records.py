@@ -147,25 +147,31 @@ def _infos(topics: Mapping[UUID, tuple[str, frozenset[int]]]) -> list[Any]:
     return [info(topic_id, name, sorted(partitions)) for topic_id, (name, partitions) in sorted(topics.items())]
 
 
-def _to_value(fact: ShareRecordKey, v: Any) -> Any:
+def _to_value(fact: ShareRecordKey, fact_value: Any) -> Any:
     match fact:
         case ShareRecordKey.MEMBER:
-            return ShareGroupMemberMetadataValue(v.rack_id, v.client_id, v.client_host, sorted(v.topics))
+            return ShareGroupMemberMetadataValue(
+                fact_value.rack_id, fact_value.client_id, fact_value.client_host, sorted(fact_value.topics)
+            )
         case ShareRecordKey.GROUP:
-            return ShareGroupMetadataValue(*v)
+            return ShareGroupMetadataValue(*fact_value)
         case ShareRecordKey.TARGET_EPOCH:
-            return ShareGroupTargetAssignmentMetadataValue(v)
+            return ShareGroupTargetAssignmentMetadataValue(fact_value)
         case ShareRecordKey.TARGET_ASSIGNMENT:
             one = ShareGroupTargetAssignmentMemberValue.TopicPartition
-            return ShareGroupTargetAssignmentMemberValue([one(t, ps) for t, ps in by_topic(v).items()])
+            return ShareGroupTargetAssignmentMemberValue([one(t, ps) for t, ps in by_topic(fact_value).items()])
         case ShareRecordKey.CURRENT_ASSIGNMENT:
             some = ShareGroupCurrentMemberAssignmentValue.TopicPartitions
-            assigned = [some(t, ps) for t, ps in by_topic(v.assigned).items()]
-            return ShareGroupCurrentMemberAssignmentValue(v.epoch, v.previous_epoch, STABLE_MEMBER, assigned)
+            assigned = [some(t, ps) for t, ps in by_topic(fact_value.assigned).items()]
+            return ShareGroupCurrentMemberAssignmentValue(
+                fact_value.epoch, fact_value.previous_epoch, STABLE_MEMBER, assigned
+            )
         case ShareRecordKey.STATE_PARTITIONS:
             gone = ShareGroupStatePartitionMetadataValue.TopicInfo
             return ShareGroupStatePartitionMetadataValue(
-                _infos(v.initializing), _infos(v.initialized), [gone(t, name) for t, name in sorted(v.deleting.items())]
+                _infos(fact_value.initializing),
+                _infos(fact_value.initialized),
+                [gone(t, name) for t, name in sorted(fact_value.deleting.items())],
             )
 
 
@@ -174,23 +180,27 @@ def read_value(fact: ShareRecordKey, data: bytes) -> object:
     if data[:2] != b"\0\0":
         raise ValueError(f"unsupported value version of {fact.name}: {int.from_bytes(data[:2], 'big')}")
     try:
-        v, _ = unpacker(VALUES[fact], 0, True)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
+        stored, _ = unpacker(VALUES[fact], 0, True)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
     except (struct.error, IndexError) as e:
         raise ValueError("the record is incomplete") from e
     match fact:
         case ShareRecordKey.MEMBER:
-            return ShareMemberMetadata(v.rack_id, v.client_id, v.client_host, frozenset(v.subscribed_topic_names))
+            return ShareMemberMetadata(
+                stored.rack_id, stored.client_id, stored.client_host, frozenset(stored.subscribed_topic_names)
+            )
         case ShareRecordKey.GROUP:
-            return v.epoch, v.metadata_hash
+            return stored.epoch, stored.metadata_hash
         case ShareRecordKey.TARGET_EPOCH:
-            return v.assignment_epoch
+            return stored.assignment_epoch
         case ShareRecordKey.TARGET_ASSIGNMENT:
-            return assignment_of(v.topic_partitions)
+            return assignment_of(stored.topic_partitions)
         case ShareRecordKey.CURRENT_ASSIGNMENT:
-            return ShareMemberAssignment(v.member_epoch, v.previous_member_epoch, assignment_of(v.assigned_partitions))
+            return ShareMemberAssignment(
+                stored.member_epoch, stored.previous_member_epoch, assignment_of(stored.assigned_partitions)
+            )
         case ShareRecordKey.STATE_PARTITIONS:
             return StatePartitions(
-                {t.topic_id: (t.topic_name, frozenset(t.partitions)) for t in v.initializing_topics},
-                {t.topic_id: (t.topic_name, frozenset(t.partitions)) for t in v.initialized_topics},
-                {t.topic_id: t.topic_name for t in v.deleting_topics},
+                {t.topic_id: (t.topic_name, frozenset(t.partitions)) for t in stored.initializing_topics},
+                {t.topic_id: (t.topic_name, frozenset(t.partitions)) for t in stored.initialized_topics},
+                {t.topic_id: t.topic_name for t in stored.deleting_topics},
             )

@@ -135,8 +135,8 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
                 for place, x in shard.states.items()
                 if not x.pending and x.updates and now.wall_ms - x.state.written_wall_ms >= PRUNE_INTERVAL_MS
             ]
-            for place, x in idle:
-                again = replace(x.state, snapshot_epoch=x.state.snapshot_epoch + 1)
+            for place, state in idle:
+                again = replace(state.state, snapshot_epoch=state.state.snapshot_epoch + 1)
                 self._write(
                     partition, shard, place, again, formats.snapshot(again), ShareStateKind.SNAPSHOT, _ignore_result
                 )

@@ -108,21 +108,23 @@ class SharePersister:
         done: Done,
         needed: Callable[[], bool],
     ) -> None:
-        q = m.WriteShareGroupStateRequest
-        part = q.PartitionData(
+        schema = m.WriteShareGroupStateRequest
+        part = schema.PartitionData(
             partition=place.partition,
             state_epoch=state_epoch,
             leader_epoch=update.leader_epoch,
             start_offset=update.start,
             delivery_complete_count=update.complete_count,
             state_batches=[
-                q.StateBatch(
+                schema.StateBatch(
                     first_offset=b.first, last_offset=b.last, delivery_state=b.state, delivery_count=b.deliveries
                 )
                 for b in update.batches
             ],
         )
-        body = q(group_id=place.group_id, topics=[q.WriteStateData(topic_id=place.topic_id, partitions=[part])])
+        body = schema(
+            group_id=place.group_id, topics=[schema.WriteStateData(topic_id=place.topic_id, partitions=[part])]
+        )
         self._request(ApiKey.WRITE_SHARE_GROUP_STATE, place, body, lambda error, _: done(error), needed)
 
     def initialize(self, place: SharePartitionKey, state_epoch: int, start: int, done: Done) -> None:

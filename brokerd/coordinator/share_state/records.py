@@ -126,17 +126,19 @@ def _decode(cls: type, data: bytes) -> object:
 
 
 def read_snapshot(data: bytes) -> ShareState:
-    v = _decode(ShareSnapshotValue, data)
-    assert isinstance(v, ShareSnapshotValue)
+    stored = _decode(ShareSnapshotValue, data)
+    assert isinstance(stored, ShareSnapshotValue)
     return ShareState(
-        v.state_epoch,
-        v.leader_epoch,
-        v.start_offset,
-        tuple(StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in v.state_batches),
-        v.delivery_complete_count,
-        v.snapshot_epoch,
-        v.create_timestamp,
-        v.write_timestamp,
+        stored.state_epoch,
+        stored.leader_epoch,
+        stored.start_offset,
+        tuple(
+            StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in stored.state_batches
+        ),
+        stored.delivery_complete_count,
+        stored.snapshot_epoch,
+        stored.create_timestamp,
+        stored.write_timestamp,
     )
 
 

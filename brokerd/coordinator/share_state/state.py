@@ -51,27 +51,27 @@ class StateUpdate:
 def merge_batches(old: Sequence[StateBatch], new: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
     """`new` over `old`, without offsets below `start`. Neighbours in the same state with the same number of deliveries are joined."""
     base = [b for b in old if b.last >= start]
-    for n in sorted(new):
+    for batch in sorted(new):
         kept: list[StateBatch] = []
-        for b in base:
-            if b.last < n.first or b.first > n.last:
-                kept.append(b)
+        for existing in base:
+            if existing.last < batch.first or existing.first > batch.last:
+                kept.append(existing)
                 continue
-            if b.first < n.first:
-                kept.append(b._replace(last=n.first - 1))
-            if b.last > n.last:
-                kept.append(b._replace(first=n.last + 1))
-        kept.append(n)
+            if existing.first < batch.first:
+                kept.append(existing._replace(last=batch.first - 1))
+            if existing.last > batch.last:
+                kept.append(existing._replace(first=batch.last + 1))
+        kept.append(batch)
         base = kept
     out: list[StateBatch] = []
-    for b in sorted(base):
-        if b.last < start:
+    for merged in sorted(base):
+        if merged.last < start:
             continue
-        b = b._replace(first=max(b.first, start))
-        if out and out[-1].last + 1 == b.first and out[-1][2:] == b[2:]:
-            out[-1] = out[-1]._replace(last=b.last)
+        merged = merged._replace(first=max(merged.first, start))
+        if out and out[-1].last + 1 == merged.first and out[-1][2:] == merged[2:]:
+            out[-1] = out[-1]._replace(last=merged.last)
         else:
-            out.append(b)
+            out.append(merged)
     return tuple(out)
 
 

@@ -76,25 +76,25 @@ def read_key(data: bytes) -> str:
     return str(found.transactional_id)
 
 
-def value(r: TransactionMetadata) -> bytes:
-    version = 1 if r.version >= 2 or r.previous_producer_id != NO_ID else 0
+def value(metadata: TransactionMetadata) -> bytes:
+    version = 1 if metadata.version >= 2 or metadata.previous_producer_id != NO_ID else 0
     topics: dict[str, list[int]] = {}
-    for topic, index in sorted(r.partitions):
+    for topic, index in sorted(metadata.partitions):
         topics.setdefault(topic, []).append(index)
     body = TransactionLogValue(
-        producer_id=r.producer_id,
-        previous_producer_id=r.previous_producer_id,
-        next_producer_id=r.next_producer_id,
-        producer_epoch=r.epoch,
-        transaction_timeout_ms=r.timeout_ms,
-        transaction_status=STATUS[r.state],
+        producer_id=metadata.producer_id,
+        previous_producer_id=metadata.previous_producer_id,
+        next_producer_id=metadata.next_producer_id,
+        producer_epoch=metadata.epoch,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_status=STATUS[metadata.state],
         # As in Kafka: null in state Empty.
         transaction_partitions=None
-        if r.state is TransactionMachineState.EMPTY
+        if metadata.state is TransactionMachineState.EMPTY
         else [TransactionLogValue.PartitionsSchema(topic=t, partition_ids=ids) for t, ids in topics.items()],
-        transaction_last_update_timestamp_ms=r.updated_wall_ms,
-        transaction_start_timestamp_ms=r.started_wall_ms,
-        client_transaction_version=r.version,
+        transaction_last_update_timestamp_ms=metadata.updated_wall_ms,
+        transaction_start_timestamp_ms=metadata.started_wall_ms,
+        client_transaction_version=metadata.version,
     )
     out = bytearray(_VERSION.pack(version))
     packer(TransactionLogValue, version, version >= 1)(body, out, [])
@@ -108,22 +108,22 @@ def read_value(data: bytes) -> TransactionMetadata:
         (version,) = _VERSION.unpack_from(data)
         if not 0 <= version <= VALUE_VERSION_MAX:
             raise ValueError(f"unsupported value version {version}")
-        v, _ = unpacker(TransactionLogValue, version, version >= 1)(memoryview(data), 2, len(data), [100_000])
+        stored, _ = unpacker(TransactionLogValue, version, version >= 1)(memoryview(data), 2, len(data), [100_000])
     except (struct.error, IndexError) as e:
         raise ValueError(f"the record is incomplete: {e}") from e
-    if v.transaction_status not in _STATES:
-        raise ValueError(f"unknown transaction status {v.transaction_status}")
-    partitions = frozenset((t.topic, i) for t in v.transaction_partitions or () for i in t.partition_ids)
+    if stored.transaction_status not in _STATES:
+        raise ValueError(f"unknown transaction status {stored.transaction_status}")
+    partitions = frozenset((t.topic, i) for t in stored.transaction_partitions or () for i in t.partition_ids)
     return TransactionMetadata(
-        v.producer_id,
-        v.producer_epoch,
-        v.transaction_timeout_ms,
-        _STATES[v.transaction_status],
+        stored.producer_id,
+        stored.producer_epoch,
+        stored.transaction_timeout_ms,
+        _STATES[stored.transaction_status],
         partitions,
-        v.transaction_start_timestamp_ms,
-        v.transaction_last_update_timestamp_ms,
+        stored.transaction_start_timestamp_ms,
+        stored.transaction_last_update_timestamp_ms,
         NO_EPOCH,
-        v.previous_producer_id,
-        v.next_producer_id,
-        v.client_transaction_version,
+        stored.previous_producer_id,
+        stored.next_producer_id,
+        stored.client_transaction_version,
     )

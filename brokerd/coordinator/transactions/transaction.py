@@ -113,30 +113,36 @@ class Transaction:
         return [Persist(self._number, record)]
 
     # -- InitProducerId ----------------------------------------------------------------------------------------------------
-    def _init(self, e: Init, now: Now) -> list[Effect]:
-        r = self.record
+    def _init(self, event: Init, now: Now) -> list[Effect]:
+        record = self.record
 
         def no(error: int) -> list[Effect]:
-            return [TransactionReply(e.token, TransactionAnswered(error))]
+            return [TransactionReply(event.token, TransactionAnswered(error))]
 
         if self.pending is not None:
             return no(ErrorCode.CONCURRENT_TRANSACTIONS)
-        known = e.producer_id != NO_ID
-        if known and r.epoch != NO_EPOCH and not self._may_continue(e):
+        known = event.producer_id != NO_ID
+        if known and record.epoch != NO_EPOCH and not self._may_continue(event):
             return no(ErrorCode.PRODUCER_FENCED)
         if self.state in PREPARED:
             return no(ErrorCode.CONCURRENT_TRANSACTIONS)
         if self.state is TransactionMachineState.ONGOING:
             # The abort's epoch fences the previous producer. The new producer retries until the abort is complete.
-            return self._fence(now, e.token, TransactionAnswered(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return self._fence(now, event.token, TransactionAnswered(ErrorCode.CONCURRENT_TRANSACTIONS))
         if self.state in (TransactionMachineState.DEAD, TransactionMachineState.PREPARE_EPOCH_FENCE):
             return no(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if known and r.epoch != NO_EPOCH and (e.producer_id != r.producer_id or e.epoch == r.last_epoch != r.epoch):
+        if (
+            known
+            and record.epoch != NO_EPOCH
+            and (event.producer_id != record.producer_id or event.epoch == record.last_epoch != record.epoch)
+        ):
             # The response with the new epoch or the new producer id was lost: send it again.
-            return [TransactionReply(e.token, TransactionAnswered(ErrorCode.NONE, r.producer_id, r.epoch))]
+            return [
+                TransactionReply(event.token, TransactionAnswered(ErrorCode.NONE, record.producer_id, record.epoch))
+            ]
         fresh = replace(
-            r,
-            timeout_ms=e.timeout_ms,
+            record,
+            timeout_ms=event.timeout_ms,
             state=TransactionMachineState.EMPTY,
             partitions=frozenset(),
             started_wall_ms=-1,
@@ -145,17 +151,19 @@ class Transaction:
             previous_producer_id=NO_ID,
             version=0,
         )
-        if r.epoch >= EPOCH_MAX - 1:
+        if record.epoch >= EPOCH_MAX - 1:
             fresh = replace(
                 fresh,
-                producer_id=e.new_producer_id,
+                producer_id=event.new_producer_id,
                 epoch=0,
                 last_epoch=NO_EPOCH,
-                previous_producer_id=r.producer_id if known else NO_ID,  # only for a producer that sent its current id
+                previous_producer_id=record.producer_id
+                if known
+                else NO_ID,  # only for a producer that sent its current id
             )
         else:
-            fresh = replace(fresh, epoch=r.epoch + 1, last_epoch=r.epoch if known else NO_EPOCH)
-        return self._persist(fresh, e.token, TransactionAnswered(ErrorCode.NONE, fresh.producer_id, fresh.epoch))
+            fresh = replace(fresh, epoch=record.epoch + 1, last_epoch=record.epoch if known else NO_EPOCH)
+        return self._persist(fresh, event.token, TransactionAnswered(ErrorCode.NONE, fresh.producer_id, fresh.epoch))
 
     def _may_continue(self, e: Init) -> bool:
         r = self.record
@@ -176,41 +184,41 @@ class Transaction:
         return self._persist(aborted, token, answer)
 
     # -- AddPartitionsToTxn ------------------------------------------------------------------------------------------------
-    def _add(self, e: Add, now: Now) -> list[Effect]:
-        r = self.record
-        error = self._producer_error(e.producer_id, e.epoch)
+    def _add(self, event: Add, now: Now) -> list[Effect]:
+        record = self.record
+        error = self._producer_error(event.producer_id, event.epoch)
         if not error and (self.pending is not None or self.state in PREPARED):
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if not error and self.state in (TransactionMachineState.DEAD, TransactionMachineState.PREPARE_EPOCH_FENCE):
             error = ErrorCode.INVALID_TXN_STATE
-        if error or (self.state is TransactionMachineState.ONGOING and e.partitions <= r.partitions):
-            return [TransactionReply(e.token, TransactionAnswered(error))]
+        if error or (self.state is TransactionMachineState.ONGOING and event.partitions <= record.partitions):
+            return [TransactionReply(event.token, TransactionAnswered(error))]
         was_ongoing = self.state is TransactionMachineState.ONGOING
         ongoing = replace(
-            r,
+            record,
             state=TransactionMachineState.ONGOING,
-            partitions=e.partitions | (r.partitions if was_ongoing else frozenset()),
-            started_wall_ms=r.started_wall_ms if was_ongoing else now.wall_ms,
+            partitions=event.partitions | (record.partitions if was_ongoing else frozenset()),
+            started_wall_ms=record.started_wall_ms if was_ongoing else now.wall_ms,
             updated_wall_ms=now.wall_ms,
-            version=e.version,
+            version=event.version,
         )
-        return self._persist(ongoing, e.token, TransactionAnswered(ErrorCode.NONE))
+        return self._persist(ongoing, event.token, TransactionAnswered(ErrorCode.NONE))
 
     # -- EndTxn ------------------------------------------------------------------------------------------------------------
-    def _end(self, e: End, now: Now) -> list[Effect]:
-        r = self.record
-        if e.version >= 2:
-            return self._end_version_2(e, now)
-        error = self._producer_error(e.producer_id, e.epoch)
+    def _end(self, event: End, now: Now) -> list[Effect]:
+        record = self.record
+        if event.version >= 2:
+            return self._end_version_2(event, now)
+        error = self._producer_error(event.producer_id, event.epoch)
         if not error and self.pending is not None:
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if not error and self.state is TransactionMachineState.ONGOING:
-            target = TransactionMachineState.PREPARE_COMMIT if e.commit else TransactionMachineState.PREPARE_ABORT
-            prepared = replace(r, state=target, updated_wall_ms=now.wall_ms, version=0)
-            return self._persist(prepared, e.token, TransactionAnswered(ErrorCode.NONE))
+            target = TransactionMachineState.PREPARE_COMMIT if event.commit else TransactionMachineState.PREPARE_ABORT
+            prepared = replace(record, state=target, updated_wall_ms=now.wall_ms, version=0)
+            return self._persist(prepared, event.token, TransactionAnswered(ErrorCode.NONE))
         if not error:
-            error = self._repeated_end_error(e.commit)
-        return [TransactionReply(e.token, TransactionAnswered(error))]
+            error = self._repeated_end_error(event.commit)
+        return [TransactionReply(event.token, TransactionAnswered(error))]
 
     def _repeated_end_error(self, commit: bool) -> int:
         if self.state is (
@@ -221,54 +229,58 @@ class Transaction:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return ErrorCode.INVALID_TXN_STATE
 
-    def _end_version_2(self, e: End, now: Now) -> list[Effect]:
-        r = self.record
-        repeated = e.producer_id == r.producer_id and e.epoch == r.epoch - 1 and r.version >= 2
+    def _end_version_2(self, event: End, now: Now) -> list[Effect]:
+        record = self.record
+        repeated = event.producer_id == record.producer_id and event.epoch == record.epoch - 1 and record.version >= 2
         turned = (
-            e.producer_id == r.previous_producer_id and e.epoch == EPOCH_MAX - 1 and r.epoch == 0 and r.version >= 2
+            event.producer_id == record.previous_producer_id
+            and event.epoch == EPOCH_MAX - 1
+            and record.epoch == 0
+            and record.version >= 2
         )
-        if r.epoch >= EPOCH_MAX and r.next_producer_id == NO_ID:
+        if record.epoch >= EPOCH_MAX and record.next_producer_id == NO_ID:
             # Fencing used the last epoch: the client needs a new producer.
-            return [TransactionReply(e.token, TransactionAnswered(ErrorCode.PRODUCER_FENCED))]
+            return [TransactionReply(event.token, TransactionAnswered(ErrorCode.PRODUCER_FENCED))]
         error: int = ErrorCode.NONE
         if not (repeated or turned) or (turned and self.state not in COMPLETE):
-            error = self._producer_error(e.producer_id, e.epoch)
+            error = self._producer_error(event.producer_id, event.epoch)
         if not error and self.pending is not None:
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if error:
-            return [TransactionReply(e.token, TransactionAnswered(error))]
+            return [TransactionReply(event.token, TransactionAnswered(error))]
         if (repeated or turned) and self.state in (*PREPARED, *COMPLETE):
             return [
                 TransactionReply(
-                    e.token, TransactionAnswered(self._repeated_end_error(e.commit), r.producer_id, r.epoch)
+                    event.token,
+                    TransactionAnswered(self._repeated_end_error(event.commit), record.producer_id, record.epoch),
                 )
             ]
         if repeated:
             # A retry of an earlier EndTxn after the next transaction started.
-            return [TransactionReply(e.token, TransactionAnswered(ErrorCode.PRODUCER_FENCED))]
+            return [TransactionReply(event.token, TransactionAnswered(ErrorCode.PRODUCER_FENCED))]
         if self.state is not TransactionMachineState.ONGOING and (
-            e.commit or self.state not in (TransactionMachineState.EMPTY, *COMPLETE)
+            event.commit or self.state not in (TransactionMachineState.EMPTY, *COMPLETE)
         ):
-            return [TransactionReply(e.token, TransactionAnswered(ErrorCode.INVALID_TXN_STATE))]
-        target = TransactionMachineState.PREPARE_COMMIT if e.commit else TransactionMachineState.PREPARE_ABORT
-        used_up = r.epoch + 1 >= EPOCH_MAX
+            return [TransactionReply(event.token, TransactionAnswered(ErrorCode.INVALID_TXN_STATE))]
+        target = TransactionMachineState.PREPARE_COMMIT if event.commit else TransactionMachineState.PREPARE_ABORT
+        used_up = record.epoch + 1 >= EPOCH_MAX
         prepared = replace(
-            r,
+            record,
             state=target,
-            epoch=r.epoch + 1,
-            last_epoch=r.epoch,
+            epoch=record.epoch + 1,
+            last_epoch=record.epoch,
             version=2,
             updated_wall_ms=now.wall_ms,
-            partitions=r.partitions if self.state is TransactionMachineState.ONGOING else frozenset(),
-            started_wall_ms=r.started_wall_ms if self.state is TransactionMachineState.ONGOING else now.wall_ms,
-            next_producer_id=e.new_producer_id if used_up else NO_ID,
+            partitions=record.partitions if self.state is TransactionMachineState.ONGOING else frozenset(),
+            started_wall_ms=record.started_wall_ms if self.state is TransactionMachineState.ONGOING else now.wall_ms,
+            next_producer_id=event.new_producer_id if used_up else NO_ID,
         )
         answer = (
-            TransactionAnswered(ErrorCode.NONE, e.new_producer_id, 0)
+            TransactionAnswered(ErrorCode.NONE, event.new_producer_id, 0)
             if used_up
-            else TransactionAnswered(ErrorCode.NONE, r.producer_id, r.epoch + 1)
+            else TransactionAnswered(ErrorCode.NONE, record.producer_id, record.epoch + 1)
         )
-        return self._persist(prepared, e.token, answer)
+        return self._persist(prepared, event.token, answer)
 
     def _send(self) -> list[Effect]:
         r = self.record
@@ -277,25 +289,25 @@ class Transaction:
         return [SendMarkers(r.producer_id, r.epoch, commit, r.partitions, r.version)]
 
     def _markers_written(self, epoch: int, now: Now) -> list[Effect]:
-        r = self.record
-        if self.state not in PREPARED or epoch != r.epoch or self.pending is not None:
+        record = self.record
+        if self.state not in PREPARED or epoch != record.epoch or self.pending is not None:
             return []
         self.sending = False
         complete = replace(
-            r,
+            record,
             state=TransactionMachineState.COMPLETE_COMMIT
-            if r.state is TransactionMachineState.PREPARE_COMMIT
+            if record.state is TransactionMachineState.PREPARE_COMMIT
             else TransactionMachineState.COMPLETE_ABORT,
             partitions=frozenset(),
             updated_wall_ms=now.wall_ms,
         )
-        if r.next_producer_id != NO_ID:
+        if record.next_producer_id != NO_ID:
             complete = replace(
                 complete,
-                producer_id=r.next_producer_id,
+                producer_id=record.next_producer_id,
                 epoch=0,
                 next_producer_id=NO_ID,
-                previous_producer_id=r.producer_id,
+                previous_producer_id=record.producer_id,
             )
         return self._persist(complete, None, TransactionAnswered(ErrorCode.NONE))
 

@@ -148,19 +148,17 @@ class Command(BaseCommand):
                     for i, (c, w) in enumerate(zip(cells, widths, strict=True))
                 ).rstrip()
             )
-        r = detail.row
-        changed = (
-            f"{r.changes:,} of {r.partitions:,} partitions, {r.replayed:,} records replayed, {r.skipped:,} skipped"
-        )
-        match r.state:
+        reset = detail.row
+        changed = f"{reset.changes:,} of {reset.partitions:,} partitions, {reset.replayed:,} records replayed, {reset.skipped:,} skipped"
+        match reset.state:
             case ResetState.PREVIEWED:
-                said = f"Preview {r.id} of group {r.group_id}: {changed}. Nothing was written; --execute writes it."
+                said = f"Preview {reset.id} of group {reset.group_id}: {changed}. Nothing was written; --execute writes it."
             case ResetState.APPLIED:
-                said = f"Offset reset {r.id} of group {r.group_id} applied: {changed}. Undo: weir offsets undo {r.id}"
+                said = f"Offset reset {reset.id} of group {reset.group_id} applied: {changed}. Undo: weir offsets undo {reset.id}"
             case ResetState.WAITING:
-                said = f"Offset reset {r.id} waits until {r.wait_until:%Y-%m-%d %H:%M} UTC for group {r.group_id} to be empty."
+                said = f"Offset reset {reset.id} waits until {reset.wait_until:%Y-%m-%d %H:%M} UTC for group {reset.group_id} to be empty."
             case _:
-                said = f"Offset reset {r.id} of group {r.group_id} is {r.state}. {r.note}"
+                said = f"Offset reset {reset.id} of group {reset.group_id} is {reset.state}. {reset.note}"
         self.stdout.write(said)
 
     def _list(self, group: str) -> None:
@@ -173,33 +171,33 @@ class Command(BaseCommand):
             self.stdout.write("no offset resets")
 
 
-def _spec(o: OffsetsOptions) -> ResetSpec:
+def _spec(options: OffsetsOptions) -> ResetSpec:
     """Raises Rejected."""
-    topics, partitions = scope_of_text(" ".join(o["topic"]))
+    topics, partitions = scope_of_text(" ".join(options["topic"]))
     at: int | None = None
-    if o["to_datetime"] is not None:
-        at = _time_ms(o["to_datetime"])
-    elif o["by_duration"] is not None:
-        at = max(0, time.time_ns() // 1_000_000 - duration_ms(o["by_duration"]))
+    if options["to_datetime"] is not None:
+        at = _time_ms(options["to_datetime"])
+    elif options["by_duration"] is not None:
+        at = max(0, time.time_ns() // 1_000_000 - duration_ms(options["by_duration"]))
     chosen = {
-        ResetTarget.EARLIEST: o["to_earliest"],
-        ResetTarget.LATEST: o["to_latest"],
+        ResetTarget.EARLIEST: options["to_earliest"],
+        ResetTarget.LATEST: options["to_latest"],
         ResetTarget.TIME: at is not None,
-        ResetTarget.OFFSET: o["to_offset"] is not None,
-        ResetTarget.SHIFT: o["shift_by"] is not None,
-        ResetTarget.GROUP: o["from_group"] is not None,
-        ResetTarget.FILE: o["from_file"] is not None,
-        ResetTarget.DELETE: o["delete"],
+        ResetTarget.OFFSET: options["to_offset"] is not None,
+        ResetTarget.SHIFT: options["shift_by"] is not None,
+        ResetTarget.GROUP: options["from_group"] is not None,
+        ResetTarget.FILE: options["from_file"] is not None,
+        ResetTarget.DELETE: options["delete"],
     }
     return ResetSpec(
         target=next(t for t, given in chosen.items() if given),
         topics=topics,
         partitions=partitions,
         time_ms=at,
-        offset=o["to_offset"],
-        shift=o["shift_by"],
-        source_group=o["from_group"] or "",
-        offsets={} if o["from_file"] is None else offsets_of_text(_text(o["from_file"])),
+        offset=options["to_offset"],
+        shift=options["shift_by"],
+        source_group=options["from_group"] or "",
+        offsets={} if options["from_file"] is None else offsets_of_text(_text(options["from_file"])),
     )
 
 
@@ -218,18 +216,27 @@ def _text(name: str) -> str:
         raise CommandError(f"--from-file {name}: {e}") from e
 
 
-def _cells(p: selectors.ResetPartitionRow) -> tuple[str, ...]:
+def _cells(partition: selectors.ResetPartitionRow) -> tuple[str, ...]:
     def number(value: int | None, missing: str = "-") -> str:
         return missing if value is None else f"{value:,}"
 
-    span = "-" if p.span_ms is None else ("> " if p.span_at_least else "") + duration_text(p.span_ms / 1000)
-    notes = [p.problem, p.error, p.limited and f"limited to {p.limited}", f"{p.lost:,} records lost" if p.lost else ""]
+    span = (
+        "-"
+        if partition.span_ms is None
+        else ("> " if partition.span_at_least else "") + duration_text(partition.span_ms / 1000)
+    )
+    notes = [
+        partition.problem,
+        partition.error,
+        partition.limited and f"limited to {partition.limited}",
+        f"{partition.lost:,} records lost" if partition.lost else "",
+    ]
     return (
-        f"{p.topic}-{p.partition}",
-        number(p.now, "none"),
-        number(p.after, "none"),
-        number(p.replayed),
-        number(p.skipped),
+        f"{partition.topic}-{partition.partition}",
+        number(partition.now, "none"),
+        number(partition.after, "none"),
+        number(partition.replayed),
+        number(partition.skipped),
         span,
         ", ".join(n for n in notes if n),
     )
