@@ -25,7 +25,7 @@ from bench.client import percentile
 from bench.peer.systems import Weir, wait_for
 from brokerd.wire.messages.delayed_messages import DelayedMessagesRequest, DelayedMessagesResponse
 from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
-from controlplane.clients.delayed_messages import pending
+from controlplane.clients.delayed_messages import fetch_pending
 
 TOPIC, PARTITIONS = "later", 4
 FRONT = f"{TOPIC}.delay"
@@ -102,7 +102,7 @@ def answers(port: int) -> list[DelayedMessagesResponse] | None:
     """The answers for all partitions. None: the broker does not answer for one of them."""
     connection = KafkaConnection("127.0.0.1", port)
     try:
-        return [pending(connection, FRONT, p, DelayedMessagesRequest(bounds_ms=[])) for p in range(PARTITIONS)]
+        return [fetch_pending(connection, FRONT, p, DelayedMessagesRequest(bounds_ms=[])) for p in range(PARTITIONS)]
     except (NoResponse, Declined):
         return None
     finally:

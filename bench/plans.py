@@ -49,7 +49,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
         return out
 
     drain = DrainScope(broker=BROKER)
-    timed("rebalancing proposed, nothing written", rebalance.proposed)
+    timed("rebalancing proposed, nothing written", rebalance.propose_changes)
     preview = timed("planned, nothing written", lambda: moves.preview_move(drain))
     plan = timed("planned and stored", lambda: plans.save_plan(drain, **actor))
     assert len(preview.parts) == plan.parts == ObservedPartition.objects.count(), (len(preview.parts), plan.parts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.visibility import Visibility
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 from controlplane.services.authorization import AccessRule
 from controlplane.services.request_resources import (
     acl_of_fields,
@@ -249,4 +249,4 @@ def may_be_seen(visibility: Visibility, page: str) -> bool:
 
 def may_open(page: str) -> bool:
     """Return whether the user of this request may open this page, or some page of this name."""
-    return may_be_seen(current(), page)
+    return may_be_seen(current_visibility(), page)

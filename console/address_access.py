@@ -15,7 +15,7 @@ from django.urls import ResolverMatch, resolve
 
 from console import access_rules
 from console.texts import gettext_lazy
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 from controlplane.services import authorization
 from controlplane.services.common import READ_ONLY
 from controlplane.services.request_resources import RequestNames
@@ -29,7 +29,7 @@ def hidden(match: ResolverMatch | None, fields: Mapping[str, object], query: Map
     page = match.url_name or "" if match else ""
     rule = access_rules.VIEWS.get(page) or access_rules.RULES.get(page)
     return authorization.view_rejection(
-        current(), rule, lambda: RequestNames(match.kwargs if match else {}, fields, query)
+        current_visibility(), rule, lambda: RequestNames(match.kwargs if match else {}, fields, query)
     )
 
 

@@ -33,7 +33,7 @@ class PendingForm(WeirForm):
         v = self.cleaned_data
         return decode_input(v["key"], InputFormat(v["key_format"] or InputFormat.TEXT), "key") if v["key"] else None
 
-    def requested(self) -> PendingFilter:
+    def pending_filter(self) -> PendingFilter:
         v = self.cleaned_data
         return {
             "partition": v["partition"],

@@ -25,7 +25,7 @@ from controlplane.monitoring.live_points import LIVE_METRICS
 from controlplane.selectors import history
 from controlplane.selectors.history import LakePart
 from controlplane.selectors.history_marks import MarkKind, MarkRow, marks
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 from weir_common.history_codes import STEP_S
 
 RANGES = {
@@ -150,7 +150,7 @@ def page_charts(
             of.get((its, name), ""),
         )
         for (its, name), line in lines.items()
-        if subject_visible(current(), its)
+        if subject_visible(current_visibility(), its)
     ]
     found = marks(subject, since, until)
     drawn = json.dumps([[int(m.at.timestamp()), m.kind, translated(m.text)] for m in found.rows])

@@ -18,7 +18,7 @@ from console.record_links import record_url
 from console.texts import gettext_lazy
 from console.vocabulary import translated
 from controlplane.domain.next_step import NextStep, StepKind
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 from controlplane.services.records import read_denial
 
 
@@ -164,9 +164,9 @@ def _label(step: NextStep) -> str:
 def buttons(steps: Iterable[NextStep], user: User) -> Iterator[StepButton]:
     for step in steps:
         url, posts = _PAGES[step.kind](step.target), step.kind in POSTED
-        if not may_be_shown(url) or (step.kind in ALL_TOPICS and current().limited):
+        if not may_be_shown(url) or (step.kind in ALL_TOPICS and current_visibility().limited):
             continue
         reads = read_denial(user, step.target[0]) if step.kind in READING else ""
         denied = reads or missing_role(user, url, posts=posts)
-        if not (denied and current().limited):
+        if not (denied and current_visibility().limited):
             yield StepButton(_label(step), url, posts, translated(denied))

@@ -20,7 +20,7 @@ from console.access_rules import may_be_seen
 from console.palette_synonyms import FEATURES, SYNONYMS
 from controlplane.selectors import brokers, dead_letters, delayed_messages, groups, half_messages, moves, topics
 from controlplane.selectors.saved_views import saved_views
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 
 ENTRIES_MAX = 14
 """Maximum number of entries of one answer: as many as fit without scrolling."""
@@ -140,13 +140,13 @@ def fixed_entries(query: str, *, may_act: bool) -> list[PaletteEntry]:
 def _fixed_entries(may_act: bool) -> Iterator[PaletteEntry]:
     for kind, entries_of_kind in ((_("page"), PAGES), (_("operation"), OPERATIONS if may_act else ())):
         for label, name in entries_of_kind:
-            if may_be_seen(current(), name):
+            if may_be_seen(current_visibility(), name):
                 synonyms = SYNONYMS.get(name, "")
                 yield PaletteEntry(
                     kind, _(label), reverse(name), f"{label} {synonyms} {_(synonyms) if synonyms else ''}"
                 )
     for label, name, query, synonyms in FEATURES:
-        if may_be_seen(current(), name):
+        if may_be_seen(current_visibility(), name):
             address = f"{reverse(name)}?{urlencode(query)}"
             yield PaletteEntry(_("page"), _(label), address, f"{label} {synonyms} {_(synonyms)}")
 
@@ -175,7 +175,7 @@ def _broker(b: brokers.BrokerRow, may_act: bool) -> Iterator[PaletteEntry]:
             (_("operation"), _("{name}: rolling restart"), "restart-new", f"{reverse('restart-new')}?b={number}"),
         ]
     for kind, label, page, address in found:
-        if may_be_seen(current(), page):
+        if may_be_seen(current_visibility(), page):
             yield PaletteEntry(kind, label.format(name=name), address)
 
 
@@ -192,7 +192,7 @@ def _pages_of_topic(name: str) -> Iterator[PaletteEntry]:
     if target := half_messages.topic_of(name):
         found.append((_("{name}: half messages"), "half-messages", reverse("half-messages", args=[target])))
     for label, page, address in found:
-        if may_be_seen(current(), page):
+        if may_be_seen(current_visibility(), page):
             yield PaletteEntry(_("page"), label.format(name=name), address)
 
 

@@ -249,7 +249,7 @@ class BindingRowsField(forms.Field):
         return bindings
 
 
-def edited(rows: list[Row], edit: str) -> tuple[list[Row], int]:
+def edit_rows(rows: list[Row], edit: str) -> tuple[list[Row], int]:
     """(rows after a button, the row that gets the focus). `edit`: add, or the number of the row to remove."""
     if edit == "add":
         return ([*rows, dict(ROW)], len(rows)) if len(rows) < ROWS_MAX else (rows, len(rows) - 1)

@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext as _
 
 from console.forms import FormData, FormOptions, WeirForm, comment_field
-from console.route_bindings import BindingRowsField, Row, edited, input_of
+from console.route_bindings import BindingRowsField, Row, edit_rows, input_of
 from console.texts import gettext_lazy
 from controlplane.domain.route_bindings import path_in_binding
 from controlplane.selectors.routes import PRINCIPAL_LENGTH_MAX, ROUTE_STARTS
@@ -62,7 +62,7 @@ class RouteChangeForm(WeirForm):
             )
 
     def edit_rows(self, edit: str) -> None:
-        """Show what was typed, with the rows after a button (`route_bindings.edited`), instead of checking it. Call it before the form is validated."""
+        """Show what was typed, with the rows after a button (`route_bindings.edit_rows`), instead of checking it. Call it before the form is validated."""
         field = self.fields["bindings"]
         assert isinstance(field, BindingRowsField)
         rows: list[Row] = self["bindings"].data or []
@@ -71,7 +71,7 @@ class RouteChangeForm(WeirForm):
         self.initial = typed
         for other in self.fields.values():
             other.widget.attrs.pop("autofocus", None)
-        self.initial["bindings"], field.widget.focus = edited(rows, edit)
+        self.initial["bindings"], field.widget.focus = edit_rows(rows, edit)
 
     def reject(self, error: Rejected) -> None:
         """Show the reason for a rejected binding in the row of the binding."""

@@ -126,11 +126,11 @@ def advance_all() -> None:
     )
 
     try:
-        for move_id in schedules.due():
+        for move_id in schedules.due_moves():
             schedules.apply_schedule(move_id)
-        for move_id in adaptive_throttle.due():
+        for move_id in adaptive_throttle.due_moves():
             adapt_throttle.apply_async((move_id,), expires=2)
-        for part_id in replica_comparison.due():
+        for part_id in replica_comparison.due_partitions():
             compare_replicas.apply_async((part_id,), expires=5)
         for recovery_id in recovery.working_recoveries():
             advance_recovery.apply_async((recovery_id,), expires=5)
@@ -139,7 +139,7 @@ def advance_all() -> None:
         for reset_id in offset_reset_worker.working_resets():
             advance_reset.apply_async((reset_id,), expires=5)
         notifications.plan()
-        for delivery_id in notifications.due():
+        for delivery_id in notifications.due_deliveries():
             deliver_notification.apply_async((delivery_id,), expires=5)
         recovery.repair_damaged_replicas()
         now = time.monotonic()

@@ -40,7 +40,7 @@ def put(offsets: Offsets, topic: str, partition: int, offset: int) -> None:
     offsets.setdefault(topic, {})[str(partition)] = offset
 
 
-def of(offsets: Offsets, topic: str, partition: int) -> int | None:
+def offset_of(offsets: Offsets, topic: str, partition: int) -> int | None:
     return offsets.get(topic, {}).get(str(partition))
 
 
@@ -59,7 +59,7 @@ def read_end(start: Offsets, latest: Offsets, *, fail_on_loss: bool) -> Offsets:
     """The end of a read from `start`: `latest`, never below `start`. Raises Lost if a partition was deleted or is shorter."""
     out: Offsets = {}
     for topic, partition, offset in each(latest):
-        first = of(start, topic, partition)
+        first = offset_of(start, topic, partition)
         if first is not None and offset < first:
             if fail_on_loss:
                 raise Lost(
@@ -68,7 +68,7 @@ def read_end(start: Offsets, latest: Offsets, *, fail_on_loss: bool) -> Offsets:
             offset = first
         put(out, topic, partition, offset)
     for topic, partition, offset in each(start):
-        if of(out, topic, partition) is None:
+        if offset_of(out, topic, partition) is None:
             if fail_on_loss:
                 raise Lost(f"{topic}-{partition} was read up to {offset} and no longer exists")
             put(out, topic, partition, offset)
@@ -90,9 +90,9 @@ def limit_end(start: Offsets, end: Offsets, earliest: Offsets, records_max: int)
 
 
 def _first_offset(start: Offsets, earliest: Offsets, topic: str, partition: int) -> int:
-    first = of(start, topic, partition)
+    first = offset_of(start, topic, partition)
     # A partition that appeared after the start is read from its first record.
-    return first if first is not None else (of(earliest, topic, partition) or 0)
+    return first if first is not None else (offset_of(earliest, topic, partition) or 0)
 
 
 def ranges(start: Offsets, end: Offsets, earliest: Offsets) -> list[Range]:

@@ -43,7 +43,7 @@ class OffsetBounds:
             self.partitions is None or partition in self.partitions
         )
 
-    def cut(self, ranges: Iterable[Range], at_time: Mapping[tuple[str, int], int]) -> list[Range]:
+    def clip(self, ranges: Iterable[Range], at_time: Mapping[tuple[str, int], int]) -> list[Range]:
         """The parts of the ranges that can match. `at_time`: the first offset at or after `since_ms` of each partition."""
         found = []
         for r in ranges:

@@ -34,7 +34,7 @@ from pipeline.offsets import (
     Range,
     each,
     limit_end,
-    of,
+    offset_of,
     parse,
     put,
     ranges,
@@ -184,7 +184,7 @@ class SourceCluster:
     def at_time(self, since_ms: int, partitions: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], int]:
         """The first offset at or after a time of each partition; the end of the partition if it has none."""
         found, ends = self.offsets(OffsetSpec.for_timestamp(since_ms), partitions), self.latest(partitions)
-        return {(t, p): o if o >= 0 else (of(ends, t, p) or 0) for t, p, o in each(found)}
+        return {(t, p): o if o >= 0 else (offset_of(ends, t, p) or 0) for t, p, o in each(found)}
 
     def latest(self, partitions: Mapping[str, Sequence[int]] | None = None) -> Offsets:
         return self.offsets(OffsetSpec.latest(), self.partitions() if partitions is None else partitions)
@@ -203,7 +203,7 @@ class SourceCluster:
         out: Offsets = {}
         for topic, numbers in partitions.items():
             for p in numbers:
-                offset = of(requested, topic, p)
+                offset = offset_of(requested, topic, p)
                 if offset is None:
                     raise ValueError(f"no offset is given for {topic}-{p}")
                 put(out, topic, p, ends[offset][topic][str(p)] if offset < 0 else offset)
@@ -358,7 +358,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """First offsets of the partitions that are not in `start`; requested only if there are any."""
         new: dict[str, list[int]] = {}
         for topic, partition, _ in each(end):
-            if of(start, topic, partition) is None:
+            if offset_of(start, topic, partition) is None:
                 new.setdefault(topic, []).append(partition)
         return self._cluster.earliest(new) if new else {}
 
@@ -376,12 +376,12 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         cluster = SourceCluster(self._settings)
         start, end = cluster.resolve(self._settings.starting), cluster.resolve(self._settings.ending)
-        planned = self._bounds.cut(ranges(start, end, {}), {})
+        planned = self._bounds.clip(ranges(start, end, {}), {})
         if self._bounds.since_ms is not None and planned:
             expected: dict[str, list[int]] = {}
             for r in planned:
                 expected.setdefault(r.topic, []).append(r.partition)
-            planned = self._bounds.cut(planned, cluster.at_time(self._bounds.since_ms, expected))
+            planned = self._bounds.clip(planned, cluster.at_time(self._bounds.since_ms, expected))
         return [SourceSlice(r) for r in split(planned, self._settings.partitions_min)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

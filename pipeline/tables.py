@@ -111,7 +111,7 @@ class JobFolder:
         self.rows += sum(line.rows for line in new)
 
     # -- publishing --------------------------------------------------------------------------------------------------------
-    def published(self, topic: str, batch: int) -> Path:
+    def published_path(self, topic: str, batch: int) -> Path:
         return self.folder / f"topic={topic}" / f"batch={batch}"
 
     def staging_path(self, batch: int) -> Path:
@@ -137,7 +137,7 @@ class JobFolder:
 
     def _manifest_lines_of(self, topic: str, batch: int) -> list[ManifestLine] | None:
         try:
-            text = (self.published(topic, batch) / WRITTEN).read_text()
+            text = (self.published_path(topic, batch) / WRITTEN).read_text()
         except FileNotFoundError:
             return None
         return [ManifestLine(**v) for v in json.loads(text)]
@@ -146,7 +146,7 @@ class JobFolder:
         """Check the staged files, rename them into the lake, and record the batch. Idempotent: published files are kept."""
         out: list[ManifestLine] = []
         for topic in sorted({r.topic for r in planned}):
-            target = self.published(topic, batch)
+            target = self.published_path(topic, batch)
             written = self._manifest_lines_of(topic, batch)
             if written is None:
                 source = self.staging_path(batch) / f"topic={topic}"

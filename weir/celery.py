@@ -106,7 +106,7 @@ def start_watchdog(**kwargs: object) -> None:
 
 @task_postrun.connect
 def task_completed(**kwargs: object) -> None:
-    watchdog.completed()
+    watchdog.on_task_completed()
 
 
 @celeryd_after_setup.connect
@@ -116,7 +116,7 @@ def wait_for_lease(**kwargs: object) -> None:
         from controlplane.clients.spark import kill_drivers
         from controlplane.db.process_lock import LockName, ProcessLock
 
-        SparkLease(ProcessLock(LockName.SPARK_DRIVERS), kill_drivers).wait(watchdog.completed)
+        SparkLease(ProcessLock(LockName.SPARK_DRIVERS), kill_drivers).wait(watchdog.on_task_completed)
 
 
 @worker_ready.connect

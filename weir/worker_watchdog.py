@@ -35,7 +35,7 @@ class WorkerProgress:
     since_s: float
     reported: bool = False
 
-    def completed(self, now_s: float) -> None:
+    def on_task_completed(self, now_s: float) -> None:
         self.since_s, self.reported = now_s, False
 
     def works(self, now_s: float, transport_answers: Callable[[], bool]) -> bool:
@@ -61,8 +61,8 @@ class WorkerWatchdog:
     def start(self) -> None:
         threading.Thread(target=self._run_checks, name="service-watchdog", daemon=True).start()
 
-    def completed(self) -> None:
-        self._progress.completed(time.monotonic())
+    def on_task_completed(self) -> None:
+        self._progress.on_task_completed(time.monotonic())
 
     def _run_checks(self) -> None:
         while True:

@@ -88,7 +88,7 @@ class SchemaRegistryClient:
             _keep(self._schemas, schema_id, found)
             return found
 
-    def registered(self, subject: str, version: int | None) -> Schema:
+    def fetch_schema(self, subject: str, version: int | None) -> Schema:
         """The schema of this version of a subject, None = the latest. Raises SchemaUnavailable."""
         what = subject_text(subject, version)
         found = self._get(f"{subject_path(subject)}/versions/{version or 'latest'}", what)

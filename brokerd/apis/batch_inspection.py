@@ -105,7 +105,7 @@ class Inspections:
             self._results[id(data)] = yield from inspect(data, headers, config, self.budget, self._wall_ms)
             yield None
 
-    def of(self, data: Data, headers: Headers, config: TopicConfig) -> Verdict:
+    def verdict_of(self, data: Data, headers: Headers, config: TopicConfig) -> Verdict:
         """The inspection result of `data`. Without an earlier result for the same topic settings, the batches are inspected now."""
         found = self._results.get(id(data))
         if found is not None and found.config is config:

@@ -130,7 +130,7 @@ class ConsumerGroupsApi:
         )
         shown = []
         for group_id in dict.fromkeys(authorized):
-            group, error = self._groups.existing(group_id)
+            group, error = self._groups.find_existing(group_id)
             if isinstance(group, ConsumerGroupMachine) and not error:
                 shown.append(self._as_authorized(request, self._describe_group(group)))
                 continue

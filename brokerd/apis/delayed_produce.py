@@ -26,15 +26,15 @@ def acknowledgement(append: PendingAppend, acks: int) -> PartitionResult | None:
     """The result of an append, or None while the append waits for its acknowledgement."""
     replica = append.replica
     if not replica.leads or replica.core.leader_epoch != append.leader_epoch:
-        return append.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return append.error_result(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if acks != ACKS_ALL:
         flushed = replica.log.flushing.acknowledgeable_end >= append.required_end
-        return append.acknowledged() if flushed else None
+        return append.acknowledged_result() if flushed else None
     if replica.core.high_watermark < append.required_end:
         return None
     if replica.core.isr_size < replica.core.min_insync:
-        return append.failed(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    return append.acknowledged()
+        return append.error_result(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    return append.acknowledged_result()
 
 
 class DelayedProduce:
@@ -69,7 +69,10 @@ class DelayedProduce:
         """Send the results. An append that is not acknowledged yet gets REQUEST_TIMED_OUT."""
         if not self._abandoned():
             self._done(
-                [o if isinstance(o, PartitionResult) else o.failed(ErrorCode.REQUEST_TIMED_OUT) for o in self._outcomes]
+                [
+                    o if isinstance(o, PartitionResult) else o.error_result(ErrorCode.REQUEST_TIMED_OUT)
+                    for o in self._outcomes
+                ]
             )
 
 
@@ -94,7 +97,7 @@ class Acknowledgements:
         for i, outcome in enumerate(outcomes):
             if isinstance(outcome, PendingAppend):
                 if acks != ACKS_ALL and outcome.replica.log.flushing.acknowledgeable_end >= outcome.required_end:
-                    outcome = outcome.acknowledged()
+                    outcome = outcome.acknowledged_result()
                 else:
                     pending.append((i, outcome))
                     keys.append(outcome.replica.hw_key())

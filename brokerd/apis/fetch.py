@@ -195,7 +195,7 @@ class FetchApi:
         body: FetchRequest = request.body
         version = request.header.api_version
         follower = session.follower
-        self.sessions.used(session, self._loop.now.mono_ms)
+        self.sessions.advance_epoch(session, self._loop.now.mono_ms)
         epoch = session.epoch
         named = look_up(self._replica_manager, topics, body, version)
         forgotten: dict[Key, None] = {

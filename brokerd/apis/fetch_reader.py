@@ -146,7 +146,7 @@ class FetchReader:
         """The throttle bucket for responses to this follower. None if the follower is not throttled, because it is in the ISR or proposed for the ISR."""
         if follower is None or not self._throttles.active:
             return None
-        bucket = self._throttles.leading(replica.tp)
+        bucket = self._throttles.leader_bucket(replica.tp)
         return None if bucket is None or follower in replica.core.maximal_isr() else bucket
 
     @staticmethod
@@ -169,7 +169,7 @@ class FetchReader:
         if not replica.log.aborted.counts:
             return []
         upto = min(limit, replica.log.bound_after(offset, last))
-        found = replica.log.aborted.between(offset, upto)
+        found = replica.log.aborted.overlapping(offset, upto)
         return [FetchResponse.AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset) for e in found]
 
     def reading(self, lookups: int) -> AbstractContextManager[None]:

@@ -159,7 +159,7 @@ class Sessions:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         return session
 
-    def used(self, session: FetchSession, now_ms: int) -> None:
+    def advance_epoch(self, session: FetchSession, now_ms: int) -> None:
         """Record that a fetch of the session is answered: increase the session epoch and set the time of the last use."""
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.used_ms = now_ms

@@ -169,7 +169,7 @@ class GroupOffsetsApi:
         epoch: int = -1,
     ) -> tuple[Found, int]:
         """(offsets, error of the group). `named_topics` None: all committed offsets. Offset -1: nothing committed."""
-        group, error = self._groups.existing(group_id)
+        group, error = self._groups.find_existing(group_id)
         if isinstance(group, ConsumerGroupMachine) and (member_id is not None or epoch >= 0):
             error = group.epoch_error(member_id or "", epoch)
         offsets = group.commits.offsets if group is not None else {}
@@ -199,7 +199,7 @@ class GroupOffsetsApi:
         )
         no_topic = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         denied = [_topic_result(t, no_topic) for t in unauthorized]
-        group, error = self._groups.existing(body.group_id)
+        group, error = self._groups.find_existing(body.group_id)
         if not error and (group is None or isinstance(group, ShareGroup)):
             error = ErrorCode.GROUP_ID_NOT_FOUND
         if error or group is None:

@@ -307,7 +307,7 @@ class GroupsApi:
         )
         out = []
         for group_id in dict.fromkeys(authorized):
-            group, error = self._groups.existing(group_id)
+            group, error = self._groups.find_existing(group_id)
             shown = m.DescribeGroupsResponse.DescribedGroup(
                 group_id=group_id, error_code=error, group_state="" if error else State.DEAD.value
             )
@@ -383,7 +383,7 @@ class GroupsApi:
         if not names:
             request.reply(m.DeleteGroupsResponse(results=denied))
         for group_id in names:
-            group, error = self._groups.existing(group_id)
+            group, error = self._groups.find_existing(group_id)
             if error or group is None:
                 on_result(group_id, error or ErrorCode.GROUP_ID_NOT_FOUND)
             elif group.members:

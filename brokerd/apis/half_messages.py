@@ -61,7 +61,7 @@ class HalfMessagesServer:
 
 
 def build_answer(front: HalfFront, query: HalfMessagesRequest) -> HalfMessagesResponse:
-    found = (u for u in front.oldest() if u.offset >= query.from_offset)
+    found = (u for u in front.undecided_in_order() if u.offset >= query.from_offset)
     most = min(max(0, query.messages_max), MESSAGES_MAX)
     return HalfMessagesResponse(
         messages=[

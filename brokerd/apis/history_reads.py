@@ -136,7 +136,7 @@ class HistoryReader:
         data.records, read.more, read.served = result.records, True, len(result.records)
         if data.aborted_transactions is not None:
             # A transaction that was open at the local log start has its marker in the local log.
-            ended_here = replica.log.aborted.between(offset, min(limit, replica.local_log_start_offset))
+            ended_here = replica.log.aborted.overlapping(offset, min(limit, replica.local_log_start_offset))
             spans = dict.fromkeys((*result.aborted, *((e.producer_id, e.first_offset) for e in ended_here)))
             data.aborted_transactions = [
                 FetchResponse.AbortedTransaction(producer_id=p, first_offset=o) for p, o in spans
@@ -201,7 +201,7 @@ class HistoryReadServer:
         regions = log_.read(offset, requested.partition_max_bytes, upto).regions
         if regions:
             data.records = list(regions)
-            aborted = log_.aborted.between(offset, min(upto, log_.bound_after(offset, regions[-1])))
+            aborted = log_.aborted.overlapping(offset, min(upto, log_.bound_after(offset, regions[-1])))
             data.aborted_transactions = [
                 FetchResponse.AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset)
                 for e in aborted

@@ -235,7 +235,7 @@ class KeyLookupServer:
     def _begin(self, replica: Replica, q: KeyLookupRequest, *, committed: bool) -> KeyLookupProgress:
         log = replica.log
         start, end = log.start_offset, replica.last_stable() if committed else replica.core.high_watermark
-        aborted = log.aborted.between(start, end) if committed else []
+        aborted = log.aborted.overlapping(start, end) if committed else []
         criteria = KeyCriteria(q.key, q.header_name, start, q.from_ms, q.to_ms, aborted)
         below = end if q.before_offset < 0 else min(end, q.before_offset)
         deadline_ms = self._mono_ms() + min(max(0, q.duration_ms_max), DURATION_MS_MAX)

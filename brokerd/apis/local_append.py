@@ -125,7 +125,7 @@ class LocalAppender:
         if inspections is None:
             bad, data, headers = inspect_now(data, checked, replica.config, self._loop.now.wall_ms)
         else:
-            bad, data, headers = inspections.of(data, checked, replica.config)
+            bad, data, headers = inspections.verdict_of(data, checked, replica.config)
         if bad is not None:
             return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
         if replica.config.delay_topic:
@@ -160,7 +160,7 @@ class LocalAppender:
             return admitted
         outcome = self._write(replica, data, headers)
         if front is not None and isinstance(outcome, PendingAppend):
-            front.appended(admitted, header, outcome.base_offset)
+            front.on_appended(admitted, header, outcome.base_offset)
         return outcome
 
     def append_routed(self, replica: Replica, data: Data, expected: int) -> AppendOutcome | RouteConflict:
@@ -253,7 +253,7 @@ class LocalAppender:
             replica_manager.fail(replica, e)
             return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
         replica.set_append_problem(None)
-        replica_manager.appended(replica, now)
+        replica_manager.on_appended(replica, now)
         return PendingAppend(
             replica,
             epoch,

@@ -286,7 +286,7 @@ class LogDirsApi:
 
     def _lagging(self) -> Iterator[DescribeLogDirsResponse.LaggingCopy]:
         """One entry for each out-of-sync replica of the partitions that this broker leads. A value that the leader does not know is UNREPORTED."""
-        for replica in self._replica_manager.led():
+        for replica in self._replica_manager.led_replicas():
             state = replica.core.state
             if state is None or len(state.isr) >= len(state.replicas):
                 continue

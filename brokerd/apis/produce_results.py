@@ -37,10 +37,10 @@ class PendingAppend(NamedTuple):
     log_append_time_ms: int
     log_start_offset: int
 
-    def acknowledged(self) -> PartitionResult:
+    def acknowledged_result(self) -> PartitionResult:
         return PartitionResult(ErrorCode.NONE, None, self.base_offset, self.log_append_time_ms, self.log_start_offset)
 
-    def failed(self, error: ErrorCode) -> PartitionResult:
+    def error_result(self, error: ErrorCode) -> PartitionResult:
         """The result with an error: the records are in this log, but it is unknown whether they will be kept."""
         return PartitionResult(error, log_start_offset=self.log_start_offset)
 

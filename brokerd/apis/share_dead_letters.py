@@ -253,5 +253,5 @@ class ShareDeadLetters:
         core = shared.core
         assert core is not None
         if self._observer is not None:
-            self._observer.archived(core, run.first, run.last)
+            self._observer.on_archived(core, run.first, run.last)
         core.archive(run.first, run.last)

@@ -95,7 +95,7 @@ class ShareFetchApi:
         group_id, member_id = body.group_id or "", body.member_id or ""
         requested = {TopicPartition(t.topic_id, p.partition_index): p for t in body.topics for p in t.partitions}
         if body.share_session_epoch == INITIAL_EPOCH:
-            self._end_session(self._sessions.of(group_id, member_id))
+            self._end_session(self._sessions.session_of(group_id, member_id))
             session = self._begin_session(group_id, member_id, request.connection)
         else:
             session = self._sessions.find(group_id, member_id, body.share_session_epoch)
@@ -160,7 +160,7 @@ class ShareFetchApi:
     def _begin_session(self, group_id: str, member_id: str, connection: Hashable) -> ShareSession | ErrorCode:
         session = self._sessions.begin(group_id, member_id, connection)
         if self._observer is not None and isinstance(session, ShareSession):
-            self._observer.began(session)
+            self._observer.on_session_began(session)
         return session
 
     def _watch(self, request: Request, session: ShareSession) -> None:
@@ -273,9 +273,9 @@ class ShareFetchApi:
                 continue
             if self._observer is not None:
                 assert core is not None
-                self._observer.acquired(core, session, fetched.acquired, self._loop.now.mono_ms)
+                self._observer.on_acquired(core, session, fetched.acquired, self._loop.now.mono_ms)
             work.result(tp).fetched = fetched
-            session.fetched(tp)
+            session.move_to_end(tp)
             stop = True
             bytes_left -= len(fetched.data)
             shared.replica.sent_bytes[TO_CONSUMERS] += len(fetched.data)

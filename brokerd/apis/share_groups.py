@@ -94,7 +94,7 @@ class ShareGroupsApi:
         )
         shown = []
         for group_id in dict.fromkeys(authorized):
-            group, error = self._groups.existing(group_id)
+            group, error = self._groups.find_existing(group_id)
             if error or not isinstance(group, ShareGroup):
                 text = f"share group {group_id!r} does not exist" if not error else None
                 error = error or ErrorCode.GROUP_ID_NOT_FOUND

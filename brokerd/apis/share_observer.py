@@ -21,40 +21,40 @@ from brokerd.sharing.share_partition import SharePartition
 class ShareObserver(InitializationObserver, Protocol):
     """`core` identifies a share partition that one leader has loaded. Times are mono ms."""
 
-    def loaded(self, place: SharePartitionKey, replica: Replica, core: SharePartition, state: ShareState) -> None:
+    def on_loaded(self, place: SharePartitionKey, replica: Replica, core: SharePartition, state: ShareState) -> None:
         """The leader has loaded `state`, and has not written yet."""
         ...
 
-    def began(self, session: ShareSession) -> None: ...
+    def on_session_began(self, session: ShareSession) -> None: ...
 
-    def acquired(
+    def on_acquired(
         self, core: SharePartition, session: ShareSession, acquired: Sequence[Acquired], now_ms: int
     ) -> None: ...
 
-    def acknowledged(
+    def on_acknowledged(
         self, core: SharePartition, member: str, acknowledgements: Sequence[Acknowledgement], now_ms: int
     ) -> None:
         """The leader has accepted acknowledgements, which are not durable yet."""
         ...
 
-    def confirmed(self, core: SharePartition, start: int, acknowledgements: Sequence[Acknowledgement]) -> None:
+    def on_confirmed(self, core: SharePartition, start: int, acknowledgements: Sequence[Acknowledgement]) -> None:
         """The leader confirms acknowledgements to the member. Those below `start` have no effect: the greater one of its start offset and its log start
         offset when they arrived."""
         ...
 
-    def released(self, core: SharePartition, member: str) -> None:
+    def on_released(self, core: SharePartition, member: str) -> None:
         """The records of a member will be released, because its share session has ended."""
         ...
 
-    def expired(self, core: SharePartition, now_ms: int) -> None:
+    def on_expired(self, core: SharePartition, now_ms: int) -> None:
         """The locks whose time has passed will end."""
         ...
 
-    def raised(self, core: SharePartition, log_start: int) -> None:
+    def on_log_start_raised(self, core: SharePartition, log_start: int) -> None:
         """The delivery of the records below the log start offset will end."""
         ...
 
-    def archived(self, core: SharePartition, first: int, last: int) -> None:
+    def on_archived(self, core: SharePartition, first: int, last: int) -> None:
         """The dead letters of these records are written, or cannot be written."""
         ...
 

@@ -54,7 +54,7 @@ class ShareOffsetsApi:
         }
 
     def _group(self, group_id: str) -> tuple[ShareGroup | None, int]:
-        group, error = self._groups.existing(group_id)
+        group, error = self._groups.find_existing(group_id)
         if error:
             return None, error
         if not isinstance(group, ShareGroup):

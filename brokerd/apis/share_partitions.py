@@ -176,7 +176,7 @@ class SharePartitions:
         core.dead_letters = bool(config.dead_letter_topic)
         core.raise_start(shared.replica.start_offset)
         if self._observer is not None:
-            self._observer.loaded(shared.place, shared.replica, core, state)
+            self._observer.on_loaded(shared.place, shared.replica, core, state)
         self.flush(shared)
 
     def _first_offset(self, replica: Replica, config: ShareGroupConfig) -> int:
@@ -223,7 +223,7 @@ class SharePartitions:
 
     def _raise_start(self, core: SharePartition, replica: Replica) -> bool:
         if self._observer is not None:
-            self._observer.raised(core, replica.start_offset)
+            self._observer.on_log_start_raised(core, replica.start_offset)
         return core.raise_start(replica.start_offset)
 
     def _is_confirmed(self, shared: Shared, core: SharePartition, member: str) -> bool:
@@ -298,7 +298,7 @@ class SharePartitions:
 
     @staticmethod
     def _leave_out_aborted(replica: Replica, data: bytes, log_batches: list[LogBatch]) -> None:
-        aborted = replica.log.aborted.between(log_batches[0].first, log_batches[-1].last + 1)
+        aborted = replica.log.aborted.overlapping(log_batches[0].first, log_batches[-1].last + 1)
         if not aborted:
             return
         for i, (_, header) in enumerate(batches(data)):
@@ -322,11 +322,11 @@ class SharePartitions:
         error = core.acknowledge(member, acknowledgements, now_ms, renew=renew)
         observer = self._observer
         if observer is not None and not error:
-            observer.acknowledged(core, member, acknowledgements, now_ms)
+            observer.on_acknowledged(core, member, acknowledgements, now_ms)
 
         def on_durable(error: int) -> None:
             if observer is not None and not error:
-                observer.confirmed(core, floor, acknowledgements)
+                observer.on_confirmed(core, floor, acknowledgements)
             done(error)
 
         number = core.pending_write
@@ -345,7 +345,7 @@ class SharePartitions:
         if shared.core is None:
             return
         if self._observer is not None:
-            self._observer.released(shared.core, member)
+            self._observer.on_released(shared.core, member)
         if shared.core.release(member):
             self._records_ended(shared)
 
@@ -419,7 +419,7 @@ class SharePartitions:
     def _end_records(self, shared: Shared, core: SharePartition, now: Now) -> bool:
         """End locks whose time has passed, and records that retention or DeleteRecords has deleted. Returns whether any ended since the last tick."""
         if self._observer is not None:
-            self._observer.expired(core, now.mono_ms)
+            self._observer.on_expired(core, now.mono_ms)
         late, deleted = core.expire(now.mono_ms), self._raise_start(core, shared.replica) or shared.start_raised
         shared.start_raised = False
         return late or deleted

@@ -198,7 +198,7 @@ class TransactionsApi:
         self, requested: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
     ) -> dict[TopicIndex, int]:
         places = _places(requested)
-        transaction, error = self._transactions.existing(requested.transactional_id)
+        transaction, error = self._transactions.find_existing(requested.transactional_id)
         if not error and transaction is None:
             error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if error or transaction is None:
@@ -301,7 +301,7 @@ class TransactionsApi:
         request.reply(m.DescribeTransactionsResponse(transaction_states=states))
 
     def _describe_transaction(self, transactional_id: str) -> m.DescribeTransactionsResponse.TransactionState:
-        transaction, error = self._transactions.existing(transactional_id)
+        transaction, error = self._transactions.find_existing(transactional_id)
         if not transactional_id:
             error = ErrorCode.INVALID_REQUEST
         elif not error and transaction is None:

@@ -42,7 +42,7 @@ class Authorizer:
         self._image = image
         self._acls: Acls | None = None
 
-    def changed(self) -> None:
+    def on_acls_changed(self) -> None:
         """Called after the metadata log changed an ACL."""
         self._acls = None
 

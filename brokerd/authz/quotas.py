@@ -173,7 +173,7 @@ class Quotas:
                 rate.add(sent, now_ms)
                 wait = rate.throttle_ms(found[1], now_ms)
             if timed is not None:
-                self.spent(request, spent(), now_ms)
+                self.count_loop_time(request, spent(), now_ms)
                 wait = max(wait, min(SAMPLE_MS, self.rate(TIME, timed[0]).throttle_ms(timed[1], now_ms)))
             if not wait:
                 return
@@ -187,7 +187,7 @@ class Quotas:
             request.amends = []
         request.amends.append(amend)
 
-    def spent(self, request: Request, seconds: float, now_ms: int) -> None:
+    def count_loop_time(self, request: Request, seconds: float, now_ms: int) -> None:
         """Count `seconds` of event loop time for this request. One second per second is 100 %."""
         found = self.limit(TIME, request.principal.partition(":")[2], request.client_id)
         if found is not None:

@@ -253,7 +253,7 @@ class SaslServerExchange:
             left.append(max(1, ends_wall_ms - now.wall_ms))
         self.ends_mono_ms = now.mono_ms + min(left) if left else None
         auth.succeeded += 1
-        self._connection.proved()
+        self._connection.mark_authenticated()
 
     def _count_failure(self, login: FailedLogin) -> None:
         auth, connection = self._auth, self._connection
@@ -276,13 +276,13 @@ class SaslServerExchange:
         assert self._mechanism is not None
         if self._scram is None:
             self._scram = scram.Server(self._mechanism, secrets.token_urlsafe(18))
-            self._scram.first(token)
+            self._scram.parse_first(token)
             user = self._tried = self._scram.user
             known = self._auth.know(self._mechanism, user) or scram.decoy_credential(
                 self._mechanism, user, self._auth.secret
             )
             return SaslOutcome(self._scram.challenge(known))
-        return SaslOutcome(self._scram.last(token), self._scram.user)
+        return SaslOutcome(self._scram.final_message(token), self._scram.user)
 
     def _plain(self, token: bytes, done: Callable[[SaslOutcome | None], None]) -> None:
         """RFC 4616: authorization id, user and password, separated by bytes 0."""

@@ -76,7 +76,7 @@ REASONS = {
 """Cause and remedy of each doubt. The remedy is empty if no action is necessary."""
 
 
-def explained(code: str) -> tuple[str, str]:
+def explain_doubt(code: str) -> tuple[str, str]:
     """(cause, remedy) for the value of a DirectoryDoubt. The value of a newer program is returned unchanged."""
     return REASONS[DirectoryDoubt(code)] if code in set(DirectoryDoubt) else (code, "")
 
@@ -98,7 +98,7 @@ def directory_lives(meta: Meta) -> dict[str, str]:
     return {directory: life for directory, _, life in pairs}
 
 
-def newest(metas: Sequence[Meta]) -> Meta | None:
+def find_newest(metas: Sequence[Meta]) -> Meta | None:
     """The directory that contains the last life of every other directory. None if the directories are from different times.
 
     A directory that was unavailable in the last life is listed with its own older life. A start that crashed while it wrote has stored its

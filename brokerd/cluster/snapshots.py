@@ -31,7 +31,7 @@ class SnapshotWriter:
         self._written_at = 0
         self._busy = False
 
-    def appended(self, bytes_so_far: int) -> None:
+    def on_appended(self, bytes_so_far: int) -> None:
         """Called after an append. `bytes_so_far`: log bytes written in this controller term. Starts a snapshot if it is due."""
         if not self._busy and not self._image.unfinished and bytes_so_far - self._written_at >= self._log_bytes:
             self._written_at = bytes_so_far

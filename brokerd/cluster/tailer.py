@@ -36,7 +36,7 @@ class TailerListener(Protocol):
 
     def caught_up(self, image: Image, now: Now) -> None: ...
 
-    def halted(self, reason: str) -> None: ...
+    def on_halted(self, reason: str) -> None: ...
 
 
 class Tailer:
@@ -59,11 +59,11 @@ class Tailer:
         self._confirming: list[Confirmed] = []
         """Confirmations of the current round, which started with a sync."""
 
-    def connected(self) -> None:
+    def on_connected(self) -> None:
         self._round += 1
         self._sync()
 
-    def disconnected(self) -> None:
+    def on_disconnected(self) -> None:
         self._round += 1
         self._busy = self._read_again = self.current = False
         self._not_confirmed(also_unsynced=True)
@@ -198,7 +198,7 @@ class Tailer:
         self.current = False
         self._not_confirmed(also_unsynced=True)
         log.error("metadata log tailer halted: reason=%s", reason)
-        self._listener.halted(reason)
+        self._listener.on_halted(reason)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
     def _load_snapshot(self) -> None:

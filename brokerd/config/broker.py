@@ -26,7 +26,7 @@ from brokerd.config.listeners import (
 from brokerd.config.remote import REMOTE_SETTINGS
 from brokerd.config.security import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
 from brokerd.config.share_groups import SHARE_SETTINGS, check_share
-from brokerd.config.types import Setting, one_of, parse_bool, properties, words
+from brokerd.config.types import Setting, one_of, parse_bool, properties, split_items
 from brokerd.config.zookeeper_client import ZOOKEEPER_SETTINGS
 
 MIB = 1024 * 1024
@@ -57,7 +57,7 @@ def _address(text: str) -> str:
 
 def _per_address(text: str) -> dict[str, int]:
     out = {}
-    for item in words(text):
+    for item in split_items(text):
         address, _, most = item.rpartition(":")
         out[address] = int(most)
     return out
@@ -210,7 +210,7 @@ class BrokerConfig:
         per_listener: dict[tuple[str, str], object] = {}
         for name, text in texts.items():
             setting = BY_NAME.get(name)
-            if setting is None and (own := _own(name)) is not None:
+            if setting is None and (own := _listener_setting(name)) is not None:
                 listener, setting = own
                 per_listener[listener, setting.name] = _parse(setting, name, text, where)
                 continue
@@ -242,7 +242,7 @@ class BrokerConfig:
             raise ConfigError(f"{where}: {e}") from e
 
 
-def _own(name: str) -> tuple[str, Setting] | None:
+def _listener_setting(name: str) -> tuple[str, Setting] | None:
     """`listener.name.<listener>.<setting>` -> (listener name, setting). None for any other name."""
     if not name.startswith("listener.name."):
         return None

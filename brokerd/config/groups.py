@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brokerd.config.share_groups import SHARE_CONFIGS, share_problem
-from brokerd.config.types import Setting, words
+from brokerd.config.types import Setting, split_items
 
 CLASSIC, CONSUMER = "classic", "consumer"
 ASSIGNORS = ("uniform", "range")
@@ -16,14 +16,14 @@ BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED = MIGRATIONS = "bidirectional", "upg
 
 
 def _assignors(text: str) -> tuple[str, ...]:
-    names = words(text)
+    names = split_items(text)
     if not names or not set(names) <= set(ASSIGNORS):
         raise ValueError(f"expected one or more of {', '.join(ASSIGNORS)}; custom assignor classes are not supported")
     return names
 
 
 def _protocols(text: str) -> tuple[str, ...]:
-    names = words(text.lower())
+    names = split_items(text.lower())
     if CLASSIC not in names or not set(names) <= {CLASSIC, CONSUMER}:
         raise ValueError(f"expected {CLASSIC}, or {CLASSIC},{CONSUMER}")
     return names

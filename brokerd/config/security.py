@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brokerd.config.types import Setting, one_of, parse_bool, words
+from brokerd.config.types import Setting, one_of, parse_bool, split_items
 from brokerd.security.principals import parse_mapping_rules
 from brokerd.security.sasl_client import MECHANISMS as CLIENT_MECHANISMS
 from brokerd.security.sasl_client import parse_login
@@ -19,7 +19,7 @@ def _pem_text(text: str) -> str:
 
 
 def _tls_versions(text: str) -> tuple[str, ...]:
-    versions = words(text)
+    versions = split_items(text)
     if not versions or not set(versions) <= {"TLSv1.2", "TLSv1.3"}:
         raise ValueError("expected TLSv1.2, TLSv1.3 or both")
     return versions
@@ -29,7 +29,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
 def _mechanisms(text: str) -> tuple[str, ...]:
-    mechanisms = tuple(w.upper() for w in words(text))
+    mechanisms = tuple(w.upper() for w in split_items(text))
     if not mechanisms or not set(mechanisms) <= set(MECHANISMS):
         raise ValueError(f"expected one or more of {', '.join(MECHANISMS)}")
     return mechanisms
@@ -46,7 +46,7 @@ SSL_SETTINGS: tuple[Setting, ...] = (
     Setting("ssl.truststore.certificates", _pem_text, None, "Trusted CA certificates (PEM), instead of ssl.truststore.location.", per_listener=True),
     Setting("ssl.client.auth", one_of("none", "requested", "required"), "none", "TLS client authentication: none, requested or required.", per_listener=True),
     Setting("ssl.enabled.protocols", _tls_versions, ("TLSv1.2", "TLSv1.3"), "Enabled TLS versions: TLSv1.2, TLSv1.3.", per_listener=True),
-    Setting("ssl.cipher.suites", words, (), "TLS 1.2 cipher suites, in OpenSSL's names. Empty: OpenSSL's default.", per_listener=True),
+    Setting("ssl.cipher.suites", split_items, (), "TLS 1.2 cipher suites, in OpenSSL's names. Empty: OpenSSL's default.", per_listener=True),
     Setting("ssl.endpoint.identification.algorithm", one_of("https", ""), "https", "https: verify the host name in the certificates of other brokers. Empty: do not verify.", per_listener=True),
     Setting("ssl.principal.mapping.rules", parse_mapping_rules, (), "Rules that map the distinguished name of a client certificate to a user name: RULE:pattern/replacement/[LU], ..., DEFAULT.", per_listener=True),
 )  # fmt: skip
@@ -57,7 +57,7 @@ SASL_SETTINGS: tuple[Setting, ...] = (
     Setting("sasl.jaas.config", parse_login, None, 'SASL login of this broker at other brokers: ... required username="..." password="...";', per_listener=True, secret=True),
     Setting("connections.max.reauth.ms", int, 0, "Maximum time between two SASL authentications on one connection (KIP-368). 0: no re-authentication.", 0),
     Setting("sasl.oauthbearer.jwks.endpoint.url", str, None, "URL of the JWKS with the keys that sign tokens. Only file:///... is supported."),
-    Setting("sasl.oauthbearer.expected.audience", words, (), "Accepted audiences of a token: one of them must be in the claim aud."),
+    Setting("sasl.oauthbearer.expected.audience", split_items, (), "Accepted audiences of a token: one of them must be in the claim aud."),
     Setting("sasl.oauthbearer.expected.issuer", str, None, "Required issuer of a token (claim iss)."),
     Setting("sasl.oauthbearer.clock.skew.seconds", int, 30, "Allowed clock difference between brokers and token issuers.", 0),
     Setting("sasl.oauthbearer.sub.claim.name", str, "sub", "Claim of a token that contains the user name."),

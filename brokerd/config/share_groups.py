@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC, topic_name_problem
-from brokerd.config.types import Setting, words
+from brokerd.config.types import Setting, split_items
 
 SHARE_ASSIGNORS = ("simple",)
 EARLIEST, LATEST, BY_DURATION = "earliest", "latest", "by_duration:"
@@ -24,7 +24,7 @@ _DURATION = re.compile(
 
 
 def _share_assignors(text: str) -> tuple[str, ...]:
-    if words(text) != SHARE_ASSIGNORS:
+    if split_items(text) != SHARE_ASSIGNORS:
         raise ValueError("expected simple; custom assignor classes are not supported")
     return SHARE_ASSIGNORS
 

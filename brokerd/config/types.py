@@ -79,7 +79,7 @@ def one_of(*words: str) -> Callable[[str], str]:
     return parse
 
 
-def words(text: str) -> tuple[str, ...]:
+def split_items(text: str) -> tuple[str, ...]:
     """The items of a comma-separated list."""
     return tuple(w for w in (part.strip() for part in text.split(",")) if w)
 

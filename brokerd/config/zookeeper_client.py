@@ -13,7 +13,7 @@ from typing import Any
 
 from brokerd.cluster.protection import Protection
 from brokerd.config.security import SSL_SETTINGS
-from brokerd.config.types import Setting, one_of, parse_bool, properties, words
+from brokerd.config.types import Setting, one_of, parse_bool, properties, split_items
 from brokerd.security.certificates import client_context
 from brokerd.security.sasl_client import parse_login
 
@@ -36,7 +36,10 @@ ZOOKEEPER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("zookeeper.ssl.keystore.password", str, None, "Password of the private key.", secret=True),
     Setting(
-        "zookeeper.ssl.cipher.suites", words, (), "TLS 1.2 cipher suites, in OpenSSL's names. Empty: OpenSSL's default."
+        "zookeeper.ssl.cipher.suites",
+        split_items,
+        (),
+        "TLS 1.2 cipher suites, in OpenSSL's names. Empty: OpenSSL's default.",
     ),
     Setting(
         "zookeeper.ssl.endpoint.identification.algorithm",

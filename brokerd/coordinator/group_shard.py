@@ -39,7 +39,7 @@ class GroupShard(CoordinatorShard):
         else:
             self.groups[group.group_id] = by
 
-    def ended(self, producer_id: int, committed: bool, marker_offset: int) -> None:
+    def on_transaction_ended(self, producer_id: int, committed: bool, marker_offset: int) -> None:
         """A transaction marker is in the log at `marker_offset`. Commits above it belong to the producer's next transaction."""
         still_open = set()
         for group_id in sorted(self.touched.pop(producer_id, ())):

@@ -133,7 +133,7 @@ class GroupCoordinator(GroupWrites):
         if header.is_control:
             marker = marker_of(data, at, header)
             if marker is not None:
-                shard.ended(header.producer_id, marker.commit, header.base_offset)
+                shard.on_transaction_ended(header.producer_id, marker.commit, header.base_offset)
             return
         producer_id = header.producer_id if header.is_transactional else None
         for record in records_of(data, at, header):
@@ -149,14 +149,14 @@ class GroupCoordinator(GroupWrites):
 
     def group_config_changed(self, group_id: str) -> None:
         """Apply changed settings. Members receive the new values with their next heartbeat. Sessions keep their current deadlines."""
-        group, _ = self.existing(group_id)
+        group, _ = self.find_existing(group_id)
         if isinstance(group, MixedGroup):
             group.group_config = self._group_config(group_id)
         elif isinstance(group, ShareGroup):
             group.config = self._share_config(group_id)
 
     # -- finding -----------------------------------------------------------------------------------------------------------
-    def existing(self, group_id: str) -> tuple[AnyGroup | None, int]:
+    def find_existing(self, group_id: str) -> tuple[AnyGroup | None, int]:
         """(group, or None if there is no group; error code)."""
         _, shard, error = self.find(group_id)
         if error or shard is None:
@@ -168,7 +168,7 @@ class GroupCoordinator(GroupWrites):
 
     def partition_count(self, topic: str) -> int:
         """0: the topic does not exist."""
-        found = self._topics.named(topic)
+        found = self._topics.topic_named(topic)
         return found[1] if found is not None else 0
 
     def handle(self, group_id: str, event: Event) -> int:
@@ -400,14 +400,14 @@ class GroupCoordinator(GroupWrites):
         """A transaction marker is replicated. A shard that is still loading reads it from the log."""
         shard = self.shards.get(partition)
         if shard is not None and shard.loaded:
-            shard.ended(producer_id, committed, marker_offset)
+            shard.on_transaction_ended(producer_id, committed, marker_offset)
 
     # -- expiration --------------------------------------------------------------------------------------------------------
     def _expire(self, now: Now) -> None:
         for shard in list(self.shards.values()):
             for group_id, group in list(shard.groups.items()) if shard.loaded else ():
                 expires = not self._permanent(group_id)
-                old, whole = offset_expiration.expired(group, now, self._retention_ms) if expires else ([], False)
+                old, whole = offset_expiration.find_expired(group, now, self._retention_ms) if expires else ([], False)
                 if old or whole:
                     self.tombstones(group_id, group, old, whole, lambda e: None)
             for topic in list(shard.deleted_topics) if shard.loaded else ():

@@ -30,7 +30,7 @@ def subscribed_topics(group: AnyGroup) -> frozenset[str] | None:
     return frozenset(topics)
 
 
-def expired(group: AnyGroup, now: Now, retention_ms: int) -> tuple[list[TopicIndex], bool]:
+def find_expired(group: AnyGroup, now: Now, retention_ms: int) -> tuple[list[TopicIndex], bool]:
     """(partitions whose offsets have expired, whether the group is deleted with them)."""
     if group.commits.pending or isinstance(group, ShareGroup):
         return [], False  # a share group is deleted by an administrator only: the state of its partitions goes with it

@@ -231,7 +231,7 @@ class FrontPartition:
         if data is None:
             return
         if data:
-            aborted = self._log.aborted(self._next_offset, upto)
+            aborted = self._log.aborted_transactions(self._next_offset, upto)
             for at, header in records.batches(data):
                 if header.next_offset > self._next_offset:
                     self._read_batch(data, at, header, aborted, now)

@@ -63,9 +63,9 @@ class HalfFront(FrontPartition):
         """The number of undecided half messages."""
         return len(self._messages)
 
-    def oldest(self) -> Iterator[Undecided]:
+    def undecided_in_order(self) -> Iterator[Undecided]:
         """The undecided half messages in the order of their offsets. Valid until the next event."""
-        return self._messages.oldest()
+        return self._messages.undecided_in_order()
 
     @property
     def checks_sent(self) -> int:
@@ -107,12 +107,12 @@ class HalfFront(FrontPartition):
             return HalfRejection.ID_IN_USE
         return None if first is None else ALREADY[first]
 
-    def appended(self, admitted: Sequence[HalfRecord], header: BatchHeader, base_offset: int) -> None:
+    def on_appended(self, admitted: Sequence[HalfRecord], header: BatchHeader, base_offset: int) -> None:
         """The records of an admitted batch were appended to the log."""
         for i, record in enumerate(admitted):
-            self._pending(record, base_offset + i, header)
+            self._add_pending(record, base_offset + i, header)
 
-    def _pending(self, record: HalfRecord, offset: int, header: BatchHeader) -> None:
+    def _add_pending(self, record: HalfRecord, offset: int, header: BatchHeader) -> None:
         pending = half_messages.HalfPending(record.half_id, offset, record.decision, _transaction_of(header))
         self._messages.handle(pending, 0)
 
@@ -120,7 +120,7 @@ class HalfFront(FrontPartition):
     def _add_unstable(self, record: Record, header: BatchHeader) -> None:
         found = half_record(record)
         if isinstance(found, HalfRecord):
-            self._pending(found, record.offset, header)
+            self._add_pending(found, record.offset, header)
 
     def _drop(self, record: Record) -> None:
         found = half_record(record)

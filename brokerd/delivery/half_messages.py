@@ -224,7 +224,7 @@ class HalfMessages:
     def _count(self) -> int:
         return len(self._undecided) + len(self._pending_halves)
 
-    def oldest(self) -> Iterator[Undecided]:
+    def undecided_in_order(self) -> Iterator[Undecided]:
         """The undecided messages in the order of their offsets."""
         return iter(self._undecided.values())
 

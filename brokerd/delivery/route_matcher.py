@@ -52,7 +52,7 @@ class _Patterns:
                 node = node.next.setdefault(word, _Node())
         node.ends.append(number)
 
-    def matching(self, key: bytes) -> list[int]:
+    def matching_bindings(self, key: bytes) -> list[int]:
         """Return the numbers of the bindings whose pattern matches the key. An empty key has no words, as in RabbitMQ."""
         states = _close_over_empty_words((self._root,))
         for word in key.split(b".") if key else ():
@@ -105,7 +105,7 @@ class _Headers:
         else:
             self._by_value[rule.name, rule.value].append((number, others))
 
-    def matching(self, headers: Sequence[tuple[str, bytes | None]]) -> list[int]:
+    def matching_bindings(self, headers: Sequence[tuple[str, bytes | None]]) -> list[int]:
         found: list[int] = []
         for header in dict.fromkeys(headers):
             candidates = self._by_value.get(header, ())
@@ -152,9 +152,9 @@ class RouteMatcher:
         if record.key is not None:
             found += self._keys.get(record.key, ())
             if not self._patterns.empty:
-                found += self._patterns.matching(record.key)
+                found += self._patterns.matching_bindings(record.key)
         if record.headers and not self._headers.empty:
-            found += self._headers.matching(record.headers)
+            found += self._headers.matching_bindings(record.headers)
         return found if len(found) < 2 else sorted(set(found))
 
     def match(self, record: Record) -> list[Matched]:

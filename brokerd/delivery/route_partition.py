@@ -176,7 +176,7 @@ class RoutePartition:
         known = _metadata(position.metadata)
         if position.offset >= 0 and known.get("route") == self.route.route_id:
             self._unread = max(position.offset, self._port.end_offset)
-            if (placement := PartitionCounts.restored(known.get("placement"), self.route.targets)) is not None:
+            if (placement := PartitionCounts.from_json(known.get("placement"), self.route.targets)) is not None:
                 self._placement = placement
                 self._place()
             self.lost = int(known.get("lost", 0))
@@ -214,7 +214,7 @@ class RoutePartition:
         if not data:
             self._next_offset = upto
             return
-        aborted = port.aborted(self._next_offset, upto)
+        aborted = port.aborted_transactions(self._next_offset, upto)
         for at, header in records.batches(data):
             if header.next_offset <= self._next_offset:
                 continue
@@ -399,7 +399,7 @@ class RoutePartition:
             "state": self.state,
             "lost": self.lost,
             "problems": self.problems,
-            "placement": self._placement.stored(self.route.targets),
+            "placement": self._placement.to_json(self.route.targets),
         }
         return json.dumps(value, separators=(",", ":"))
 

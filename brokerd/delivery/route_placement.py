@@ -55,7 +55,7 @@ class PartitionCounts:
         self._counts = {t: _counts_from(c, position) for t, c in self._counts.items() if t in topics}
 
     # -- stored form ------------------------------------------------------------------------------------------------------
-    def stored(self, topics: Sequence[str]) -> dict[str, object]:
+    def to_json(self, topics: Sequence[str]) -> dict[str, object]:
         """JSON for the metadata of the committed position. `topics`: the targets of the route."""
         known = [self._counts.get(t) or [(0, 0)] for t in topics]
         runs = [(n, len(list(group))) for n, group in groupby(c[0][1] for c in known)]
@@ -68,7 +68,7 @@ class PartitionCounts:
         }
 
     @classmethod
-    def restored(cls, stored: Any, topics: Sequence[str]) -> PartitionCounts | None:
+    def from_json(cls, stored: Any, topics: Sequence[str]) -> PartitionCounts | None:
         """Return None if nothing is known about these targets, for example because the definition has others now."""
         placement = cls()
         try:

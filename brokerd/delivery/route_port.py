@@ -80,7 +80,7 @@ class RoutePort(Protocol):
         """Batches from the one that contains `offset`, below `upto`. None: they are not in the page cache yet."""
         ...
 
-    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+    def aborted_transactions(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
         """(producer id, first offset, offset of the marker) of the aborted transactions in the range."""
         ...
 

@@ -38,7 +38,7 @@ def route_batch(source_records: Sequence[Record], producer_id: int, last: int, c
     """A batch of these records. `last`: the source offset of the last one. `compression`: codec number; a batch that it does not make smaller is not
     compressed, so that no batch is larger than its records."""
 
-    def built(codec: int) -> bytes:
+    def build_batch(codec: int) -> bytes:
         return records.build(
             [r._replace(offset=i) for i, r in enumerate(source_records)],
             producer_id=producer_id,
@@ -47,8 +47,8 @@ def route_batch(source_records: Sequence[Record], producer_id: int, last: int, c
             compression=codec,
         )
 
-    plain = built(NONE)
+    plain = build_batch(NONE)
     if compression == NONE:
         return plain
-    compressed = built(compression)
+    compressed = build_batch(compression)
     return compressed if len(compressed) < len(plain) else plain

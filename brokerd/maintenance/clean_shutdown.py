@@ -44,7 +44,7 @@ def _flush_all(replica_manager: ReplicaManager, replicas: Sequence[Replica]) -> 
             plan.prepare(flush=False)
         _sync_all(replica_manager)
         for replica, plan in plans:
-            replica.log.flushing.finished(plan)
+            replica.log.flushing.on_finished(plan)
     except DiskFailed as e:
         replica_manager.log_dirs.io_error()  # the kernel reports a write error to only one flush, so a later flush may succeed although data is lost
         log.warning("file system flush failed, flushing each log: error=%s", e)

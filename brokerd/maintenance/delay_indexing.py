@@ -36,7 +36,9 @@ class DelayIndexing(SegmentIndexing[DelayIndexBuild]):
 
     def _build(self, replica: Replica, segment: Segment) -> DelayIndexBuild:
         base, end = segment.base_offset, segment.end_offset
-        aborted = tuple((a.producer_id, a.first_offset, a.last_offset) for a in replica.log.aborted.between(base, end))
+        aborted = tuple(
+            (a.producer_id, a.first_offset, a.last_offset) for a in replica.log.aborted.overlapping(base, end)
+        )
         decided_below = replica.core.high_watermark
         return DelayIndexBuild(
             self._replica_manager.disk, IndexedRange(segment.path, base, end, segment.size, aborted, decided_below)

@@ -48,7 +48,7 @@ class DiskProbe:
         return max(known, default=None)
 
     def tick(self, now_ms: int, limits: ProbeLimits) -> bool:
-        """Count the time. If the result is True, the caller starts a probe and calls `finished` or `failed` when it ends."""
+        """Count the time. If the result is True, the caller starts a probe and calls `on_finished` or `on_failed` when it ends."""
         passed_ms = 0 if self._ticked_ms is None else min(max(0, now_ms - self._ticked_ms), TICK_GAP_MS_MAX)
         self._ticked_ms = now_ms
         if self.waiting_ms is not None:
@@ -67,7 +67,7 @@ class DiskProbe:
         self._idle_ms, self.waiting_ms = 0, 0
         return True
 
-    def finished(self, took_ms: int, limits: ProbeLimits) -> None:
+    def on_finished(self, took_ms: int, limits: ProbeLimits) -> None:
         self.last_ms, self.waiting_ms = took_ms, None
         slow, fast = took_ms >= limits.slow_ms, took_ms * 2 < limits.slow_ms
         self._slow, self._fast = self._slow + 1 if slow else 0, self._fast + 1 if fast else 0
@@ -76,7 +76,7 @@ class DiskProbe:
         elif self._fast >= FAST_PROBES:
             self._became(DiskHealth.OK)
 
-    def failed(self) -> None:
+    def on_failed(self) -> None:
         """The probe ended without a duration, for example because the disk is full."""
         self.waiting_ms = None
 

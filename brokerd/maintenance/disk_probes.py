@@ -88,7 +88,7 @@ class DiskProbes:
 
     def _on_probe_done(self, watched: _ProbedDirectory, error: BaseException | None) -> None:
         if error is None:
-            watched.probe.finished(watched.took_ms, self._limits())
+            watched.probe.on_finished(watched.took_ms, self._limits())
             if watched.probe.health is DiskHealth.HUNG:
                 log.warning(
                     "hung log directory answers again: path=%s probe_ms=%d online=after-restart",
@@ -96,7 +96,7 @@ class DiskProbes:
                     watched.took_ms,
                 )
         else:
-            watched.probe.failed()
+            watched.probe.on_failed()
             if isinstance(error, DiskFailed) and error.of_device:
                 self._log_dirs.fail(watched.directory, str(error))
             elif not isinstance(error, DiskFull):  # a full disk has a separate alert

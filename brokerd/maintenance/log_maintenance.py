@@ -158,7 +158,7 @@ class LogMaintenance:
         if error is not None:
             self._replica_manager.fail(replica, error)
             return
-        log_.stored_start.finished(plan)
+        log_.stored_start.on_finished(plan)
         self._replica_manager.log_start_flushed(replica)
 
     def _flush(self, replica: Replica, now: Now, *, urgent: bool) -> None:
@@ -181,11 +181,11 @@ class LogMaintenance:
             )  # also when the disk is full: the kernel drops pages that it could not write
             return
         try:
-            log_.flushing.finished(plan)
+            log_.flushing.on_finished(plan)
         except DiskFailed as e:
             self._replica_manager.fail(replica, e)
             return
-        self._replica_manager.flushed(replica, self._clock())
+        self._replica_manager.on_flushed(replica, self._clock())
 
     # -- compaction ------------------------------------------------------------------------------------------------------
     def compact(self, now: Now) -> None:

@@ -136,7 +136,7 @@ class SegmentIndexing(Generic[Build]):
         else:
             job = self._slice(current.build, max(1, min(int(self._budget_bytes), SLICE_BYTES_MAX)))
         self._busy = True
-        self._jobs.submit(job, partial(self._ran, current, current.build.bytes_read))
+        self._jobs.submit(job, partial(self._on_job_ended, current, current.build.bytes_read))
 
     # -- of the kind of index ----------------------------------------------------------------------------------------------
     def _setting(self, replica: Replica) -> object:
@@ -209,7 +209,7 @@ class SegmentIndexing(Generic[Build]):
         )
 
     # -- results -------------------------------------------------------------------------------------------------------------
-    def _ran(self, current: CurrentSegment[Build], before: int, error: BaseException | None) -> None:
+    def _on_job_ended(self, current: CurrentSegment[Build], before: int, error: BaseException | None) -> None:
         self._busy = False
         read = current.build.bytes_read - before
         self._budget_bytes -= max(read, 1)

@@ -78,7 +78,7 @@ class BrokerIdentity:
         self._absent = named - set(self._ids.values())
         self.life = outside.draw_life()
         """Id of this start. The metadata log records it, and the next start is compared with the record."""
-        latest = broker_lives.newest(readable_metas)
+        latest = broker_lives.find_newest(readable_metas)
         self.lives_before = broker_lives.limit_lives(broker_lives.lives(latest)) if latest is not None else ()
         self._of_this_broker = {self.life, *self.lives_before}
         earlier = {i: life for m in readable_metas for i, life in broker_lives.directory_lives(m).items()}
@@ -183,7 +183,7 @@ class BrokerIdentity:
                 self._writer.mark_lost([d.path for d in self.dirs.online], flush=False)
             self._save()
 
-    def lost(self, what: str) -> None:
+    def record_loss(self, what: str) -> None:
         """Record that a log, opened before the registration, lacks records that may have been acknowledged. Blocks until it is stored."""
         log.error("%s%s", what, f": {CONSEQUENCE}" if self.tail_intact else "")
         self._distrust(DirectoryDoubt.NOTED)
@@ -249,7 +249,7 @@ class BrokerIdentity:
             return f"the metadata log ends at entry {seq}, but this broker has applied entry {self.seq}: ZooKeeper has older data"
         return None
 
-    def applied(self, cluster_id: str, seq: int, chain_hash: str) -> None:
+    def store_last_entry(self, cluster_id: str, seq: int, chain_hash: str) -> None:
         """Store the last applied entry of the metadata log. Called periodically, not at each entry."""
         if self._unsaved or seq != self.seq or cluster_id != self.cluster_id:
             self.cluster_id, self.seq, self.chain_hash = cluster_id, seq, chain_hash
@@ -287,7 +287,7 @@ class BrokerIdentity:
         for path, e in writing.rejected:
             if not known:
                 log.warning("%s cannot be written and is outdated: %s", path / META, e)
-            d = self.dirs.at(path)
+            d = self.dirs.find(path)
             if isinstance(e, DiskFailed):
                 self.tail_in_doubt()  # write the files again where possible
                 if e.of_device and d is not None:

@@ -35,11 +35,11 @@ class MembershipListener(Protocol):
 
     def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None: ...
 
-    def registered(self, broker_epoch: int, now: Now) -> None: ...
+    def on_registered(self, broker_epoch: int, now: Now) -> None: ...
 
     def caught_up(self, now: Now) -> None: ...
 
-    def halted(self, reason: str) -> None: ...
+    def on_halted(self, reason: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -106,9 +106,9 @@ class Membership:
     def _session(self, state: SessionState) -> None:
         now = self._clock()
         if state is SessionState.CONNECTED:
-            self.tailer.connected()
+            self.tailer.on_connected()
             return
-        self.tailer.disconnected()
+        self.tailer.on_disconnected()
         self._registering = self._proposals_busy = self._offline.busy = self._damage_reports.busy = False
         if state is SessionState.EXPIRED:
             for waiting in self._waiting.values():
@@ -173,7 +173,7 @@ class Membership:
             problem = self._identity.compare(mine.life)
         if problem is not None:
             self.tailer.halted = problem
-            self._listener.halted(problem)
+            self._listener.on_halted(problem)
             return
         if not self._loaded:
             # At start-up apply everything up to the head in one step, so that each log is opened once.
@@ -187,8 +187,8 @@ class Membership:
             self._register()
         self._send_pending_requests()
 
-    def halted(self, reason: str) -> None:
-        self._listener.halted(reason)
+    def on_halted(self, reason: str) -> None:
+        self._listener.on_halted(reason)
 
     # -- registration ----------------------------------------------------------------------------------------------------
     def _register(self) -> None:
@@ -256,7 +256,7 @@ class Membership:
                 self.request(w.payload, max(1, w.deadline_mono_ms - self._clock().mono_ms), w.done)
         log.info("broker registered: id=%d broker_epoch=%d", self.broker_id, self.broker_epoch)
         self._publish_again()
-        self._listener.registered(self.broker_epoch, self._clock())
+        self._listener.on_registered(self.broker_epoch, self._clock())
         self._send_proposals()
         self._send_reports()
         self._send_pending_requests()

@@ -121,7 +121,7 @@ class Connection:
         """True if a request is not answered yet."""
         return bool(self._slots)
 
-    def proved(self) -> None:
+    def mark_authenticated(self) -> None:
         """The client is authenticated: the listener removes the limits of unauthenticated connections."""
         if self.on_authenticated is not None:
             self.on_authenticated(self)
@@ -321,7 +321,7 @@ class Connection:
                         raise OSError(errno.EIO, SHORT)
                     self._remove_sent(sent)
                     if self.reader is not None and self.reader.active:
-                        self.reader.sent(part.file, part.position + sent)
+                        self.reader.on_sent(part.file, part.position + sent)
                 elif len(output) == 1:
                     size = len(part)
                     sent = self.sock.send(part)

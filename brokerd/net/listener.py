@@ -57,7 +57,7 @@ class Listener:
     """`on_frame(connection, frame)`: the memory of the frame is valid during the call only. The constructor binds the port; connections are
     rejected until `open`.
 
-    `tls` returns the context for the next connection. `proves`: a connection is unauthenticated until `connection.proved()` is called (SASL).
+    `tls` returns the context for the next connection. `proves`: a connection is unauthenticated until `connection.mark_authenticated()` is called (SASL).
     With TLS alone it is authenticated after the handshake.
     """
 

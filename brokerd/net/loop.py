@@ -83,11 +83,11 @@ class Loop:
         return self.call_at(self.now.mono_ms + delay_ms, callback)
 
     def every(self, period_ms: int, callback: Callable[[Now], None]) -> None:
-        def again(now: Now) -> None:
+        def run_again(now: Now) -> None:
             callback(now)
-            self.call_at(now.mono_ms + period_ms, again)
+            self.call_at(now.mono_ms + period_ms, run_again)
 
-        self.call_later(period_ms, again)
+        self.call_later(period_ms, run_again)
 
     def stop(self) -> None:
         self._stopping = True

@@ -219,7 +219,7 @@ class TlsConnection(Connection):
             if not data:
                 raise OSError(errno.EIO, "a log segment is shorter than its recorded size")
             if self.reader is not None and self.reader.active:
-                self.reader.sent(first.file, first.position + len(data))
+                self.reader.on_sent(first.file, first.position + len(data))
             if len(data) < first.length:
                 output[0] = first.without_first(len(data))
             else:

@@ -136,6 +136,6 @@ def advance(producers: Producers, file: File, position: int, header: BatchHeader
     if header.producer_id < 0:
         return []
     marker = marker_of(file.pread(header.size, position), 0, header) if header.is_control else None
-    ended = producers.appended(header, header.base_offset, wall_ms, marker)
+    ended = producers.on_appended(header, header.base_offset, wall_ms, marker)
     producers.closing.clear()
     return [AbortedTxn(*ended[:4])] if ended is not None and not ended.committed else []

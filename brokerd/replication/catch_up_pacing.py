@@ -102,7 +102,7 @@ class CatchUpProgress:
         """{partition: (monotonic ms, log end offset, lag in records) at the start of the current interval}."""
         self._slow: set[TopicPartition] = set()
 
-    def appended(self, tp: TopicPartition, end_offset: int, high_watermark: int, now_ms: int) -> None:
+    def on_appended(self, tp: TopicPartition, end_offset: int, high_watermark: int, now_ms: int) -> None:
         lag = high_watermark - end_offset
         began_ms, began_offset, began_lag = self._began.setdefault(tp, (now_ms, end_offset, lag))
         if now_ms - began_ms < PROGRESS_MS:

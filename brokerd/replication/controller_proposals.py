@@ -29,14 +29,14 @@ class ControllerProposals:
         self.isrs[tp] = IsrProposal(*tp, proposal.leader_epoch, proposal.partition_epoch, proposal.isr)
         self._outbox.mark_changed(OutboxEntry.ISR_PROPOSALS)
 
-    def answered(self, tp: TopicPartition) -> None:
+    def remove_isr_proposal(self, tp: TopicPartition) -> None:
         """Remove the ISR proposal of the partition, because the metadata log has changed its epochs or the leader has withdrawn it."""
         if self.isrs.pop(tp, None) is not None:
             self._outbox.mark_changed(OutboxEntry.ISR_PROPOSALS)
 
     def withdraw(self, tp: TopicPartition) -> None:
         """Remove the proposals of the partition, because this broker no longer leads it or its replica is offline."""
-        self.answered(tp)
+        self.remove_isr_proposal(tp)
         if self._resets.pop(tp, None) is not None:
             self._outbox.mark_changed(OutboxEntry.REPLICA_RESETS)
 

@@ -147,7 +147,7 @@ class FetcherManager:
         if replica is None or self._fetcher_of.get(tp) is not fetcher:
             return
         if fetcher.catching_up:
-            fetcher.progress.appended(tp, replica.log.end_offset, high_watermark, self.loop.now.mono_ms)
+            fetcher.progress.on_appended(tp, replica.log.end_offset, high_watermark, self.loop.now.mono_ms)
         if replica.log.end_offset >= high_watermark:
             if fetcher.behind:
                 fetcher.behind.pop(tp, None)
@@ -167,7 +167,7 @@ class FetcherManager:
 
     def _bucket(self, tp: TopicPartition) -> Bucket | None:
         """The throttle bucket of this partition's fetches. None while this broker is in the ISR, because then acknowledgements wait for this replica."""
-        bucket = self._throttles.following(tp) if self._throttles.active else None
+        bucket = self._throttles.follower_bucket(tp) if self._throttles.active else None
         state = self.replica_manager.image.partition(tp) if bucket is not None else None
         return None if state is None or self.replica_manager.broker_id in state.isr_ids else bucket
 

@@ -107,7 +107,7 @@ class FollowerLogs:
             if replica.core.high_watermark > before:
                 self._replica_manager.purgatory.check(replica.hw_key())  # consumers may wait for the high watermark
             if replica.log.producers.closing:
-                replica.log.producers.replicated(replica.core.high_watermark)
+                replica.log.producers.on_replicated(replica.core.high_watermark)
             if log_start > replica.log.start_offset:
                 # The leader may have raised its log start offset for DeleteRecords. It acknowledges the deletion when this replica has stored the offset.
                 self._replica_manager.delete_below(replica, min(log_start, replica.log.end_offset))
@@ -180,7 +180,7 @@ class FollowerLogs:
                 )
             )
             self._replica_manager.request_flush(replica)
-            replica.core.truncated(replica.log.end_offset)
+            replica.core.on_truncated(replica.log.end_offset)
 
     def out_of_range(self, tp: TopicPartition, leader_log_start: int, snapshot: bytes, now: Now) -> None:
         """The leader's log starts at `leader_log_start` and does not contain the position of this log. `snapshot`: the leader's state there."""
@@ -224,7 +224,7 @@ class FollowerLogs:
         except ValueError as e:
             replica.set_append_problem(str(e))
             return
-        replica.core.truncated(replica.log.end_offset)
+        replica.core.on_truncated(replica.log.end_offset)
 
     def moved_to_tier(self, tp: TopicPartition, leader_log_start: int) -> None:
         """The leader has the next records only in the remote store, so start the log at the leader's local log start offset with the leader's state there. A

@@ -112,7 +112,7 @@ class RemoteSource(Protocol):
     ) -> HistoryReadResult | None: ...
 
     def bootstrap_snapshot(self, replica: Replica) -> bytes | None:
-        """The bootstrap snapshot at the local log start, as `tails.bootstrap_snapshot_at` returns it. None: not available yet."""
+        """The bootstrap snapshot at the local log start, as `observer_bootstrap.bootstrap_snapshot_at` returns it. None: not available yet."""
 
 
 class NoRemoteSource:

@@ -413,7 +413,7 @@ class Partition:
             self.leader_high_watermark = offset
             self.high_watermark = max(self.high_watermark, min(offset, log_end))
 
-    def truncated(self, log_end: int) -> None:
+    def on_truncated(self, log_end: int) -> None:
         """The follower's log was truncated to `log_end`. Truncated records were never below a correct high watermark."""
         self.log_end = log_end
         self.high_watermark = min(self.high_watermark, log_end)

@@ -84,7 +84,7 @@ class Relocations:
     # -- requests --------------------------------------------------------------------------------------------------------
     def request(self, topic: str, index: int, path: str, now: Now) -> ErrorCode:
         """Start a move. Returns NONE if it was started or nothing is to do, otherwise an error code of Kafka's AlterReplicaLogDirs."""
-        target = self._dirs.at(Path(path))
+        target = self._dirs.find(Path(path))
         if target is None:
             return ErrorCode.LOG_DIR_NOT_FOUND
         if target.failed is not None:
@@ -254,7 +254,7 @@ class Relocations:
             if error is not None:
                 raise error
             if plan is not None:
-                move.future.flushing.finished(plan)
+                move.future.flushing.on_finished(plan)
                 self._replace_live_log(move, self._clock())
         except (DiskFailed, DiskFull, LiveFailed) as e:
             self._on_failed(move, e)
@@ -306,7 +306,7 @@ class Relocations:
         )
         self._replica_manager.replica_opening.checkpoint()
         self._disk.discard_tree(gone)
-        self._replica_manager.flushed(replica, now)
+        self._replica_manager.on_flushed(replica, now)
 
 
 def _load(cold: NotInPageCache) -> None:

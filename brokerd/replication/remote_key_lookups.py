@@ -41,7 +41,7 @@ class RemoteKeyLookups:
         below = [s for s in view.chain.segments if s.start_offset < before and s.end_offset > start]
         searched = below[-SEGMENTS_MAX:]
         later = [s for s in view.chain.segments if s.start_offset >= before and s.aborted_count]
-        aborted = replica.log.aborted.between(start, before) if committed else []
+        aborted = replica.log.aborted.overlapping(start, before) if committed else []
         fields = KeysFields(
             segments=[self._fields(s) for s in (*searched, *later)],
             start=start,

@@ -81,7 +81,7 @@ class RemoteReads:
         self.bytes_read: dict[TopicPartition, int] = {}
         """Bytes of remote records that were sent to clients, by partition."""
 
-    def named(self, segment: RemoteSegment) -> SegmentFields:
+    def segment_fields(self, segment: RemoteSegment) -> SegmentFields:
         """The fields of a segment in requests to the helper (`StoredSegment`)."""
         return [
             self._object_name(segment),
@@ -95,7 +95,7 @@ class RemoteReads:
     def _read_names(self, segments: Sequence[RemoteSegment], upto: int) -> list[SegmentFields]:
         """The next segments, and further ones that have aborted transactions."""
         near, far = segments[: 1 + FOLLOWING_MAX], segments[1 + FOLLOWING_MAX :]
-        return [self.named(s) for s in (*near, *(s for s in far if s.aborted_count))]
+        return [self.segment_fields(s) for s in (*near, *(s for s in far if s.aborted_count))]
 
     # -- records -----------------------------------------------------------------------------------------------------------
     def read(
@@ -183,7 +183,7 @@ class RemoteReads:
                 done(HistoryReadResult(ErrorCode.NONE))
                 return
             fields = TimeFields(
-                segments=[self.named(s) for s in below if s.max_timestamp >= timestamp],
+                segments=[self.segment_fields(s) for s in below if s.max_timestamp >= timestamp],
                 timestamp=timestamp,
                 start=start,
                 upto=local_start,
@@ -219,7 +219,7 @@ class RemoteReads:
                     snapshot = Snapshot(start, start, 0, True, epochs, producers, closing)
                     self._bootstrap_snapshots[tp] = (start, zlib.compress(snapshot.to_bytes(), 1))
 
-        fields = SnapshotFields(segments=[self.named(s) for s in segments], offset=start)
+        fields = SnapshotFields(segments=[self.segment_fields(s) for s in segments], offset=start)
         self._request(HelperOperation.SNAPSHOT, fields, READ_TIMEOUT_MS, on_helper_result)
         return None
 

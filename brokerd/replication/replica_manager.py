@@ -98,11 +98,11 @@ class ReplicaManager:
     def find(self, topic: TopicState, partition: int) -> Replica | None:
         return self.hosted.get(TopicPartition(topic.topic_id, partition))
 
-    def named(self, topic: str, partition: int) -> Replica | None:
+    def find_by_name(self, topic: str, partition: int) -> Replica | None:
         state = self.image.topic_named(topic)
         return self.find(state, partition) if state is not None else None
 
-    def led(self) -> Iterator[Replica]:
+    def led_replicas(self) -> Iterator[Replica]:
         return (r for r in self.hosted.values() if r.leads)
 
     # -- changes of the metadata log ---------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class ReplicaManager:
         """The broker epoch of this broker. None until the metadata log contains its registration."""
         return self.broker_epoch if self.image.broker_epoch(self.broker_id) == self.broker_epoch else None
 
-    def registered(self, broker_epoch: int, now: Now) -> None:
+    def on_registered(self, broker_epoch: int, now: Now) -> None:
         """Apply the new broker epoch of this broker. Leaderships of the old epoch end."""
         self.broker_epoch = broker_epoch
         for tp in list(self.hosted):
@@ -304,7 +304,7 @@ class ReplicaManager:
             match effect:
                 case core.RaiseHighWatermark():
                     if replica.log.producers.closing:
-                        replica.log.producers.replicated(effect.offset)
+                        replica.log.producers.on_replicated(effect.offset)
                     self.purgatory.check(replica.hw_key(), replica.log.written_bytes)
                 case core.RaiseLowWatermark():
                     self.purgatory.check(replica.hw_key())
@@ -326,7 +326,7 @@ class ReplicaManager:
                 case core.StopFollowing():
                     self.hooks.unfollow(replica.tp)
         if self.controller_proposals.isrs and machine.proposal is None:
-            self.controller_proposals.answered(replica.tp)
+            self.controller_proposals.remove_isr_proposal(replica.tp)
         if led_before and not replica.leads:
             self.purgatory.check(replica.end_key())
         if isinstance(event, core.LogStartRaised):
@@ -338,7 +338,7 @@ class ReplicaManager:
             self.bootstrap.partition_changed(replica)
             self.voting.partition_changed(replica)
             if self.voting.append_leader_change(replica, now, self.fail):
-                self.appended(replica, now)
+                self.on_appended(replica, now)
             if machine.role is Role.HISTORY and replica.log.flushing.offset < replica.log.end_offset:
                 self.unflushed[replica.tp] = replica  # a history replica gets no appends that would flush it later
             if max(event.state.handover_offset, event.state.log_start_floor) >= 0:
@@ -369,10 +369,10 @@ class ReplicaManager:
             if replica.leads and self.hosted.get(replica.tp) is replica:
                 self.run(replica, core.PartitionTick(), now)
                 if self.voting.append_leader_change(replica, now, self.fail):
-                    self.appended(replica, now)
+                    self.on_appended(replica, now)
 
     # -- appended and flushed ----------------------------------------------------------------------------------------
-    def appended(self, replica: Replica, now: Now) -> None:
+    def on_appended(self, replica: Replica, now: Now) -> None:
         """Process an append to the log of a leader: update its state machine and check delayed operations."""
         end, acknowledgeable_end = replica.log.end_offset, replica.log.flushing.acknowledgeable_end
         if acknowledgeable_end < end:
@@ -396,7 +396,7 @@ class ReplicaManager:
         elif replica.core.role is Role.FOLLOWER:
             self.hooks.resume(replica.tp)
 
-    def flushed(self, replica: Replica, now: Now) -> None:
+    def on_flushed(self, replica: Replica, now: Now) -> None:
         """The flushed end of this replica's log has increased. Continue the operations that wait for it."""
         self.request_flush(replica)
         if replica.leads:
@@ -435,7 +435,7 @@ class ReplicaManager:
 
     def records_lost(self, description: str) -> None:
         """Called by the log directories when a log lacks records. Raises DiskFailed if this broker may already be registered."""
-        self.replica_opening.lost(description)
+        self.replica_opening.report_loss(description)
 
     def directory_failed(self, failed: LogDir) -> None:
         """Called by the log directories when one of them has failed. Its replicas go offline."""

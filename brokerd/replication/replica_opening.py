@@ -54,7 +54,7 @@ class ReplicaOpening:
         committed = 0 if fresh else self._log_dirs.high_watermark((topic.name, tp.partition))
         if opened.end_offset < committed:
             try:
-                self.lost(f"the log of {name} ends at {opened.end_offset}, below its high watermark {committed}")
+                self.report_loss(f"the log of {name} ends at {opened.end_offset}, below its high watermark {committed}")
             except DiskFailed:
                 opened.close()
                 raise
@@ -69,7 +69,7 @@ class ReplicaOpening:
         self._log_dirs.directory_of(opened.folder).replica_count += 1
         return Replica(tp, topic.name, opened.config, opened, machine)
 
-    def lost(self, description: str) -> None:
+    def report_loss(self, description: str) -> None:
         """Report that a log lacks records. `description` names them. Raises DiskFailed if this broker may already be in an ISR, because only the next start
         can handle the loss then."""
         if self.registration_possible:

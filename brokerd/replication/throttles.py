@@ -63,7 +63,7 @@ class Bucket:
         missing = 1 - self._tokens
         return now_ms if missing <= 0 else now_ms + int(missing * 1_000 / self.rate) + 1
 
-    def changed(self, rate: int, now_ms: int) -> None:
+    def set_rate(self, rate: int, now_ms: int) -> None:
         """Change the rate. A negative balance from the old rate is dropped."""
         self._fill(now_ms)
         self.rate, self._tokens = rate, max(0.0, min(self._tokens, rate * BURST_MS / 1_000))
@@ -140,11 +140,11 @@ class Throttles:
         self._following = _bucket(self._following, self._rate(FOLLOWER_RATE), now_ms)
 
     # -- lookup ----------------------------------------------------------------------------------------------------------------
-    def leading(self, tp: TopicPartition) -> Bucket | None:
+    def leader_bucket(self, tp: TopicPartition) -> Bucket | None:
         """The bucket for this broker's responses to a follower of `tp` that is not in the ISR. None if not throttled."""
         return self._leading if self._leading is not None and self._names(self._sources, tp) else None
 
-    def following(self, tp: TopicPartition) -> Bucket | None:
+    def follower_bucket(self, tp: TopicPartition) -> Bucket | None:
         """The bucket for this broker's fetches of `tp` while this broker is not in the ISR. None if not throttled."""
         return self._following if self._following is not None and self._names(self._targets, tp) else None
 
@@ -161,5 +161,5 @@ def _bucket(bucket: Bucket | None, rate: int, now_ms: int) -> Bucket | None:
     if bucket is None:
         return Bucket(rate, now_ms)
     if bucket.rate != rate:
-        bucket.changed(rate, now_ms)
+        bucket.set_rate(rate, now_ms)
     return bucket

@@ -338,9 +338,9 @@ class BrokerServer:
         """Suspend produce until the metadata log is read again. After a stall of half the session time-out another broker may be the leader."""
         log.warning("event loop stalled: gap_ms=%d produce=suspended", gap_ms)
         self.replica_manager.set_produce_suspended(suspended=True)
-        self.membership.tailer.disconnected()
+        self.membership.tailer.on_disconnected()
         if self.store.zk_session:
-            self.membership.tailer.connected()
+            self.membership.tailer.on_connected()
 
     def _tick(self, now: Now) -> None:
         self.purgatory.expire(now.mono_ms)
@@ -366,7 +366,7 @@ class BrokerServer:
     def _store_metadata_position(self) -> None:
         image = self.replica_manager.image
         if self.metadata_publisher.failed is None and image.seq:
-            self.identity.applied(image.cluster_id, image.seq, image.chain_hash)
+            self.identity.store_last_entry(image.cluster_id, image.seq, image.chain_hash)
 
     def _update_directories(self) -> None:
         self._store_metadata_position()

@@ -86,15 +86,15 @@ class ImageTopics:
         self._image = image
         self.version = 0
 
-    def changed(self, records: Iterable[MetadataRecord]) -> None:
+    def apply_records(self, records: Iterable[MetadataRecord]) -> None:
         if any(isinstance(r, TopicReady | TopicDeleted | PartitionsGrown) for r in records):
             self.version += 1
 
-    def reloaded(self) -> None:
+    def on_reloaded(self) -> None:
         """Called when a complete new image was loaded."""
         self.version += 1
 
-    def named(self, name: str) -> tuple[UUID, int] | None:
+    def topic_named(self, name: str) -> tuple[UUID, int] | None:
         topic = self._image().topic_named(name)
         return (topic.topic_id, topic.partition_count) if topic is not None and topic.ready else None
 
@@ -132,7 +132,7 @@ class InternalLog:
         """Partitions that are being read from the disk."""
 
     def _replica(self, partition: int) -> Replica:
-        replica = self._replica_manager.named(self._topic, partition)
+        replica = self._replica_manager.find_by_name(self._topic, partition)
         assert replica is not None, f"{self._topic}-{partition} has no replica on this broker"
         return replica
 
@@ -141,11 +141,11 @@ class InternalLog:
         return topic.partition_count if topic is not None and topic.ready else None
 
     def leader_epoch(self, partition: int) -> int | None:
-        replica = self._replica_manager.named(self._topic, partition)
+        replica = self._replica_manager.find_by_name(self._topic, partition)
         return replica.core.leader_epoch if replica is not None and replica.leads else None
 
     def leadership_confirmed(self, partition: int) -> bool:
-        replica = self._replica_manager.named(self._topic, partition)
+        replica = self._replica_manager.find_by_name(self._topic, partition)
         return leadership_confirmed(self._replica_manager, replica, self._now())
 
     def all_followers_caught_up_to_epoch(self, partition: int) -> bool:

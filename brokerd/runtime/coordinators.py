@@ -139,11 +139,11 @@ class Coordinators:
 
     def image_loaded(self) -> None:
         """Called when a complete new image was loaded."""
-        self.topics.reloaded()
+        self.topics.on_reloaded()
 
     def entry_applied(self, records: Sequence[MetadataRecord]) -> None:
         """These records of the metadata log were applied to the image."""
-        self.topics.changed(records)
+        self.topics.apply_records(records)
         for record in records:
             if isinstance(record, AccessChanged) and record.kind == GROUP:
                 self.groups.group_config_changed(record.key)

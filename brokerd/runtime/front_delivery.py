@@ -117,8 +117,10 @@ class ReplicaFrontLog:
             read_ahead.look_up(cold, on_loaded)
             return None
 
-    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
-        return [(a.producer_id, a.first_offset, a.last_offset) for a in self._replica.log.aborted.between(offset, upto)]
+    def aborted_transactions(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+        return [
+            (a.producer_id, a.first_offset, a.last_offset) for a in self._replica.log.aborted.overlapping(offset, upto)
+        ]
 
     def indexed_segments(self) -> Sequence[IndexedSegment]:
         disk = self._delivery.replica_manager.disk
@@ -196,7 +198,7 @@ class FrontDelivery:
     def on_election(self, topic: str, partition: int, epoch: int) -> None:
         """Called when this broker becomes the leader of a partition. Topics that are not front topics are ignored."""
         self.on_resignation(topic, partition)
-        replica = self.replica_manager.named(topic, partition)
+        replica = self.replica_manager.find_by_name(topic, partition)
         if replica is None or not (replica.config.delay_topic or replica.config.half_topic):
             return
         front_log = ReplicaFrontLog(replica, epoch, self)

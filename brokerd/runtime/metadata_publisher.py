@@ -88,13 +88,13 @@ class MetadataPublisher:
                     # A fetch session does not repeat an unauthorized partition, so the client would not notice that the partition is authorized now.
                     self._fetch_sessions.end_all()
 
-    def registered(self, broker_epoch: int, now: Now) -> None:
-        self._replica_manager.registered(broker_epoch, now)
+    def on_registered(self, broker_epoch: int, now: Now) -> None:
+        self._replica_manager.on_registered(broker_epoch, now)
 
     def caught_up(self, now: Now) -> None:
         self._replica_manager.set_produce_suspended(suspended=False)
 
-    def halted(self, reason: str) -> None:
+    def on_halted(self, reason: str) -> None:
         self.failed = reason
         log.error("produce suspended: reason=%s", reason)
         self._replica_manager.set_produce_suspended(suspended=True)
@@ -108,7 +108,7 @@ class MetadataPublisher:
         return any(topic_default(name) is not None for name in changed)
 
     def _access_changed(self) -> None:
-        self._authorizer.changed()
+        self._authorizer.on_acls_changed()
         quotas = self._replica_manager.image.access.get(AccessKind.QUOTA, {})
         self._dispatch.quotas.set((key, _limits(key, value)) for key, (_, value) in quotas.items())
         self._listeners.quotas_changed(self._dispatch.quotas.connection_rates())

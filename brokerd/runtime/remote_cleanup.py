@@ -52,7 +52,7 @@ class RemoteCleanup:
         if now.mono_ms < self._next_ms:
             return
         self._next_ms = now.mono_ms + CLEANUP_INTERVAL_MS
-        for index in self._metadata.led():
+        for index in self._metadata.led_partitions():
             if not self._metadata.is_current(index):
                 continue
             for tp, remote_log in self._logs.get(index, {}).items():

@@ -74,7 +74,7 @@ class RemoteFollowers:
         self.followed = current
         return {known.index for known in current.values()}
 
-    def changed(self, tp: TopicPartition) -> None:
+    def on_remote_log_changed(self, tp: TopicPartition) -> None:
         """Called when the remote log of `tp` has changed."""
         if (known := self.followed.get(tp)) is not None:
             known.stale = True

@@ -91,7 +91,7 @@ class RemoteLogs:
                 replica_manager, self.metadata, self._log, by_rack=bool(config["replica.selector.class"])
             )
             self.reads = RemoteReads(helper.request, replica_manager.disk.open, clock, self.object_name)
-            self.key_lookups = RemoteKeyLookups(helper.request, self.reads.named)
+            self.key_lookups = RemoteKeyLookups(helper.request, self.reads.segment_fields)
             self._cleanup = RemoteCleanup(replica_manager, self.metadata, self.logs, helper, self.object_name, clock)
 
     @property
@@ -104,12 +104,12 @@ class RemoteLogs:
     # -- leadership ------------------------------------------------------------------------------------------------------------
     def on_election(self, topic: str, partition: int) -> None:
         """Called when this broker leads the partition in a new leader epoch."""
-        replica = self._replica_manager.named(topic, partition)
+        replica = self._replica_manager.find_by_name(topic, partition)
         if replica is not None:
             self._follow_config(replica)
 
     def on_resignation(self, topic: str, partition: int) -> None:
-        replica = self._replica_manager.named(topic, partition)
+        replica = self._replica_manager.find_by_name(topic, partition)
         if replica is not None:
             self._drop(replica)
 
@@ -162,7 +162,7 @@ class RemoteLogs:
             log.warning("remote log metadata of an older leader or state ignored: %s", change)
         if change.tp in self.led:
             self._changed[change.tp] = None
-        self.followers.changed(change.tp)
+        self.followers.on_remote_log_changed(change.tp)
 
     def restart(self, index: int) -> None:
         """Called before the metadata partition is read from its start again, and when it is no longer read."""
@@ -180,13 +180,13 @@ class RemoteLogs:
             return
         if now.mono_ms >= self._next_poll_ms:
             self._next_poll_ms = now.mono_ms + POLL_MS
-            for replica in self._replica_manager.led():
+            for replica in self._replica_manager.led_replicas():
                 if replica.config.remote_storage or replica.remote is not None:
                     self._follow_config(replica)
                     if replica.tp not in self.led and replica.remote is not None:
                         self._begin(replica)
             indexes = {i for tp in self.led if (i := self.metadata.partition_of(tp)) is not None}
-            self.metadata.need(indexes | self.followers.needed() | set(self.metadata.led()))
+            self.metadata.need(indexes | self.followers.needed() | set(self.metadata.led_partitions()))
             self.metadata.poll()
             self.followers.update()
             self._cleanup.tick(now)
@@ -293,7 +293,7 @@ class RemoteLogs:
             size=segment.size_bytes,
             interval=local.interval,
             key_index_header=replica.config.index_header if replica.config.index_keys else None,
-            previous=None if effect.previous is None else self.reads.named(effect.previous),
+            previous=None if effect.previous is None else self.reads.segment_fields(effect.previous),
         )
         if effect.previous is None and (snapshot := replica.log.snapshots.read(segment.start_offset)) is not None:
             fields["producers"] = [snapshot.producers, snapshot.closing]

@@ -79,7 +79,7 @@ class RemoteMetadata:
         topic = self.topic
         return None if topic is None else metadata_partition(tp, topic.partition_count)
 
-    def led(self) -> list[int]:
+    def led_partitions(self) -> list[int]:
         """The metadata partitions that this broker leads."""
         topic = self.topic
         if topic is None:
@@ -94,7 +94,7 @@ class RemoteMetadata:
         """Read a partition that this broker leads up to its end. Returns whether all records that are replicated now are applied."""
         self.ends.pop(index, None)
         self.poll()
-        return index in self.led() and self.is_current(index)
+        return index in self.led_partitions() and self.is_current(index)
 
     def create_topic(self) -> None:
         """Request the creation of the topic if it does not exist and enough brokers for its replication factor are registered. Until then no segment is copied:

@@ -74,7 +74,7 @@ class BrokerReplicaHooks:
         self._broker.leadership_confirmation.request(done)
 
     def replica_lost(self, description: str) -> None:
-        self._broker.identity.lost(description)
+        self._broker.identity.record_loss(description)
 
     def io_error(self) -> None:
         self._broker.identity.tail_in_doubt()

@@ -90,8 +90,8 @@ class ReplicaRoutePort:
     def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
         return self.log.read(offset, bytes_max, upto)
 
-    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
-        return self.log.aborted(offset, upto)
+    def aborted_transactions(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+        return self.log.aborted_transactions(offset, upto)
 
     def target(self, topic: str) -> Target | None:
         return self._routing.target(topic)
@@ -263,7 +263,7 @@ class Routing:
                 self._start(route, partition, epoch)
 
     def _start(self, route: Route, partition: int, epoch: int) -> None:
-        replica = self.replica_manager.named(route.source, partition)
+        replica = self.replica_manager.find_by_name(route.source, partition)
         if replica is None:
             return
         port = ReplicaRoutePort(replica, route.source, epoch, route.group, self)

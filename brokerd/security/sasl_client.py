@@ -102,6 +102,6 @@ class SaslClientExchange:
             yield f"\0{login.user}\0{login.password}".encode()
             return
         client = scram.Client(mechanism, login.user, login.password, secrets.token_urlsafe(18))
-        yield client.first()
+        yield client.first_message()
         yield client.answer(self._answer)
         client.confirm(self._answer)

@@ -123,7 +123,7 @@ class Server:
         self._known: Credential | None = None
         self._messages = self._combined = ""
 
-    def first(self, data: bytes | memoryview) -> None:
+    def parse_first(self, data: bytes | memoryview) -> None:
         """Parse the first message. The caller passes the credential of `user` to `challenge`."""
         message = _text(data)
         flag, _, rest = message.partition(",")
@@ -145,7 +145,7 @@ class Server:
         self._messages += "," + reply
         return reply.encode()
 
-    def last(self, data: bytes | memoryview) -> bytes:
+    def final_message(self, data: bytes | memoryview) -> bytes:
         """Verify the client's proof. Returns the final message. Raises ScramError if the proof is wrong."""
         message = _text(data)
         assert self._known is not None
@@ -185,7 +185,7 @@ class Client:
         self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
         self._signature = b""
 
-    def first(self) -> bytes:
+    def first_message(self) -> bytes:
         return f"n,,{self._bare}".encode()
 
     def answer(self, data: bytes | memoryview) -> bytes:

@@ -64,7 +64,7 @@ class BackgroundWork:
     def waiting(self) -> int:
         return sum(len(line.queue) for line in self._lines.values())
 
-    def ended(self, line: _Line) -> None:
+    def on_task_ended(self, line: _Line) -> None:
         """A task of this line has ended. The next waiting line starts a task. If this line has more tasks, it goes to the end of the queue."""
         if line.queue:
             self._waiting.append(line)
@@ -106,7 +106,7 @@ class _Line:
             self._background_work.turns.add(self.owner, self)
         elif job is None or isinstance(job, Ended):
             self.queue.popleft()
-            self._background_work.ended(self)
+            self._background_work.on_task_ended(self)
             if isinstance(job, Ended):
                 requester.attempt(lambda: done(job.value))
             else:

@@ -148,20 +148,20 @@ class Dispatch:
     def _within_quotas(self, request: Request, handler: Handler, size: int) -> None:
         since: float | None = time.perf_counter()
 
-        def spent() -> float:
+        def spent_seconds() -> float:
             nonlocal since
             if since is None:  # the response is sent later, in another turn
                 return 0.0
             before, since = since, time.perf_counter()
             return since - before
 
-        self.quotas.watch(request, size, self.clock, spent)
+        self.quotas.watch(request, size, self.clock, spent_seconds)
         try:
             if self.authorizer is not None:
                 self.authorizer.require(request)
             handler(request)
         finally:
-            self.quotas.spent(request, spent(), self.clock().mono_ms)
+            self.quotas.count_loop_time(request, spent_seconds(), self.clock().mono_ms)
             since = None
 
     def handle_loopback(self, key: int, request: Any) -> None:

@@ -19,14 +19,14 @@ from crc32c import crc32c
 from brokerd.sharing.delivery import OffsetRun, RecordState
 from brokerd.storage.key_hashes import batch_records
 from brokerd.wire import key_walk
-from brokerd.wire.compiled import compiled
+from brokerd.wire.compiled import find_compiled
 from brokerd.wire.records import BatchHeader, CorruptBatch, batches, records_of
 
 SLOTS = 16_384
 """Number of hash slots. Different keys of one slot only wait for each other."""
 UNORDERED = -1
 """The slot of an offset without a record, or whose record has no key."""
-_walk = compiled(key_walk)
+_walk = find_compiled(key_walk)
 
 
 def slot_of(key: bytes | None) -> int:

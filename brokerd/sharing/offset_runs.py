@@ -37,7 +37,7 @@ class OffsetRuns:
         self._firsts.insert(i + 1, at)
         run.last = at - 1
 
-    def between(self, first: int, last: int) -> list[OffsetRun]:
+    def overlapping(self, first: int, last: int) -> list[OffsetRun]:
         """The runs that contain an offset from `first` to `last`. Offsets before the first run have none."""
         return self.runs[max(0, self.index(first)) : bisect_right(self._firsts, last)]
 

@@ -26,7 +26,7 @@ class ShareSession:
     epoch: int = 1
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
 
-    def fetched(self, tp: TopicPartition) -> None:
+    def move_to_end(self, tp: TopicPartition) -> None:
         """Called when the partition had records: the other partitions are fetched first next time."""
         if tp in self.partitions:
             del self.partitions[tp]
@@ -64,7 +64,7 @@ class ShareSessions:
     def current(self, session: ShareSession) -> bool:
         return self._by_member.get((session.group_id, session.member_id)) is session
 
-    def of(self, group_id: str, member_id: str) -> ShareSession | None:
+    def session_of(self, group_id: str, member_id: str) -> ShareSession | None:
         return self._by_member.get((group_id, member_id))
 
     def end(self, session: ShareSession) -> None:

@@ -124,7 +124,7 @@ class SharePartition:
     def fetch_end(self, records_max: int, offset: int) -> int:
         """The end (exclusive) of the offsets to read from `offset` on for `records_max` records, if each offset has a record."""
         found = 0
-        for run in self._runs.between(offset, self.end) if self.available else ():
+        for run in self._runs.overlapping(offset, self.end) if self.available else ():
             if run.state is RecordState.AVAILABLE and run.last >= offset:
                 found += run.last + 1 - max(run.first, offset)
                 if found >= records_max:
@@ -247,7 +247,7 @@ class SharePartition:
         if isinstance(ranges, ErrorCode):
             return ranges
         for first, last, _ in ranges:
-            for run in self._runs.between(first, last):
+            for run in self._runs.overlapping(first, last):
                 if run.state is not RecordState.ACQUIRED or run.member != member:
                     return ErrorCode.INVALID_RECORD_STATE
         for first, last, kind in ranges:

@@ -50,7 +50,7 @@ class AppendedKeys:
         """Number of entries in memory."""
         return self._walk.count
 
-    def appended(self, data: bytearray | memoryview, position: int) -> None:
+    def on_appended(self, data: bytearray | memoryview, position: int) -> None:
         """The complete batches `data` were written at `position` of the segment."""
         if position != self._end:
             return  # a batch before was not collected

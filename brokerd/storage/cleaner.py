@@ -302,7 +302,7 @@ def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cl
         config.index_interval_bytes,
         log_.flushing.cuts,
         log_.producers.last_offsets(),
-        log_.aborted.between(sources[0].base, sources[-1].end),
+        log_.aborted.overlapping(sources[0].base, sources[-1].end),
     )
 
 

@@ -66,7 +66,7 @@ class File(ABC):
         """Return the number of bytes from `position` on, at most `length`, that can be read without waiting for the device."""
         return length
 
-    def cached(self, position: int, length: int) -> int:
+    def cached_bytes(self, position: int, length: int) -> int:
         """Return how many of the bytes are in the page cache, or are being loaded, in whole pages. Never waits."""
         return length
 

@@ -45,7 +45,7 @@ class FlushableLog(Protocol):
 
 
 class Flush(NamedTuple):
-    """The unflushed part of a log. `run` blocks. Call `Flushing.finished` afterwards."""
+    """The unflushed part of a log. `run` blocks. Call `Flushing.on_finished` afterwards."""
 
     files: tuple[File, ...]
     end_offset: int
@@ -142,7 +142,7 @@ class Flushing:
             state, self._snapshot_requested = log_.snapshot(flushed=True), log_.end_offset  # not retried on a full disk
         return Flush(files, log_.end_offset, self.cuts, state, log_.snapshots, log_.disk, before)
 
-    def finished(self, done: Flush) -> None:
+    def on_finished(self, done: Flush) -> None:
         """`done.run` has returned. Ignored if the log was truncated since then."""
         sound = done.cuts == self.cuts
         if sound:
@@ -150,5 +150,5 @@ class Flushing:
         if done.snapshot is not None:
             self._log.snapshots.adopt(done.snapshot, sound=sound and self._log.has_segment(done.snapshot.segment))
 
-    def cut(self, end_offset: int) -> None:
+    def truncate(self, end_offset: int) -> None:
         self.offset, self._snapshot_requested = min(self.offset, end_offset), -1

@@ -84,7 +84,7 @@ class SparseIndex:
         """The last entry such that all timestamps up to it are smaller than `timestamp`."""
         return bisect_left(self.times, timestamp) - 1
 
-    def cut(self, position: int) -> None:
+    def truncate(self, position: int) -> None:
         """Remove entries at or after `position`."""
         keep = bisect_left(self.positions, position)
         del self.offsets[keep:], self.positions[keep:], self.times[keep:]

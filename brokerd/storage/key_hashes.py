@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from brokerd.storage.key_index import NO_HEADER, header_hash, header_seed, key_hash
 from brokerd.wire import key_walk
-from brokerd.wire.compiled import compiled
+from brokerd.wire.compiled import find_compiled
 from brokerd.wire.key_walk import Checksum
 from brokerd.wire.records import BatchHeader, Buffer, CorruptBatch, UnpackBudget, decompress_records, get_varint
 from brokerd.wire.steps import run_now
@@ -23,7 +23,7 @@ VARINT_ONE_BYTE = 0x80
 """A byte below this value is a complete varint."""
 ENTRIES_MAX = 16 * 1024
 """Maximum number of entries that one call of `PlainBatches.collect` returns. A batch with more records is read by `HashedKeys`."""
-_compiled = compiled(key_walk)
+_compiled = find_compiled(key_walk)
 COMPILED = _compiled is not None
 _walks: Any = _compiled or key_walk
 distinct = _walks.distinct

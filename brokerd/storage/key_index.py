@@ -20,9 +20,9 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from brokerd.wire import key_walk
-from brokerd.wire.compiled import compiled
+from brokerd.wire.compiled import find_compiled
 
-in_buckets = (compiled(key_walk) or key_walk).in_buckets
+in_buckets = (find_compiled(key_walk) or key_walk).in_buckets
 SUFFIX = ".keyindex"
 VERSION = 0
 MAGIC = b"WKIX"

@@ -134,7 +134,7 @@ class Log(LogState):
             segment.file.truncate(start)
             raise
         if segment.appended_keys is not None:
-            segment.appended_keys.appended(data, start)
+            segment.appended_keys.on_appended(data, start)
         for pos, header, offset in batches:
             segment.note(header, offset, start + pos)
             epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
@@ -143,10 +143,10 @@ class Log(LogState):
                 if header.attributes & CONTROL:
                     self._append_marker(header, offset, end_transaction_marker.marker_of(data, pos, header), now)
                 else:
-                    self.producers.appended(header, offset, now.wall_ms)
+                    self.producers.on_appended(header, offset, now.wall_ms)
         self.written_bytes += len(data)
         self.epochs.log_end = segment.end_offset
-        self.reader.appended(segment.end_offset, segment.size)
+        self.reader.on_appended(segment.end_offset, segment.size)
         if segment.size >= self.snapshot_due:
             self.set_snapshot_due()
             self.write_optional_files()
@@ -162,7 +162,7 @@ class Log(LogState):
 
     # -- transactions ------------------------------------------------------------------------------------------------------
     def _append_marker(self, header: BatchHeader, offset: int, marker: Marker | None, now: Now) -> None:
-        ended = self.producers.appended(header, offset, now.wall_ms, marker)
+        ended = self.producers.on_appended(header, offset, now.wall_ms, marker)
         if ended is not None and not ended.committed:
             self.aborted.add(AbortedTxn(*ended[:4]))
 
@@ -170,7 +170,7 @@ class Log(LogState):
         """The last stable offset: the first offset of an ongoing transaction, or the high watermark. `begins`: start of the local records of a log
         whose older records are on history replicas."""
         if self.producers.closing:
-            self.producers.replicated(high_watermark)
+            self.producers.on_replicated(high_watermark)
         first = self.producers.first_unstable()
         start = self.start_offset if begins is None else begins
         return high_watermark if first is None else max(start, min(first, high_watermark))
@@ -202,7 +202,7 @@ class Log(LogState):
 
     def max_timestamp(self, budget: UnpackBudget | None = None) -> Steps[tuple[int, int] | None]:
         """(offset, timestamp) of the first record with the maximum timestamp. None for an empty log."""
-        return timestamp_search.newest(self.segments, budget or UnpackBudget.for_lookups())
+        return timestamp_search.find_newest(self.segments, budget or UnpackBudget.for_lookups())
 
     # -- truncating -----------------------------------------------------------------------------------------------------------
     def forget_flushed(self, offset: int) -> bool:
@@ -276,7 +276,7 @@ class Log(LogState):
         plan = self.flushing.plan(now, snapshot=True)
         if plan is not None:
             plan.run()
-            self.flushing.finished(plan)
+            self.flushing.on_finished(plan)
 
     def close(self) -> None:
         """Write indexes and a snapshot, so that the next start needs no scan."""
@@ -294,4 +294,4 @@ class Log(LogState):
         self.disk.rename(self.folder, folder)
         self.folder = self.snapshots.folder = self.aborted.folder = self.cleaner.folder = folder
         for segment in self.segments:
-            segment.moved(folder)
+            segment.on_moved(folder)

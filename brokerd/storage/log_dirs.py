@@ -131,7 +131,7 @@ class LogDirs:
     def any_failed(self) -> bool:
         return len(self.online) < len(self.all)
 
-    def at(self, path: Path) -> LogDir | None:
+    def find(self, path: Path) -> LogDir | None:
         return next((d for d in self.all if d.path == path), None)
 
     def directory_of(self, folder: Path) -> LogDir:
@@ -248,7 +248,7 @@ class LogDirs:
                 continue
             topic_id = checkpoints.read_partition_metadata(self.disk, folder)
             if topic_id is None:
-                if directory.deep and recovery.numbered(self.disk.listdir(folder), ".log"):
+                if directory.deep and recovery.offsets_of_names(self.disk.listdir(folder), ".log"):
                     stray.append((folder, "partition.metadata is missing after a power failure"))
                 continue
             if topic_id in image.topics:

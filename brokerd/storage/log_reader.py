@@ -31,7 +31,7 @@ class LogReader:
         self._append_ends: dict[int, int] = {}
         """{end offset of an append: its position in the active segment}, oldest first."""
 
-    def appended(self, end_offset: int, position: int) -> None:
+    def on_appended(self, end_offset: int, position: int) -> None:
         """The append that ends at `end_offset` was written to the active segment up to `position`."""
         ends = self._append_ends
         ends[end_offset] = position

@@ -27,7 +27,7 @@ class StartedLog(Protocol):
 
 
 class LogStartFlush(NamedTuple):
-    """A flush of the stored log start offset. Call `StoredLogStart.finished` after `run`."""
+    """A flush of the stored log start offset. Call `StoredLogStart.on_finished` after `run`."""
 
     path: Path
     disk: Disk
@@ -94,7 +94,7 @@ class StoredLogStart:
             return None
         return LogStartFlush(self._log.folder / LOG_START, self._log.disk, self._log.start_offset, self._resets)
 
-    def finished(self, done: LogStartFlush) -> None:
+    def on_finished(self, done: LogStartFlush) -> None:
         """`done.run` has returned. Still pending if the log start offset was raised since then."""
         if done.resets != self._resets:
             return

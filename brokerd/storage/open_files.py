@@ -27,7 +27,7 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._owners)
 
-    def opened(self, owner: FileOwner) -> None:
+    def on_opened(self, owner: FileOwner) -> None:
         with self._lock:
             owners = self._owners
             owners.pop(owner, None)

@@ -85,11 +85,11 @@ class OsFile(File):
         if found:
             self._resident_range = self._resident_range.with_range(position, found, now_s)
             if pending:
-                _pending.found(self._name, position, found, now_s)
+                _pending.on_cached(self._name, position, found, now_s)
         return found
 
-    def cached(self, position: int, length: int) -> int:
-        return pagecache.cached(self._fd, position, length)
+    def cached_bytes(self, position: int, length: int) -> int:
+        return pagecache.cached_bytes(self._fd, position, length)
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:
         _pending.add(self._name, position, length + beyond, time.monotonic())
@@ -113,7 +113,7 @@ class OsFile(File):
         if not nonblocking.are_reads_nonblocking():
             _pending.add(self._name, position, length + READ_AHEAD_BYTES, time.monotonic())
         elif self.resident(position, length) < length:
-            raise self._missing(position, length)
+            raise self._not_in_page_cache(position, length)
         else:
             read = pagecache.pread_cached
         try:
@@ -121,13 +121,13 @@ class OsFile(File):
         except OSError as e:
             raise _translation("reading", self.path, e) from e
         if data is None:
-            raise self._missing(position, length)
+            raise self._not_in_page_cache(position, length)
         if 0 < len(data) < length:
             # Linux limits a read to 2 GiB and may interrupt it at a signal. An empty read is the end of the file.
             return data + self.pread(length - len(data), position + len(data))
         return data
 
-    def _missing(self, position: int, length: int) -> NotInPageCache:
+    def _not_in_page_cache(self, position: int, length: int) -> NotInPageCache:
         return NotInPageCache(f"{self.path} at {position}", partial(self.load, position, length))
 
     def pwrite(self, data: Bytes, position: int) -> None:

@@ -56,7 +56,7 @@ def resident(fd: int, position: int, length: int, *, pending: bool = True) -> in
     return _up_to_end(fd, position, length, _prefix(fd, first, pages) - (position - first))
 
 
-def cached(fd: int, position: int, length: int) -> int:
+def cached_bytes(fd: int, position: int, length: int) -> int:
     """Bytes of the pages of the range that are in the page cache or being loaded. All of them if the kernel cannot tell. Loop's thread only."""
     first = position - position % PAGE
     pages = (position + length - first + PAGE - 1) // PAGE

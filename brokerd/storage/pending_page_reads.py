@@ -67,7 +67,7 @@ class PendingPageReads:
             for start, end, since_s in ranges
         )
 
-    def found(self, path: str, position: int, length: int, since_s: float) -> None:
+    def on_cached(self, path: str, position: int, length: int, since_s: float) -> None:
         """All of the bytes were in memory at the time `since_s`. A read that started later keeps its range."""
         until = position + length
         with self._lock:

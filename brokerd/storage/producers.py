@@ -150,7 +150,7 @@ class Producers:
             )
         return None
 
-    def appended(
+    def on_appended(
         self, header: BatchHeader, base_offset: int, wall_ms: int, marker: Marker | None = None
     ) -> EndedTransaction | None:
         """Update the state after a batch was appended. `marker` is the transaction marker, if the batch is a control batch. Returns the transaction that it ends,
@@ -196,7 +196,7 @@ class Producers:
         return EndedTransaction(producer_id, first, offset, next(iter(self.open.values()), offset + 1), marker.commit)
 
     # -- ongoing transactions -------------------------------------------------------------------------------------------------
-    def replicated(self, high_watermark: int) -> None:
+    def on_replicated(self, high_watermark: int) -> None:
         """The high watermark has advanced: transactions with a marker below it are complete."""
         self.closing = [c for c in self.closing if c[1] >= high_watermark]
 

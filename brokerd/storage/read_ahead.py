@@ -127,14 +127,14 @@ class ReadAhead:
         """Evict the data that was loaded for `stream` before position `end`. Ranges that another reader will send soon become that reader's."""
         while stream.evictable and stream.evictable[0][1] <= end:
             start, range_end = heapq.heappop(stream.evictable)
-            following = self._following(file, stream, start, range_end)
+            following = self._stream_ahead(file, stream, start, range_end)
             if following is not None:
                 heapq.heappush(following.evictable, (start, range_end))
             else:
                 self.evicted_bytes += range_end - start
                 self._runner.submit(partial(file.evict, start, range_end - start), _ignore)
 
-    def _following(self, file: File, stream: Stream, start: int, end: int) -> Stream | None:
+    def _stream_ahead(self, file: File, stream: Stream, start: int, end: int) -> Stream | None:
         """Return the nearest other stream of the file that has not sent all of the range and will send it soon; None: there is none."""
         others = [
             other
@@ -187,7 +187,7 @@ class ConnectionReadAhead:
         stream.until = max(stream.until, position + min(length, CHUNK_BYTES))
         self._go_on(file, stream)
 
-    def sent(self, file: File, position: int) -> None:
+    def on_sent(self, file: File, position: int) -> None:
         """All data up to `position` was sent: read ahead, if the connection has read from disk before."""
         stream = self._streams.get(file)
         if stream is None:
@@ -238,7 +238,7 @@ class ConnectionReadAhead:
         stream.busy = True
         stream.cached = 0
         beyond = min(CHUNK_BYTES, max(0, stream.until - stream.loaded - CHUNK_BYTES))
-        for_stream = stream.loaded < stream.requested or 2 * file.cached(stream.loaded, CHUNK_BYTES) < CHUNK_BYTES
+        for_stream = stream.loaded < stream.requested or 2 * file.cached_bytes(stream.loaded, CHUNK_BYTES) < CHUNK_BYTES
         stream.requested = max(stream.requested, stream.loaded + CHUNK_BYTES + (beyond if for_stream else 0))
         self.read_ahead.load(file, stream.loaded, beyond, partial(self._on_loaded, file, stream, for_stream))
 

@@ -30,14 +30,14 @@ class RecentReads:
         found = self._ends.get((start, bytes_max, at_least_one))
         return found[1] if found is not None and found[0] <= upto_offset else None
 
-    def ended(self, base_offset: int, position: int) -> None:
+    def on_read_ended(self, base_offset: int, position: int) -> None:
         """A read ended at the batch with this base offset and position."""
         positions = self._positions
         positions[base_offset] = position
         if len(positions) > ENTRIES_MAX:
             del positions[next(iter(positions))]
 
-    def filled(self, start: int, bytes_max: int, at_least_one: bool, base_offset: int, position: int) -> None:
+    def on_read_filled(self, start: int, bytes_max: int, at_least_one: bool, base_offset: int, position: int) -> None:
         """A read of at most `bytes_max` bytes from `start` ended at this batch because of its size."""
         ends = self._ends
         ends[start, bytes_max, at_least_one] = base_offset, position

@@ -49,7 +49,7 @@ class Recovered:
     batches_checked: int = 0
 
 
-def numbered(names: Sequence[str], suffix: str) -> list[int]:
+def offsets_of_names(names: Sequence[str], suffix: str) -> list[int]:
     cut = len(suffix)
     return sorted(int(n[:-cut]) for n in names if n.endswith(suffix) and n[:-cut].isdigit())
 
@@ -71,7 +71,7 @@ def recover(
     recovered = Recovered(snapshots, TransactionIndex(folder, disk, [], snapshots))
     recovered.aborted.segments = recovered.segments
     names = finish_compaction(folder, disk, disk.listdir(folder))
-    bases = numbered(names, ".log")
+    bases = offsets_of_names(names, ".log")
     snapshot = _newest_snapshot(recovered, folder, disk, names, bases, deep)
     if snapshot is not None:
         recovered.epochs.entries = snapshot.epochs
@@ -118,7 +118,7 @@ def recover(
 def _find_key_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, names: Sequence[str]) -> None:
     """Set the state of the key indexes. Only closed segments have one, and it is checked when it is used."""
     closed = {segment.base_offset: segment for segment in segments[:-1]}
-    for base in numbered(names, key_index.SUFFIX):
+    for base in offsets_of_names(names, key_index.SUFFIX):
         if base in closed:
             closed[base].key_index = IndexFileState.UNCHECKED
         else:
@@ -128,7 +128,7 @@ def _find_key_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, nam
 def _find_delay_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, names: Sequence[str]) -> None:
     """A delay index that depends on a lost part of the log is removed now: after new appends this would not be visible."""
     closed = {segment.base_offset: segment for segment in segments[:-1]}
-    for base in numbered(names, delay_index.SUFFIX):
+    for base in offsets_of_names(names, delay_index.SUFFIX):
         path = folder / f"{base:020d}{delay_index.SUFFIX}"
         try:
             decided_below = delay_index.parse_header(disk.open(path).pread).decided_below
@@ -156,7 +156,7 @@ def _check(recovered: Recovered, segment: Segment, now: Now) -> None:
         if header.base_offset >= recovered.state_offset:
             recovered.epochs.assign(header.partition_leader_epoch, header.base_offset)
             said = transaction_index.marker_at(segment, at, header)
-            ended = recovered.producers.appended(header, header.base_offset, now.wall_ms, said)
+            ended = recovered.producers.on_appended(header, header.base_offset, now.wall_ms, said)
             if ended is not None and not ended.committed:
                 recovered.aborted.add(AbortedTxn(*ended[:4]))
 
@@ -184,7 +184,7 @@ def _newest_snapshot(
 ) -> Snapshot | None:
     """The newest valid snapshot. Invalid ones are deleted, because they could seem valid when the log has grown."""
     newest: Snapshot | None = None
-    for offset in reversed(numbered(names, ".snapshot")):
+    for offset in reversed(offsets_of_names(names, ".snapshot")):
         snapshot = recovered.snapshots.read(offset)
         sound = snapshot is not None and snapshot.segment in bases and (snapshot.flushed or not deep)
         if snapshot is not None and sound and snapshot.segment == bases[-1]:
@@ -224,7 +224,7 @@ def finish_compaction(folder: Path, disk: Disk, names: Sequence[str]) -> list[st
                     disk,
                     folder / name,
                     int(first),
-                    [b for b in numbered(names, ".log") if int(first) <= b < int(end)],
+                    [b for b in offsets_of_names(names, ".log") if int(first) <= b < int(end)],
                 )
                 changed = True
     return disk.listdir(folder) if changed else list(names)

@@ -104,7 +104,7 @@ class Segment:
         if file is None:
             file = self._file = self.disk.open(self.path)
             if self.disk.open_files is not None:
-                self.disk.open_files.opened(self)
+                self.disk.open_files.on_opened(self)
         return file
 
     def let_go(self) -> bool:
@@ -118,7 +118,7 @@ class Segment:
         self._touched = True
         file = self._file = self.disk.open(self.path, create=True)
         if self.disk.open_files is not None:
-            self.disk.open_files.opened(self)
+            self.disk.open_files.on_opened(self)
         if file.size():
             file.truncate(0)
 
@@ -153,7 +153,7 @@ class Segment:
     def release(self) -> None:
         self._file = None
 
-    def moved(self, folder: Path) -> None:
+    def on_moved(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / self.path.name
 
     def forget(self) -> None:
@@ -312,9 +312,9 @@ class Segment:
             end = max(end, position)
             full = after > limit and not (at_least_one and position == start)
             if full or following > upto_offset:
-                self._recent_reads.ended(base, end)
+                self._recent_reads.on_read_ended(base, end)
                 if full:
-                    self._recent_reads.filled(start, bytes_max, at_least_one, base, end)
+                    self._recent_reads.on_read_filled(start, bytes_max, at_least_one, base, end)
                 return end
             end = after
         return end
@@ -355,7 +355,7 @@ class Segment:
         position = self.position_of(offset)
         self._recent_reads.clear()
         self.file.truncate(position)
-        self.index.cut(position)
+        self.index.truncate(position)
         if not len(self.index) or not self._find_end(position):
             self.rebuild(position)
 

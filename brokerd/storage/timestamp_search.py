@@ -56,7 +56,7 @@ def _batch_since(
 def newest_below(segments: Sequence[Segment], upto_offset: int, budget: UnpackBudget) -> Steps[tuple[int, int] | None]:
     """Like `newest`, but for the batches below `upto_offset`."""
     whole = [s for s in segments if s.end_offset <= upto_offset and s.size]
-    found = (yield from newest(whole, budget)) if whole else None
+    found = (yield from find_newest(whole, budget)) if whole else None
     for segment in segments:
         if not segment.base_offset < upto_offset < segment.end_offset:
             continue
@@ -67,7 +67,7 @@ def newest_below(segments: Sequence[Segment], upto_offset: int, budget: UnpackBu
     return found
 
 
-def newest(segments: Sequence[Segment], budget: UnpackBudget) -> Steps[tuple[int, int] | None]:
+def find_newest(segments: Sequence[Segment], budget: UnpackBudget) -> Steps[tuple[int, int] | None]:
     """(offset, timestamp) of the first record with the maximum timestamp. None for an empty log. The first offset of a batch that cannot be decompressed."""
     best = max(segments, key=Segment.sure_newest)
     needed = best.max_timestamp

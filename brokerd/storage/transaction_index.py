@@ -73,7 +73,7 @@ class TransactionIndex:
         return self.folder / f"{base:020d}{SUFFIX}"
 
     # -- reading -----------------------------------------------------------------------------------------------------------
-    def between(self, offset: int, upto: int) -> list[AbortedTxn]:
+    def overlapping(self, offset: int, upto: int) -> list[AbortedTxn]:
         """Every aborted transaction that overlaps [offset, upto)."""
         if not self.counts:
             return []
@@ -147,7 +147,7 @@ class TransactionIndex:
         """[base offset, entries, CRC-32C] of each file, for a snapshot."""
         return [[base, count, self._checksums.get(base, -1)] for base, count in sorted(self.counts.items())]
 
-    def cut(self, offset: int) -> None:
+    def truncate(self, offset: int) -> None:
         """Called before the log is truncated to `offset`. Removes entries that a later snapshot must not count."""
         try:
             for segment in self.segments:
@@ -157,7 +157,7 @@ class TransactionIndex:
                     self.put(segment.base_offset, kept)
         except InvalidIndex as e:
             self.rebuild(reason=str(e))
-            self.cut(offset)
+            self.truncate(offset)
 
     def drop(self, bases: Iterable[int]) -> None:
         """Delete the entries of deleted segments."""
@@ -245,7 +245,7 @@ def aborted_in(batches: Walk, state: Producers) -> dict[int, list[AbortedTxn]]:
     """{segment base offset: entries} from all batches of a log. `state` is the producer state at the log start; it is modified."""
     out: dict[int, list[AbortedTxn]] = {}
     for base, header, said in batches:
-        ended = state.appended(header, header.base_offset, 0, said)
+        ended = state.on_appended(header, header.base_offset, 0, said)
         state.closing.clear()
         if ended is not None and not ended.committed:
             out.setdefault(base, []).append(AbortedTxn(*ended[:4]))

@@ -24,7 +24,7 @@ def truncate(log_: LogState, offset: int) -> None:
     log_.reader.clear()
     log_.cleaner.before_truncation(offset)
     _drop_snapshots_above(log_, offset)
-    log_.aborted.cut(offset)
+    log_.aborted.truncate(offset)
     while len(log_.segments) > 1 and log_.segments[-1].base_offset >= offset:
         log_.segments.pop().remove()
     active = log_.segments[-1]
@@ -37,7 +37,7 @@ def truncate(log_: LogState, offset: int) -> None:
     _drop_snapshots_above(log_, log_.end_offset)
     if active.size:
         # The truncation is not flushed. After a power failure the deleted records could reappear, before the first batch of the next segment.
-        log_.flushing.cut(log_.end_offset - 1)
+        log_.flushing.truncate(log_.end_offset - 1)
     if log_.end_offset < log_.start_offset:
         reset(log_, offset)  # the batch that contained the log start offset is deleted
         return
@@ -97,9 +97,9 @@ def rebuild_producers(log_: LogState) -> None:
     if snapshot is not None:
         log_.producers, since = Producers.from_json(snapshot.producers, snapshot.closing), snapshot.offset
     for _, header, marker in transaction_index.walk(log_.segments, since, log_.end_offset):
-        log_.producers.appended(header, header.base_offset, last_batch_ms.get(header.producer_id, 0), marker)
+        log_.producers.on_appended(header, header.base_offset, last_batch_ms.get(header.producer_id, 0), marker)
 
 
 def _drop_snapshots_above(log_: LogState, offset: int) -> None:
     log_.snapshots.drop_above(offset)
-    log_.flushing.cut(offset)
+    log_.flushing.truncate(offset)

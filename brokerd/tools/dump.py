@@ -23,7 +23,7 @@ from brokerd.storage.disk import DISCARDED, Disk, DiskFailed
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from brokerd.storage.log_start import LOG_START
 from brokerd.storage.os_disk import OsDisk
-from brokerd.storage.recovery import CLEANED, CLEANER_OFFSET, DAMAGED, EPOCHS, SWAP, numbered
+from brokerd.storage.recovery import CLEANED, CLEANER_OFFSET, DAMAGED, EPOCHS, SWAP, offsets_of_names
 from brokerd.tools import dump_files
 from brokerd.tools.dump_files import COMPLAINT
 from brokerd.wire import end_transaction_marker, records
@@ -51,7 +51,7 @@ def partition(folder: Path, disk: Disk, *, with_records: bool = False) -> Iterat
             continue
         for line in dump_files.READERS[name](data):
             yield line if line.startswith(COMPLAINT) else f"  {name}{line[1:]}"
-    for offset in numbered(names, ".snapshot"):
+    for offset in offsets_of_names(names, ".snapshot"):
         for line in dump_files.snapshot(disk.read(folder / f"{offset:020d}.snapshot") or b""):
             yield (
                 f"{COMPLAINT}snapshot {offset}: {line[len(COMPLAINT) :]}"
@@ -60,7 +60,7 @@ def partition(folder: Path, disk: Disk, *, with_records: bool = False) -> Iterat
             )
     topic = _topic_of(folder)
     expected: int | None = None
-    for base in numbered(names, ".log"):
+    for base in offsets_of_names(names, ".log"):
         if expected is not None and base != expected:
             yield f"{COMPLAINT}the previous segment ends at {expected}, this one starts at {base}"
         for line, end in _segment(folder / f"{base:020d}.log", base, disk, with_records, topic):
@@ -88,9 +88,9 @@ def directory(folder: Path, disk: Disk) -> Iterator[str]:
     for name in disk.listdir(folder):
         if disk.isdir(folder / name):
             inside = disk.listdir(folder / name)
-            size = sum(disk.size(folder / name / f"{base:020d}.log") for base in numbered(inside, ".log"))
+            size = sum(disk.size(folder / name / f"{base:020d}.log") for base in offsets_of_names(inside, ".log"))
             topic_id = checkpoints.read_partition_metadata(disk, folder / name)
-            yield f"  {name}: {len(numbered(inside, '.log'))} segments, {size} bytes, topic id {topic_id}"
+            yield f"  {name}: {len(offsets_of_names(inside, '.log'))} segments, {size} bytes, topic id {topic_id}"
 
 
 def file(path: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str]:
@@ -115,7 +115,7 @@ def lines(path: Path, disk: Disk, *, with_records: bool = False) -> Iterator[str
         yield from file(path, disk, with_records=with_records)
         return
     names = disk.listdir(path)
-    if checkpoints.PARTITION_METADATA in names or numbered(names, ".log"):
+    if checkpoints.PARTITION_METADATA in names or offsets_of_names(names, ".log"):
         yield from partition(path, disk, with_records=with_records)
     elif "meta.properties" in names or checkpoints.HIGH_WATERMARKS in names:
         yield from directory(path, disk)

@@ -133,7 +133,7 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
     copies: dict[tuple[str, int], InspectedCopy] = {}
     strays: list[str] = []
     doubts = {d: running_marker.find_doubt(disk, d, meta, environment.boot_id) for d, meta in metas.items()}
-    latest = broker_lives.newest(list(metas.values()))
+    latest = broker_lives.find_newest(list(metas.values()))
     doubt = broker_lives.most_severe_doubt(doubts.values())
     if metas and latest is None:
         doubt = DirectoryDoubt.MIXED

@@ -29,7 +29,7 @@ def source_digest(source: ModuleType) -> str:
     return sha256(path.read_bytes() + (types.read_bytes() if types.exists() else b"")).hexdigest()
 
 
-def compiled(source: ModuleType) -> ModuleType | None:
+def find_compiled(source: ModuleType) -> ModuleType | None:
     """The compiled module, if one exists that was compiled from exactly this source."""
     try:
         found = importlib.import_module(f"{__package__}.{compiled_name(source)}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from brokerd.wire import record_columns, record_walk
-from brokerd.wire.compiled import compiled
+from brokerd.wire.compiled import find_compiled
 
-_used = compiled(record_walk) or record_walk
+_used = find_compiled(record_walk) or record_walk
 COMPILED = _used is not record_walk
 Progress = _used.Progress
 walk = _used.walk

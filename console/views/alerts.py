@@ -31,7 +31,7 @@ from console.views.shell import (
     viewer_required,
 )
 from controlplane.selectors import alerts, incidents, notifications
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 from controlplane.services import Rejected
 from controlplane.services import incidents as services
 
@@ -140,7 +140,7 @@ def _page(request: HttpRequest, alert_id: int, form: NoteForm, *, status: int = 
         "alert_id": alert_id,
         "d": detail,
         "sent": lazy(notifications.deliveries_of_alert, alert_id),
-        "sent_shown": bool(alert_id) and not current().limited,
+        "sent_shown": bool(alert_id) and not current_visibility().limited,
         "steps": lazy(next_steps),
         "form": form,
         "verbs": ["acknowledge", "withdraw", "notes"],

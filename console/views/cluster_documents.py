@@ -34,7 +34,7 @@ from console.views.shell import (
 from controlplane.domain.cluster_document import OWNER_LENGTH_MAX, InvalidDocument
 from controlplane.selectors import cluster_documents as selectors
 from controlplane.selectors.cluster_documents import DocumentStepRow
-from controlplane.selectors.paging import Page, numbered
+from controlplane.selectors.paging import Page, numbered_page
 from controlplane.services import Rejected
 from controlplane.services import cluster_documents as services
 from weir_common.document_text import DOCUMENT_BYTES_MAX, UnreadableDocument, read_document, write_document
@@ -285,7 +285,7 @@ def _text_of(file: UploadedFile[Any]) -> tuple[str, str]:
 
 
 def _page_of(request: HttpRequest, steps: Sequence[DocumentStepRow]) -> tuple[Page[DocumentStepRow], list[_ShownStep]]:
-    start, window = numbered(len(steps), page_number(request), STEPS_PER_PAGE)
+    start, window = numbered_page(len(steps), page_number(request), STEPS_PER_PAGE)
     rows = list(steps[start : start + STEPS_PER_PAGE])
     return Page(rows, len(steps), window, "", ""), _display_steps(rows)
 

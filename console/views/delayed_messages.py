@@ -48,7 +48,7 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
     }
     if form.is_valid():
         try:
-            listed = services.look_up(request.user, name, key=form.requested_key(), **form.requested())
+            listed = services.look_up(request.user, name, key=form.requested_key(), **form.pending_filter())
         except Rejected as error:
             form.reject(error)
         except PermissionDenied as error:

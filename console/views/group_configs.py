@@ -25,7 +25,7 @@ def config_list(request: HttpRequest, group_id: str) -> HttpResponse:
     found = selectors.group_configs(group_id)
     context = {
         "c": found,
-        "rows": selectors.chosen(found.configs, choice, query),
+        "rows": selectors.filter_configs(found.configs, choice, query),
         "q": query,
         "only": choice,
     }

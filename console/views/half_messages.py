@@ -80,7 +80,7 @@ def half_messages(request: HttpRequest, name: str) -> HttpResponse:
     form = HalfFilterForm(request.GET)
     valid = form.is_valid()
     requested = (form.cleaned_data["partition"], 0, form.filter()) if valid else (None, 0)
-    found = selectors.undecided(name, *requested)
+    found = selectors.undecided_messages(name, *requested)
     if found is None:
         return not_found(request, _("topic with half messages “{name}”").format(name=name), "topics", nav="topics")
     rows = [

@@ -58,7 +58,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
         "tolerance": tolerance or TOLERANCE_DEFAULT,
     }
     try:
-        p = rebalancing.proposed(selected or None, _number(tolerance), CHANGES_SHOWN_MAX)
+        p = rebalancing.propose_changes(selected or None, _number(tolerance), CHANGES_SHOWN_MAX)
     except Rejected as error:
         return render_page(
             request, "console/rebalance.html", {**context, "error": rejection_text(error)}, nav="brokers", status=400

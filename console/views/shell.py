@@ -35,7 +35,7 @@ from controlplane.monitoring import live_selectors
 from controlplane.selectors.other_clusters import cluster_links
 from controlplane.selectors.overview import overview_shape, shared_overview
 from controlplane.selectors.shared_rows import use_shared_rows
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 from controlplane.services import Rejected, authorization
 from controlplane.services.common import READ_ONLY
 from controlplane.services.proposal_rows import open_count
@@ -191,7 +191,12 @@ def render_page(
     """A page in its frame, or the requested panels. A page carries the feed position from before the view read its rows, so the
     socket sends all later changes."""
     run, seq = request.META.get(FEED_POSITION) or live_selectors.latest()
-    panels, now, reason, seen = RequestedPanels(request), lazy(shared_overview), rejection(request), current()
+    panels, now, reason, seen = (
+        RequestedPanels(request),
+        lazy(shared_overview),
+        rejection(request),
+        current_visibility(),
+    )
     frame = {
         "frame": "console/frame.html" if panels.whole else "console/panels.html",
         "panels": panels,

@@ -32,13 +32,13 @@ class ApiTokenAuthentication(BaseAuthentication):
             raise AuthenticationFailed("The API token expired; create another one.")
         if rejection := external_logins.token_rejection(row.user):
             raise AuthenticationFailed(rejection)
-        return limited(row.user, TokenScope(row.scope)), row
+        return limit_to_scope(row.user, TokenScope(row.scope)), row
 
     def authenticate_header(self, request: Request) -> str:
         return "Token"
 
 
-def limited(user: User, scope: TokenScope) -> User:
+def limit_to_scope(user: User, scope: TokenScope) -> User:
     """`user` without the roles that the scope does not permit. `services.authorization` applies the scope to role bindings."""
     setattr(user, TOKEN_SCOPE, scope)
     setattr(user, VIEWS_EVERYTHING, user.is_staff or user.is_superuser)

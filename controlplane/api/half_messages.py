@@ -64,7 +64,7 @@ class HalfMessageViews(RowViewSet):
         half.commit and half.rollback)."""
         v = self.query(HalfMessageParameters)
         chosen = selectors.HalfFilter(v["id_contains"], v["age_ms_min"], v["checks_min"])
-        found = selectors.undecided(name, v["partition"], v["from_offset"], chosen)
+        found = selectors.undecided_messages(name, v["partition"], v["from_offset"], chosen)
         if found is None:
             raise Http404(f"Topic {name!r} has no half messages; weir.half.enable=true creates their topic.")
         return Response(HALF_MESSAGES(found).data)

@@ -66,4 +66,4 @@ class RebalanceView(InputMixin):
     @extend_schema(request=serializers.ProposalAsk, responses=REBALANCE)
     def post(self, request: Request) -> Response:
         """A proposal for a better balance, by goals. Nothing is written. `scope` is that of the move that carries out the proposal."""
-        return Response(REBALANCE(rebalance.proposed(**self.body(serializers.ProposalAsk))).data)
+        return Response(REBALANCE(rebalance.propose_changes(**self.body(serializers.ProposalAsk))).data)

@@ -20,7 +20,7 @@ ELEMENTS_MAX = 10_000
 """Maximum number of records and counts in one answer."""
 
 
-def pending(
+def fetch_pending(
     broker: KafkaConnection, front_topic: str, partition: int, query: DelayedMessagesRequest
 ) -> DelayedMessagesResponse:
     """Raises NoResponse, or Declined with the name of the error or when the broker does not know such queries."""

@@ -51,7 +51,7 @@ def write_frame(target: IO[bytes], value: Any) -> None:
     target.flush()
 
 
-def compiled(text: str) -> tuple[Any, str]:
+def compile_expression(text: str) -> tuple[Any, str]:
     """(the expression, "") or (None, the error)."""
     from cel_expr_python import cel
 
@@ -67,7 +67,7 @@ def compiled(text: str) -> tuple[Any, str]:
     return expression, ""
 
 
-def evaluated(expression: Any, values: list[Any]) -> tuple[int, str]:
+def evaluate(expression: Any, values: list[Any]) -> tuple[int, str]:
     """(1, ""): it matches. (0, ""): it does not. (2, the error). (3, ""): the result is no boolean."""
     data = dict(zip(VARIABLE_TYPES, values, strict=True))
     data["timestamp"] = EPOCH + timedelta(milliseconds=min(max(data["timestamp"], -1), LAST_MS))
@@ -94,7 +94,7 @@ def main() -> None:
         return
     write_frame(target, "ready")
     signal.setitimer(signal.ITIMER_PROF, EVALUATION_CPU_SECONDS)
-    expression, error = compiled(read_frame(source))
+    expression, error = compile_expression(read_frame(source))
     signal.setitimer(signal.ITIMER_PROF, 0)
     write_frame(target, error)
     while expression is not None and (batch := read_frame(source)) is not None:
@@ -102,7 +102,7 @@ def main() -> None:
         for values in batch:
             signal.setitimer(signal.ITIMER_PROF, EVALUATION_CPU_SECONDS)
             # Each answer is sent immediately: it survives the end of the process at a later record.
-            write_frame(target, evaluated(expression, values))
+            write_frame(target, evaluate(expression, values))
             if time.process_time() - began >= BATCH_CPU_SECONDS:
                 break
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -120,7 +120,7 @@ class GroupOffsetsClient:
         listed = self._call_coordinator(ApiKey.LIST_GROUPS, 5, body, lambda a: a.error_code).groups
         return any(g.group_id == self.group_id and g.group_type == GroupType.SHARE for g in listed)
 
-    def committed(
+    def fetch_committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""
     ) -> tuple[dict[Key, CommittedOffset], set[Key]]:
         """(committed offsets, partitions for which an open transaction has written an offset) of these partitions, None = all with a committed

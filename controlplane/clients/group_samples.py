@@ -138,7 +138,7 @@ def _classic(answer: m.DescribeGroupsResponse) -> list[GroupSample]:
                 x.member_id,
                 x.client_id,
                 x.client_host.lstrip("/"),
-                assigned(bytes(x.member_assignment)) if group.protocol_type == CONSUMER_PROTOCOL_TYPE else (),
+                parse_assignment(bytes(x.member_assignment)) if group.protocol_type == CONSUMER_PROTOCOL_TYPE else (),
             )
             for x in group.members
         )
@@ -155,7 +155,7 @@ def _classic(answer: m.DescribeGroupsResponse) -> list[GroupSample]:
     return described
 
 
-def assigned(data: bytes) -> tuple[Key, ...]:
+def parse_assignment(data: bytes) -> tuple[Key, ...]:
     """The partitions in a member's assignment (Kafka's consumer protocol: version, [topic, [partition]], user data). Empty for
     a malformed assignment: clients can send any bytes."""
     try:

@@ -19,7 +19,7 @@ ELEMENTS_MAX = 10_000
 """Maximum number of messages in one answer."""
 
 
-def undecided(
+def fetch_undecided(
     broker: KafkaConnection, front_topic: str, partition: int, from_offset: int, messages_max: int
 ) -> HalfMessagesResponse:
     """Raises NoResponse, or Declined with the name of the error or when the broker does not know half messages."""

@@ -128,12 +128,12 @@ def _user(claims: dict[str, Any], read_userinfo: Any) -> ExternalUser:
         claims = {**more, **claims}
     name = claim(claims, weir.oidc_username_claim)
     if not isinstance(name, str) or not name:
-        raise _missing(claims, weir.oidc_username_claim, "")
+        raise _claim_missing(claims, weir.oidc_username_claim, "")
     groups = claim(claims, weir.oidc_groups_claim)
     if groups is None and weir.oidc_groups_claim in (claims.get("_claim_names") or {}):
         raise LoginRejected(LoginRejection.TOO_MANY_GROUPS, user=name, claim=weir.oidc_groups_claim)
     if groups is None:
-        raise _missing(claims, weir.oidc_groups_claim, name)
+        raise _claim_missing(claims, weir.oidc_groups_claim, name)
     email = claims.get("email")
     return ExternalUser(
         LoginSource.OIDC,
@@ -145,7 +145,7 @@ def _user(claims: dict[str, Any], read_userinfo: Any) -> ExternalUser:
     )
 
 
-def _missing(claims: dict[str, object], name: str, user: str) -> LoginRejected:
+def _claim_missing(claims: dict[str, object], name: str, user: str) -> LoginRejected:
     return LoginRejected(LoginRejection.CLAIM_MISSING, user=user, claim=name, sent=name_list(sorted(claims)))
 
 

@@ -73,7 +73,7 @@ def produce(
         }
     )
 
-    def delivered(position: int) -> Callable[[KafkaError | None, Message], None]:
+    def delivery_callback(position: int) -> Callable[[KafkaError | None, Message], None]:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 outcomes[position] = ProducedRecord(message.partition(), message.offset())
@@ -92,7 +92,7 @@ def produce(
                 value=record.value,
                 key=record.key,
                 headers=list(record.headers),
-                on_delivery=delivered(position),
+                on_delivery=delivery_callback(position),
                 **options,
             )
         except KafkaException as error:

@@ -41,11 +41,11 @@ class ShareOffsetsClient(GroupOffsetsClient):
         members = tuple(MemberStatus(x.member_id, None, x.client_id, x.host) for x in members_of(answer))
         return GroupStatus(answer.group_state, False, members)
 
-    def committed(
+    def fetch_committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""
     ) -> tuple[dict[Key, CommittedOffset], set[Key]]:
         if group_id:
-            return super().committed(keys, group_id)
+            return super().fetch_committed(keys, group_id)
         body = offsets_request([self.group_id])
         answer = self._call_coordinator(
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, OFFSETS_VERSION, body, lambda a: a.groups[0].error_code
@@ -95,7 +95,7 @@ class ShareOffsetsClient(GroupOffsetsClient):
     def delete(self, keys: Iterable[Key]) -> dict[Key, ErrorCode]:
         """A share group's offsets are deleted for whole topics: partitions of a topic of which others stay get INVALID_REQUEST."""
         requested = by_topic(keys)
-        known = by_topic(self.committed()[0])
+        known = by_topic(self.fetch_committed()[0])
         errors = {
             (name, i): ErrorCode.INVALID_REQUEST
             for name, indexes in requested.items()

@@ -133,7 +133,7 @@ def _consumer(group: str, config: dict[str, object]) -> Consumer:
 def _write(producer: Producer, topic: str, records: Sequence[NewRecord]) -> list[ProducedRecord]:
     outcomes: list[ProducedRecord | None] = [None] * len(records)
 
-    def delivered(position: int) -> Callable[[KafkaError | None, Message], None]:
+    def delivery_callback(position: int) -> Callable[[KafkaError | None, Message], None]:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 outcomes[position] = ProducedRecord(message.partition(), message.offset())
@@ -150,7 +150,7 @@ def _write(producer: Producer, topic: str, records: Sequence[NewRecord]) -> list
             value=record.value,
             key=record.key,
             headers=list(record.headers),
-            on_delivery=delivered(position),
+            on_delivery=delivery_callback(position),
             **options,
         )
         producer.poll(0)

@@ -66,7 +66,7 @@ def _with_tail_check(plan: ReconcilePass, registration: Registration) -> Registr
             else DirectoryDoubt.OLDER,
         )
     if not registration.tail_intact and registration.tail_doubt:
-        what, action = broker_lives.explained(registration.tail_doubt)
+        what, action = broker_lives.explain_doubt(registration.tail_doubt)
         text = f"data directory not trusted, reason={registration.tail_doubt}. {what} {action}".rstrip()
         plan.report(ReportKind.REJECTED, Subject(SubjectKind.BROKER, str(registration.broker_id)), text)
     return registration
@@ -160,7 +160,7 @@ def _remove_replicas(
         state,
         away,
         lost,
-        plan.serving(tp),
+        plan.serving_epochs(tp),
         min_insync=config.min_insync_replicas,
         unclean=config.unclean_leader_election,
         replaced=replaced,

@@ -88,7 +88,7 @@ class Core:
             case DesiredRead():
                 self.desired.receive(event)
             case DesiredFailed():
-                self.requests.failed(event)
+                self.requests.on_failed(event)
             case LogEntryAppended():
                 self.in_flight = False
                 effects, self._logged_changes = [*self._logged_changes], []

@@ -204,7 +204,7 @@ class DatabaseThread:
     def write(self, request: ForwardedRequest) -> None:
         self._commands.put(request)
 
-    def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
+    def on_applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         if resets := tuple(r for r in records if isinstance(r, ReplicaReset)):
             names = {t: topic.name for t in {r.topic_id for r in resets} if (topic := image.topics.get(t)) is not None}
             self._commands.put(ResetsApplied(tuple((r, image.seq, names.get(r.topic_id, "")) for r in resets)))
@@ -328,7 +328,7 @@ class DatabaseThread:
         """Rows that the log lacks. A row older than the log's entry is drift: the core reports it and does not act on it."""
         desired = []
         # At the start of a term all rows are compared with the log: it may be a new log after a loss.
-        for row in access_services.everything() if everything else access_services.waiting():
+        for row in access_services.all_entries() if everything else access_services.waiting_entries():
             in_log, _ = self.image.access_to(row.kind, row.key) if self.image is not None else (0, None)
             if in_log == row.generation:
                 if row.waiting:

@@ -159,7 +159,7 @@ class DesiredState:
                     subject = Subject(SubjectKind.MOVE, str(desired.move_id), topic.name, tp.partition)
                     plan.report(ReportKind.REJECTED, subject, after)
                     for request_id in waiting:
-                        requests.rejected(request_id, name, after)
+                        requests.record_rejection(request_id, name, after)
                     continue
                 plan.put(tp, after)
             for request_id in waiting:
@@ -173,7 +173,7 @@ class DesiredState:
             after: PartitionState | str | None = "this broker has no such replica"
             if state is not None and topic is not None:
                 least = plan.config(topic).min_insync_replicas
-                after = partition_changes.with_replica_reset(state, reset.broker_id, least, plan.serving(tp))
+                after = partition_changes.with_replica_reset(state, reset.broker_id, least, plan.serving_epochs(tp))
             if isinstance(after, str):
                 plan.report(ReportKind.REJECTED, Subject(SubjectKind.RECOVERY, reset_id), after)
                 continue

@@ -63,12 +63,12 @@ class Ensemble:
         self._ready = False
 
     # -- life of a connection --------------------------------------------------------------------------------------------
-    def connected(self) -> None:
+    def on_connected(self) -> None:
         self._connection_number += 1
         self._electing = False
         self._create_paths(0)
 
-    def disconnected(self) -> None:
+    def on_disconnected(self) -> None:
         self._connection_number += 1
         self._electing = self._ready = False
 
@@ -78,7 +78,7 @@ class Ensemble:
         self._seen_requests.clear()
         self.poll()
 
-    def deposed(self) -> None:
+    def on_deposed(self) -> None:
         self.acting = False
         self._seen_requests.clear()
 

@@ -30,13 +30,16 @@ def elect_leaders(plan: ReconcilePass, votes: Votes, now: Now, *, preferred: boo
                 continue
             config = plan.config(topic)
             least, unclean = config.min_insync_replicas, config.unclean_leader_election
-            elsewhere = partition_changes.moved_off(state, plan.serving(tp), demoted, least) if demoted else None
-            plan.put(tp, elsewhere or election.elect_leader(state, plan.serving(tp), min_insync=least, unclean=unclean))
+            elsewhere = partition_changes.moved_off(state, plan.serving_epochs(tp), demoted, least) if demoted else None
+            plan.put(
+                tp,
+                elsewhere or election.elect_leader(state, plan.serving_epochs(tp), min_insync=least, unclean=unclean),
+            )
         elif state.reassigning and (ended := _complete_reassignment(plan, topic, tp, state)) is not None:
             plan.put(tp, ended)
         elif state.leader in demoted:
             least = plan.config(topic).min_insync_replicas
-            plan.put(tp, partition_changes.moved_off(state, plan.serving(tp), demoted, least))
+            plan.put(tp, partition_changes.moved_off(state, plan.serving_epochs(tp), demoted, least))
         elif (
             preferred
             and not state.reassigning
@@ -44,19 +47,21 @@ def elect_leaders(plan: ReconcilePass, votes: Votes, now: Now, *, preferred: boo
             and state.replicas[0] not in demoted
         ):
             isr_member = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
-            if isr_member is not None and plan.serving(tp)(isr_member.broker_id) == isr_member.broker_epoch:
+            if isr_member is not None and plan.serving_epochs(tp)(isr_member.broker_id) == isr_member.broker_epoch:
                 if state.voters:
                     votes.start_preferred(plan, tp, state, now)
                     continue
                 least = plan.config(topic).min_insync_replicas
-                plan.put(tp, election.elect_leader(state, plan.serving(tp), min_insync=least))
+                plan.put(tp, election.elect_leader(state, plan.serving_epochs(tp), min_insync=least))
     votes.end_pass()
 
 
 def _complete_reassignment(
     plan: ReconcilePass, topic: TopicState, tp: TopicPartition, state: PartitionState
 ) -> PartitionState | None:
-    return partition_changes.complete_reassignment(state, plan.config(topic).min_insync_replicas, plan.serving(tp))
+    return partition_changes.complete_reassignment(
+        state, plan.config(topic).min_insync_replicas, plan.serving_epochs(tp)
+    )
 
 
 def start_controlled_shutdown(plan: ReconcilePass, leaver: ReplicaIncarnation) -> None:
@@ -72,11 +77,11 @@ def start_controlled_shutdown(plan: ReconcilePass, leaver: ReplicaIncarnation) -
         state = plan.state(tp)
         assert state is not None
         rest = tuple(s for s in state.isr if s.broker_id != broker_id)
-        if not any(plan.serving(tp)(s.broker_id) == s.broker_epoch for s in rest):
+        if not any(plan.serving_epochs(tp)(s.broker_id) == s.broker_epoch for s in rest):
             continue
-        if state.voters and state.leader == broker_id and not majority.can_elect(state, plan.serving(tp)):
+        if state.voters and state.leader == broker_id and not majority.can_elect(state, plan.serving_epochs(tp)):
             continue  # the other replicas cannot elect a leader without this one
         least = plan.config(topic).min_insync_replicas
         shrunk = election.with_isr(state, rest, min_insync=least)
         led = state.leader == broker_id
-        plan.put(tp, election.elect_leader(shrunk, plan.serving(tp), min_insync=least) if led else shrunk)
+        plan.put(tp, election.elect_leader(shrunk, plan.serving_epochs(tp), min_insync=least) if led else shrunk)

@@ -101,11 +101,11 @@ class Liveness:
     def on_attempt(self, broker_id: int) -> None:
         self.evidence[broker_id].attempting = True
 
-    def connected(self, broker_id: int) -> None:
+    def on_connected(self, broker_id: int) -> None:
         evidence = self.evidence[broker_id]
         evidence.attempting, evidence.connected, evidence.was_connected, evidence.refusals = False, True, True, 0
 
-    def ended(self, broker_id: int, now: Now) -> None:
+    def on_connection_ended(self, broker_id: int, now: Now) -> None:
         """The connection was closed by the broker's host."""
         evidence = self.evidence[broker_id]
         evidence.connected, evidence.due_mono_ms = False, now.mono_ms

@@ -120,11 +120,11 @@ class Probes:
             except OSError:
                 pass  # a reset also ends the connection
             probe.close()
-            self.liveness.ended(broker_id, now)
+            self.liveness.on_connection_ended(broker_id, now)
             return
         connect_errno = probe.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if not connect_errno:
-            self.liveness.connected(broker_id)
+            self.liveness.on_connected(broker_id)
             self._epoll.modify(probe.sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
         elif connect_errno == ECONNREFUSED:
             self._on_rejected(probe, now)

@@ -72,7 +72,7 @@ class PendingRequests:
         if request.request_id not in self.pending:
             self.new_requests.append(request)
 
-    def failed(self, event: DesiredFailed) -> None:
+    def on_failed(self, event: DesiredFailed) -> None:
         pending = self.pending.get(event.request_id)
         if pending is not None:
             failed = set(event.names) or set(pending.waiting)
@@ -85,7 +85,7 @@ class PendingRequests:
         if pending is not None:
             pending.waiting.discard(name)
 
-    def rejected(self, request_id: str | None, name: str, reason: str) -> None:
+    def record_rejection(self, request_id: str | None, name: str, reason: str) -> None:
         """Record that the item `name` of the request is rejected, with the reason."""
         pending = self.pending.get(request_id or "")
         if pending is not None:
@@ -136,7 +136,7 @@ class PendingRequests:
         self, plan: ReconcilePass, request: ForwardedRequest, payload: RowsPayload, now: Now
     ) -> None:
         """Send the valid items to the database thread."""
-        results = request_validation.verdicts(payload, plan.image, plan.live())
+        results = request_validation.verdicts(payload, plan.image, plan.live_brokers())
         if isinstance(payload, AlterAccess | AlterBrokerConfigs) and plan.level() < ACCESS_LEVEL:
             too_early = (ErrorCode.UNSUPPORTED_VERSION, request_validation.ACCESS_NEEDS_LEVEL)
             results = [ItemResult(r.name, *too_early) for r in results]
@@ -245,7 +245,7 @@ def _elect_in_topic(
         least = plan.config(topic).min_insync_replicas
         elected, error = elections.elect(
             state,
-            plan.serving(tp),
+            plan.serving_epochs(tp),
             plan.leadership_disabled(),
             min_insync=least,
             unclean=unclean,

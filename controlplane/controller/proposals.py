@@ -97,7 +97,7 @@ def _reset_late_replica(plan: ReconcilePass, broker_id: int, broker_epoch: int, 
         proposal.leader_epoch,
     ):
         return
-    serving = plan.serving(tp)
+    serving = plan.serving_epochs(tp)
     if serving(late.broker_id) != late.broker_epoch:
         return
     if late.broker_id in state.history_replicas and all(

@@ -100,7 +100,7 @@ class ReconcilePass:
             return None
         return r.broker_epoch
 
-    def serving(self, tp: TopicPartition) -> BrokerEpochs:
+    def serving_epochs(self, tp: TopicPartition) -> BrokerEpochs:
         """`broker_epoch` for one partition: None also for a broker whose replica is offline."""
 
         def broker_epoch(broker_id: int) -> int | None:
@@ -124,13 +124,15 @@ class ReconcilePass:
 
     def open(self) -> list[BrokerState]:
         """Live brokers that are not cordoned: they accept new replicas."""
-        return [b for b in self.live() if not is_cordoned(self.image.broker_configs.get(b.broker_id, (0, {}))[1])]
+        return [
+            b for b in self.live_brokers() if not is_cordoned(self.image.broker_configs.get(b.broker_id, (0, {}))[1])
+        ]
 
     def leadership_disabled(self) -> frozenset[int]:
         """Brokers that an operator has demoted."""
         return frozenset(b for b, (_, configs) in self.image.broker_configs.items() if leadership_disabled(configs))
 
-    def live(self) -> list[BrokerState]:
+    def live_brokers(self) -> list[BrokerState]:
         return [
             BrokerState(
                 r.broker_id, r.broker_epoch, r.broker_uuid, r.host, r.port, r.rack, r.failure_domain, True, r.endpoints

@@ -67,7 +67,7 @@ class Database(Protocol):
 
     def write(self, request: ForwardedRequest) -> None: ...
 
-    def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None: ...
+    def on_applied(self, image: Image, records: Sequence[MetadataRecord]) -> None: ...
 
     def report(self, report: Report | LoggedChange) -> None: ...
 
@@ -176,13 +176,13 @@ class Controller:
 
     def _session(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
-            self.tailer.connected()
-            self.ensemble.connected()
+            self.tailer.on_connected()
+            self.ensemble.on_connected()
             if self.appender is not None:
                 self.appender.on_reconnected()
             return
-        self.tailer.disconnected()
-        self.ensemble.disconnected()
+        self.tailer.on_disconnected()
+        self.ensemble.on_disconnected()
         if state is SessionState.EXPIRED:
             self._depose("ZooKeeper session expired")
 
@@ -191,8 +191,8 @@ class Controller:
         self._pending_term = (controller_epoch, epoch_version)
         self._probes.begin_term(now)
         # The term starts after the log has been read to its end, with a sync after the election.
-        self.tailer.disconnected()
-        self.tailer.connected()
+        self.tailer.on_disconnected()
+        self.tailer.on_connected()
 
     def caught_up(self, image: Image, now: Now) -> None:
         self.ensemble.can_lead = True
@@ -222,7 +222,7 @@ class Controller:
         if self.appender is not None and image.controller_epoch != self.core.controller_epoch:
             self._depose("the log has an entry of another controller")
 
-    def halted(self, reason: str) -> None:
+    def on_halted(self, reason: str) -> None:
         """This controller cannot read the log (for example because it was not upgraded): it resigns in favour of another candidate."""
         self._depose(reason)
         self.ensemble.resign()
@@ -276,9 +276,9 @@ class Controller:
                     self._depose(effect.reason)
 
     def _on_applied(self, records: tuple[MetadataRecord, ...]) -> None:
-        self._database.applied(self.tailer.image, records)
+        self._database.on_applied(self.tailer.image, records)
         if self._snapshots is not None and self.appender is not None:
-            self._snapshots.appended(self.appender.appended_bytes)
+            self._snapshots.on_appended(self.appender.appended_bytes)
         if self.appender is not None and self.appender.idle:
             self._handle(LogEntryAppended(records))
 
@@ -293,5 +293,5 @@ class Controller:
         self._registrations = None
         self._probes.stand_by(self._clock())
         self._handle(Deposed(reason))
-        self.ensemble.deposed()
+        self.ensemble.on_deposed()
         self._database.stand_by()

@@ -42,7 +42,7 @@ class Votes:
         wait = deadline is not None and now.mono_ms < deadline
         self._running[vote] = deadline if wait else None
         if reported := plan.log_ends.get(vote):
-            elected = majority.elect(state, reported, plan.serving(tp), demoted, wait=wait)
+            elected = majority.elect(state, reported, plan.serving_epochs(tp), demoted, wait=wait)
             plan.put(tp, elected, by_vote=True)
 
     def end_pass(self) -> None:
@@ -51,7 +51,9 @@ class Votes:
 
     def start_preferred(self, plan: ReconcilePass, tp: TopicPartition, state: PartitionState, now: Now) -> None:
         """Start a vote for the preferred leader, if enough replicas can take part and the last such vote was long ago."""
-        if now.mono_ms < self._preferred_not_before_ms.get(tp, 0) or not majority.can_elect(state, plan.serving(tp)):
+        if now.mono_ms < self._preferred_not_before_ms.get(tp, 0) or not majority.can_elect(
+            state, plan.serving_epochs(tp)
+        ):
             return
         self._preferred_not_before_ms[tp] = now.mono_ms + PREFERRED_EVERY_MS
         plan.put(tp, majority.start_vote(state))

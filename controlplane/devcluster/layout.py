@@ -74,7 +74,7 @@ class Layout:
     def token(self) -> Path:
         return self.folder / "operator.token"
 
-    def stopped(self, name: str) -> Path:
+    def stopped_marker(self, name: str) -> Path:
         """Return the path of the marker file. While this file exists the supervisor keeps process `name` stopped."""
         return self.folder / "stopped" / name
 

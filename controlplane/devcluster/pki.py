@@ -59,10 +59,10 @@ class Authority:
     def issue(self, name: str) -> Path:
         """A PEM file with the key and the certificate of a server on loopback."""
         path = self.folder / f"{name}.pem"
-        write_private(path, self.signed(name, LOOPBACK))
+        write_private(path, self.sign(name, LOOPBACK))
         return path
 
-    def signed(self, name: str, hosts: Sequence[str]) -> str:
+    def sign(self, name: str, hosts: Sequence[str]) -> str:
         """A new key and its certificate, in PEM, for a server with these names and addresses. It is also valid as a client certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]

@@ -130,7 +130,7 @@ class Supervisor:
         """Start processes that should run, and write the state. Called several times per second."""
         now = time.monotonic()
         for process in self.processes.values():
-            stopped = self.layout.stopped(process.name).exists()
+            stopped = self.layout.stopped_marker(process.name).exists()
             if process.running:
                 if stopped:
                     self._end(process, signal.SIGTERM)
@@ -188,7 +188,7 @@ class Supervisor:
     def _state(self, p: Process) -> ProcessState:
         if p.running:
             return ProcessState.RUNNING
-        if self.stopping or self.layout.stopped(p.name).exists():
+        if self.stopping or self.layout.stopped_marker(p.name).exists():
             return ProcessState.STOPPED
         return ProcessState.WAITING if p.exit_code is None else ProcessState.ENDED
 

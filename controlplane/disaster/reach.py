@@ -137,11 +137,11 @@ def wait_for_expired_sessions(zk: BlockingStore, seconds: float = SESSIONS_SECON
     ZooKeeper starts every session with its full time again. A caller that stops ZooKeeper and tries later never sees a session expire.
     """
     deadline = time.monotonic() + seconds
-    while _live(zk) and time.monotonic() < deadline:
+    while _live_processes(zk) and time.monotonic() < deadline:
         time.sleep(0.2)
 
 
-def _live(zk: BlockingStore) -> list[str]:
+def _live_processes(zk: BlockingStore) -> list[str]:
     """The registered brokers and the active controller, in words."""
     zk.sync()
     return [
@@ -152,7 +152,7 @@ def _live(zk: BlockingStore) -> list[str]:
 
 def require_stopped(zk: BlockingStore) -> None:
     """Raises CannotRebuild while a broker is registered or a controller acts: their metadata log must not be replaced."""
-    live = _live(zk)
+    live = _live_processes(zk)
     if live:
         raise CannotRebuild(
             f"still running: {', '.join(live)}; stop all brokers and controllers first (a session expires some seconds after a kill)"

@@ -312,7 +312,7 @@ def _older_copies(base: Image, inspections: Sequence[LogDirsInspection], accepte
         code = DirectoryDoubt.OLDER if later else inspection.doubt
         if not broker_lives.may_be_elsewhere(code):
             continue
-        what, _ = broker_lives.explained(code)
+        what, _ = broker_lives.explain_doubt(code)
         if inspection.broker_id not in accepted:
             raise CannotRebuild(
                 f"broker {inspection.broker_id}, reason={code}: {what} Restore its newest directory and try again, or use "
@@ -349,7 +349,7 @@ def _note_damage(inspection: LogDirsInspection, notes: list[str]) -> None:
         notes.append(f"{broker}: directories that contained records are missing: {_list(inspection.lost)}")
     if not inspection.trusted and inspection.copies:
         reason = (
-            broker_lives.explained(inspection.doubt)[0]
+            broker_lives.explain_doubt(inspection.doubt)[0]
             if inspection.doubt
             else "power loss, I/O error or missing directory."
         )

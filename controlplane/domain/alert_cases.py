@@ -31,11 +31,11 @@ def anomaly_subject(metric: AlertMetric) -> str:
     return f"{metric.name} of {metric.object_kind}{name}"
 
 
-def once(wrong: object, **words: Value) -> list[AlertCase]:
+def single_case(wrong: object, **words: Value) -> list[AlertCase]:
     return [AlertCase("", words)] if wrong else []
 
 
-def counted(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], subject: str = "") -> list[AlertCase]:
+def counted_case(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], subject: str = "") -> list[AlertCase]:
     """`what` is `2 partitions (orders-1, orders-2)`: at most a few names, the full count. The other placeholders are singular or plural forms for the count."""
     count, names = counted
     if not count:
@@ -59,7 +59,7 @@ def lagging_replicas(facts: AlertFacts) -> list[AlertCase]:
     """No cases while a broker is down: the alert about the broker already explains the missing replicas."""
     if any(not b.alive for b in facts.brokers):
         return []
-    return counted(facts.under_replicated, AlertPhrase.PARTITIONS)
+    return counted_case(facts.under_replicated, AlertPhrase.PARTITIONS)
 
 
 def brokers_down(facts: AlertFacts) -> list[AlertCase]:
@@ -109,9 +109,9 @@ def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> Value:
     return Phrase(AlertPhrase.SLOW_DIR, {"directory": directory, "seconds": f"{ms / 1000:.1f}"})
 
 
-def hanging(facts: AlertFacts) -> list[AlertCase]:
+def hanging_case(facts: AlertFacts) -> list[AlertCase]:
     """Return the case of hanging transactions. It is at risk if groups wait: retention deletes the records that they cannot read."""
-    found = counted(facts.hanging, AlertPhrase.PARTITIONS)
+    found = counted_case(facts.hanging, AlertPhrase.PARTITIONS)
     waits = number_of(facts.hanging_groups, *AlertPhrase.GROUPS_WAIT) if facts.hanging_groups else ""
     severity = Severity.AT_RISK if waits else None
     return [AlertCase(case.subject, {**case.words, "waits": waits}, severity) for case in found]
@@ -226,6 +226,6 @@ def documents_drifted(facts: AlertFacts) -> list[AlertCase]:
     for d in facts.documents:
         by: Value = Phrase(AlertPhrase.CHANGED_BY, {"user": d.changed_by}) if d.changed_by else ""
         words: dict[str, Value] = {"owner": d.owner, "plan": str(d.plan_id), "by": by}
-        cases = counted(d.differences, AlertPhrase.RESOURCES, subject=d.owner)
+        cases = counted_case(d.differences, AlertPhrase.RESOURCES, subject=d.owner)
         found += [AlertCase(c.subject, {**c.words, **words}) for c in cases]
     return found

@@ -6,7 +6,7 @@ Does not contain: the texts, and the severity of a kind (`alert`).
 
 from __future__ import annotations
 
-from controlplane.domain.alert_cases import SUBJECT_CHARS_MAX, counted, names_of, once, with_full_stop
+from controlplane.domain.alert_cases import SUBJECT_CHARS_MAX, counted_case, names_of, single_case, with_full_stop
 from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.alert_types import NAMES_MAX, AlertCase, AlertFacts
 from controlplane.domain.connect import ConnectorFailure
@@ -29,7 +29,7 @@ starts."""
 
 
 def worker_silent(facts: AlertFacts) -> list[AlertCase]:
-    return once(facts.worker_silent_s is not None and facts.worker_silent_s >= WORKER_SILENT_S)
+    return single_case(facts.worker_silent_s is not None and facts.worker_silent_s >= WORKER_SILENT_S)
 
 
 def spark_worker_silent(facts: AlertFacts) -> list[AlertCase]:
@@ -37,7 +37,7 @@ def spark_worker_silent(facts: AlertFacts) -> list[AlertCase]:
         return []
     count, jobs = facts.spark_jobs_waiting
     names = [name if isinstance(name, str) else Phrase(AlertPhrase.ARCHIVE, {"id": f"{name}"}) for name in jobs]
-    return counted((count, names), AlertPhrase.JOBS)
+    return counted_case((count, names), AlertPhrase.JOBS)
 
 
 def connector_subject(cluster: str, connector: str) -> str:

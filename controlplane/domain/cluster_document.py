@@ -17,7 +17,7 @@ from controlplane.domain.document_sections import (
     DocumentFaults,
     DocumentProblem,
     json_type,
-    shown,
+    value_text,
 )
 from controlplane.domain.document_values import DocumentValues, ResourceId, ResourceKind
 from weir_common.phrases import sentence
@@ -93,7 +93,7 @@ def parse(value: object) -> ClusterDocument:
         faults.invalid(
             "version",
             sentence(
-                "This server reads version {version}, not {given}.", version=VERSION, given=shown(value["version"])
+                "This server reads version {version}, not {given}.", version=VERSION, given=value_text(value["version"])
             ),
         )
     owner = value.get("owner", "")
@@ -101,7 +101,9 @@ def parse(value: object) -> ClusterDocument:
         faults.invalid(
             "owner",
             sentence(
-                "A text of at most {most} characters is needed, not {given}.", most=OWNER_LENGTH_MAX, given=shown(owner)
+                "A text of at most {most} characters is needed, not {given}.",
+                most=OWNER_LENGTH_MAX,
+                given=value_text(owner),
             ),
         )
         owner = ""

@@ -37,7 +37,7 @@ class StoredComparison:
     bytes: int = 0
     crc: str = "00000000"
 
-    def resumed(self) -> Comparison:
+    def to_comparison(self) -> Comparison:
         """The state from which the comparison of a whole replica continues."""
         return Comparison(None, "", self.first, self.after, self.bytes, int(self.crc, 16), self.upto)
 
@@ -55,7 +55,7 @@ class Comparison:
     crc: int = 0
     upto: int = 0
 
-    def stored(self) -> StoredComparison:
+    def to_stored(self) -> StoredComparison:
         return StoredComparison(self.equal, self.text, self.first, self.after, self.upto, self.size, f"{self.crc:08x}")
 
 

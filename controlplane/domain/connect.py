@@ -119,12 +119,12 @@ def hidden_value(name: str, value: str, secret_names: Collection[str] = ()) -> s
     return SECRET_IN_TEXT.sub(rf"\g<1>{MASK}", LOGIN_IN_ADDRESS.sub(rf"\g<1>{MASK}", value))
 
 
-def hidden(config: Mapping[str, str], secret_names: Collection[str] = ()) -> dict[str, str]:
+def hide_secrets(config: Mapping[str, str], secret_names: Collection[str] = ()) -> dict[str, str]:
     """The config for display, sorted by name."""
     return {name: hidden_value(name, config[name], secret_names) for name in sorted(config)}
 
 
-def restored(
+def restore_secrets(
     edited: Mapping[str, str], stored: Mapping[str, str], secret_names: Collection[str] = ()
 ) -> tuple[dict[str, str], list[str]]:
     """(config with the stored secrets, names of configs whose hidden value is not the one that was shown)."""

@@ -142,7 +142,7 @@ def json_type(value: object) -> str:
     return next((name for kind, name in JSON_TYPES if isinstance(value, kind)), "null")
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """A value in a message about this value alone."""
     text = repr(value)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
@@ -244,13 +244,13 @@ def _route(value: Mapping[str, object], path: str, faults: DocumentFaults) -> Se
         return name, None
     enabled = value.get("enabled", True)
     if not isinstance(enabled, bool):
-        faults.invalid(f"{path}.enabled", sentence("true or false is needed, not {given}.", given=shown(enabled)))
+        faults.invalid(f"{path}.enabled", sentence("true or false is needed, not {given}.", given=value_text(enabled)))
     texts = {"owner": value.get("owner", ""), "description": value.get("description", "")}
     if "principal" in value:  # a document without the field does not change it
         texts["principal"] = value["principal"] or ""
     for field, text in texts.items():
         if not isinstance(text, str):
-            faults.invalid(f"{path}.{field}", sentence("A text is needed, not {given}.", given=shown(text)))
+            faults.invalid(f"{path}.{field}", sentence("A text is needed, not {given}.", given=value_text(text)))
             texts[field] = ""
     start = value.get("start", RouteStart.LATEST.value)
     definition = {"source": source, "start": start, "bindings": value.get("bindings"), "enabled": enabled, **texts}
@@ -297,7 +297,7 @@ def _user(value: Mapping[str, object], path: str, faults: DocumentFaults) -> Sec
             sentence(
                 "A list of mechanisms is needed ({names}), not {given}.",
                 names=scram_users.MECHANISMS,
-                given=shown(mechanisms),
+                given=value_text(mechanisms),
             ),
         )
         return name, None
@@ -327,7 +327,7 @@ def _role_binding(value: Mapping[str, object], path: str, faults: DocumentFaults
     for holder in ("user", "group"):
         given = value.get(holder, "")
         if not isinstance(given, str):
-            faults.invalid(f"{path}.{holder}", sentence("A text is needed, not {given}.", given=shown(given)))
+            faults.invalid(f"{path}.{holder}", sentence("A text is needed, not {given}.", given=value_text(given)))
             return None, None
         texts[holder] = given
     if bool(texts["user"]) == bool(texts["group"]):

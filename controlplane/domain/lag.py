@@ -398,7 +398,7 @@ def _slope(at: list[float], values: list[int]) -> float:
     return sum((t - mean_at) * (v - values[0]) for t, v in zip(at, values, strict=True)) / spread
 
 
-def worst(statuses: Iterable[LagStatus]) -> LagStatus:
+def worst_status(statuses: Iterable[LagStatus]) -> LagStatus:
     """The most severe status; UNKNOWN without statuses."""
     found = [SEVERITY.index(s) for s in statuses]
     return SEVERITY[max(found)] if found else LagStatus.UNKNOWN

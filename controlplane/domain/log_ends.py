@@ -71,7 +71,7 @@ class LogEndHistory:
         span = self.ats[-1] - self.ats[first]
         return None if span < 1000 else (self.ends[-1] - self.ends[first]) * 1000 / span
 
-    def stored(self, offset: int) -> list[list[int]]:
+    def to_stored(self, offset: int) -> list[list[int]]:
         """The values of a row, so that ages from `offset` on survive a restart: at most STORED_MAX observations."""
         first = max(0, bisect_right(self.ends, offset) - 1)
         count = len(self.ends) - first
@@ -82,7 +82,7 @@ class LogEndHistory:
         return [[self.ats[i], self.ends[i]] for i in chosen]
 
     @staticmethod
-    def restored(stored: Iterable[Iterable[int]]) -> LogEndHistory:
+    def from_stored(stored: Iterable[Iterable[int]]) -> LogEndHistory:
         out = LogEndHistory()
         for at_ms, end in stored:
             out.add(at_ms, end)

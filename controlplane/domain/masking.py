@@ -176,7 +176,7 @@ class RecordRenderer:
     def header(self, name: str, data: bytes | None) -> Rendered:
         """Render the value of a header, as the rules permit. The case of header names does not matter."""
         if data is not None and self._hides_header(name):
-            return hidden(len(data))
+            return hidden_value(len(data))
         return render(data)
 
     def structured_key(self, data: bytes | None) -> Json:
@@ -209,17 +209,17 @@ class RecordRenderer:
             return render(data, self._formats[target], self._schemas)
         structure = structure_of(data, self._schemas) if all(paths) else None
         if structure is None:
-            return hidden(len(data))
+            return hidden_value(len(data))
         try:
             for steps in paths:
                 structure = apply_path(structure, steps)
             text = json_text(structure)
         except RecursionError:
-            return hidden(len(data))
+            return hidden_value(len(data))
         return render_decoded(
             Decoded(Format.JSON, text, note="Masking rules apply; the format is always JSON."), len(data)
         )
 
 
-def hidden(size: int) -> Rendered:
+def hidden_value(size: int) -> Rendered:
     return Rendered(MASKED, REPLACEMENT, size, sentence("Hidden by a masking rule."))

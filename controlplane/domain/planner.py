@@ -53,7 +53,7 @@ class ComputedPlan:
     warnings: tuple[str, ...] = ()
     overridable: tuple[str, ...] = ()
 
-    def incoming(self) -> dict[int, int]:
+    def incoming_bytes(self) -> dict[int, int]:
         """Bytes that each broker receives, of partitions with a known size."""
         out: dict[int, int] = {}
         for p in self.parts:
@@ -61,7 +61,7 @@ class ComputedPlan:
                 out[b] = out.get(b, 0) + (p.view.size_bytes or 0)
         return out
 
-    def outgoing(self) -> dict[int, int]:
+    def outgoing_bytes(self) -> dict[int, int]:
         """Bytes that each broker deletes at the end."""
         out: dict[int, int] = {}
         for p in self.parts:
@@ -135,7 +135,7 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
     if not parts and not problems:
         problems.append(sentence(texts.NOTHING_TO_MOVE))
     computed = ComputedPlan(tuple(parts), (*problems, *overridable), tuple(warnings), tuple(overridable))
-    too_much, tight = _disk_space_findings(computed.incoming(), brokers_by_id)
+    too_much, tight = _disk_space_findings(computed.incoming_bytes(), brokers_by_id)
     return replace(computed, problems=(*computed.problems, *too_much), warnings=(*computed.warnings, *tight))
 
 

@@ -118,7 +118,9 @@ def acl_name(resource_type: str, resource_name: str, pattern_type: str) -> str:
     return f"{resource_type}:{resource_name}{WILDCARD if pattern_type == AclPattern.PREFIXED else ''}"
 
 
-def missing(grants: Sequence[Grant], access: Access, resource_type: RoleResource, names: Iterable[str]) -> list[str]:
+def denied_names(
+    grants: Sequence[Grant], access: Access, resource_type: RoleResource, names: Iterable[str]
+) -> list[str]:
     """The names for which none of the grants permits the access, in their order."""
     return [n for n in names if not any(g.permits(access, resource_type, n) for g in grants)]
 

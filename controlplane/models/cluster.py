@@ -301,7 +301,7 @@ class RemoteSize(models.Model):
 
 class LogEnds(models.Model):
     """History of a partition's log end offset, from the oldest unread record on. It preserves lag in time over a restart. `observed`:
-    [[milliseconds, end], ...] (`log_ends.Ends.stored`)."""
+    [[milliseconds, end], ...] (`log_ends.LogEndHistory.to_stored`)."""
 
     partition = models.OneToOneField(ObservedPartition, on_delete=models.CASCADE, primary_key=True)
     observed = models.JSONField(default=list, help_text="[[Unix milliseconds, log end offset], ...], the oldest first.")
@@ -315,7 +315,7 @@ class ConsumerGroup(models.Model):
     `lag_at_least`: `lag_ms_max` is a lower bound. `status`: `controlplane.domain.lag.LagStatus`. `lost_records`: records deleted unread within the
     last minutes. `retention_*`: the partition whose unread records are deleted first, in how many seconds, and by which config, at the current
     rates; `retention_at_most`: it may be earlier. `track`: all partitions combined, in the form that a new process continues from
-    (`lag.Track.stored`)."""
+    (`lag.Track`)."""
 
     group_id = models.CharField(primary_key=True, max_length=255)
     state = models.CharField(max_length=40)
@@ -348,7 +348,7 @@ class ConsumerGroup(models.Model):
 
 class GroupPartition(models.Model):
     """The offset of a group in one partition. `lag_ms`: age of the first unread record; `lag_at_least`: it may be older. `status` and `block`:
-    `controlplane.domain.lag`. `track`: the form that a new process continues from (`lag.Track.stored`)."""
+    `controlplane.domain.lag`. `track`: the form that a new process continues from (`lag.Track`)."""
 
     group = models.ForeignKey(ConsumerGroup, on_delete=models.CASCADE, related_name="partitions")
     topic = models.CharField(max_length=249, db_index=True)

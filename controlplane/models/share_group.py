@@ -11,7 +11,7 @@ from controlplane.models.choices import choices
 class ShareGroupPartition(models.Model):
     """A share group in one partition. `start_offset`: the first offset whose delivery has not ended; null before the first fetch. `lag_ms`: age of the record
     there; `lag_at_least`: it may be older. `block`: why the status is blocked. `member_count`: members to which the partition is assigned.
-    `track`: the form that a new process continues from (`lag.Track.stored`)."""
+    `track`: the form that a new process continues from (`lag.Track`)."""
 
     group_id = models.CharField(max_length=255)
     topic = models.CharField(max_length=249)

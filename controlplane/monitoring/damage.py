@@ -49,7 +49,7 @@ class DamageReader:
             self._pending += 1
             self.store.children(parent, lambda r, p=parent, d=decode: self._on_children(r, p, d))  # type: ignore[misc]
 
-    def disconnected(self) -> None:
+    def on_disconnected(self) -> None:
         """The connection was lost: a running read gets no results."""
         self._pending = 0
 

@@ -273,7 +273,7 @@ class GroupLags:
         for topic, index, points in LogEnds.objects.values_list(
             "partition__topic__name", "partition__index", "observed"
         ).iterator():
-            self._ends[topic, index] = LogEndHistory.restored(points)
+            self._ends[topic, index] = LogEndHistory.from_stored(points)
         self._apply_limits()
 
     def write(self, changed: set[str], gone: set[str], now: datetime, *, settled: bool) -> None:
@@ -345,7 +345,7 @@ class GroupLags:
             if newest is not None:
                 oldest[k] = min(oldest.get(k, newest.committed), newest.committed)
         rows = [
-            LogEnds(partition_id=pk, observed=self._ends[k].stored(offset))
+            LogEnds(partition_id=pk, observed=self._ends[k].to_stored(offset))
             for k, offset in oldest.items()
             if k in self._ends and (pk := pks(k)) is not None
         ]
@@ -415,7 +415,7 @@ def _sum_up(metrics: GroupMetrics) -> None:
     metrics.consumed_per_s = sum(consumed) if consumed else None
     metrics.produced_per_s = sum(produced) if produced else None
     metrics.lost_records = sum(p.lost_records for p in lags)
-    metrics.status = lag.worst(p.status for p in lags)
+    metrics.status = lag.worst_status(p.status for p in lags)
     expected = [(p.forecast.in_s, key) for key, p in metrics.lags.items() if p.forecast is not None]
     metrics.first_lost = min(expected)[1] if expected else None
 

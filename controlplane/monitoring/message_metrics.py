@@ -80,8 +80,8 @@ class MessageMetricCollector:
 
         def call(connection: KafkaConnection, spot: FrontPartition) -> Answer:
             if spot[0] in topics.half:
-                return half_messages.undecided(connection, *spot, 0, 1)
-            return delayed_messages.pending(connection, *spot, DelayedMessagesRequest(bounds_ms=[]))
+                return half_messages.fetch_undecided(connection, *spot, 0, 1)
+            return delayed_messages.fetch_pending(connection, *spot, DelayedMessagesRequest(bounds_ms=[]))
 
         answers = leader_answers(chosen, call)
         now = datetime.now(UTC)

@@ -240,7 +240,7 @@ class ClusterMonitor:
     def _check_alerts(self, now: Now) -> None:
         if now.mono_ms - self._alerts_ms >= ALERTS_MS:
             self._alerts_ms = now.mono_ms
-            thresholds = alert_thresholds.current()
+            thresholds = alert_thresholds.current_thresholds()
             self.metrics.use_thresholds(thresholds)
             began_ms = now.wall_ms - (now.mono_ms - self._began_ms)
             alerts.evaluate(thresholds, datetime.fromtimestamp(began_ms / 1000, UTC))
@@ -293,10 +293,10 @@ class ClusterMonitor:
     def _session(self, state: SessionState) -> None:
         self._connected = state is SessionState.CONNECTED
         if self._connected:
-            self.tailer.connected()
+            self.tailer.on_connected()
         else:
-            self.tailer.disconnected()
-            self._damage.disconnected()
+            self.tailer.on_disconnected()
+            self._damage.on_disconnected()
 
     def image_loaded(self, image: Image, now: Now) -> None:
         self._dirty = True
@@ -309,7 +309,7 @@ class ClusterMonitor:
     def caught_up(self, image: Image, now: Now) -> None:
         self._loaded = True
 
-    def halted(self, reason: str) -> None:
+    def on_halted(self, reason: str) -> None:
         """The rows are not updated any more. Pages show their age."""
 
     def _controller_read(self, result: Result) -> None:

@@ -34,7 +34,7 @@ class ApiStatistics:
     def errors_per_s(self) -> float:
         return round(sum(self.errors.values()), 3)
 
-    def stored(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
 

@@ -119,7 +119,7 @@ class MetricsCache:
         """Load the values of the rows once, before the first `apply`. Raises DatabaseError."""
         if self._restored:
             return
-        self.use_thresholds(alert_thresholds.current())
+        self.use_thresholds(alert_thresholds.current_thresholds())
         self.lags.restore()
         self.share_lags.restore()
         columns = ("topic__name", "index", "start_offset", "end_offset", "size_bytes", "sampled_at")
@@ -186,7 +186,7 @@ class MetricsCache:
             samples, complete=complete, now_ms=now_ms
         )
         changed.share_groups |= self.share_lags.apply(
-            self.share_groups.sampled(now_ms),
+            self.share_groups.sampled_at(now_ms),
             facts,
             self.lags.age,
             self.lags.last_stable,
@@ -208,7 +208,7 @@ class MetricsCache:
     def _facts(self, image: Image) -> Callable[[Key], PartitionFacts | None]:
         for_all = _dynamic(image, ALL_BROKERS)
 
-        def of(key: Key) -> PartitionFacts | None:
+        def facts_of(key: Key) -> PartitionFacts | None:
             offsets, topic = self.offsets.get(key), image.topic_named(key[0])
             if offsets is None or topic is None or (state := topic.partitions.get(key[1])) is None:
                 return None
@@ -221,7 +221,7 @@ class MetricsCache:
                 config=TopicConfig.from_overrides(topic.configs, {**for_all, **_dynamic(image, state.leader)}),
             )
 
-        return of
+        return facts_of
 
     def size_of(self, key: Key, leader: int) -> int | None:
         """Size of a partition in bytes: its leader's replica, or the last known size."""
@@ -408,7 +408,7 @@ class MetricsCache:
                 "answered": answered,
                 **dict(zip(BROKER_RATES, rates.values if rates else (None,) * len(BROKER_RATES), strict=True)),
             }
-            values["requests"] = [f.stored() for f in self.requests.by_broker.get(broker_id, {}).values()]
+            values["requests"] = [f.to_json() for f in self.requests.by_broker.get(broker_id, {}).values()]
             values["refusals"] = [asdict(f) for f in self.rejections.by_broker.get(broker_id, ())]
             values["refused_clients"] = [asdict(f) for f in self.rejected_clients.by_broker.get(broker_id, ())]
             if answered:

@@ -55,7 +55,7 @@ class ShareGroupLag:
 
     @property
     def status(self) -> LagStatus:
-        return lag.worst(p.status for p in self.partitions.values())
+        return lag.worst_status(p.status for p in self.partitions.values())
 
 
 class ShareGroupLags:

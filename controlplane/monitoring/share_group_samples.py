@@ -33,6 +33,6 @@ class ShareGroupSamples:
             del self.latest[name], self.at_ms[name]
         return changed, gone
 
-    def sampled(self, now_ms: int) -> list[DescribedShareGroup]:
+    def sampled_at(self, now_ms: int) -> list[DescribedShareGroup]:
         """The groups that were sampled at this time."""
         return [group for name, group in self.latest.items() if self.at_ms[name] == now_ms]

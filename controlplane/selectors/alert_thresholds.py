@@ -87,12 +87,12 @@ class AlertThresholdRow:
         return self.changed_at is None
 
 
-def current() -> AlertThresholds:
+def current_thresholds() -> AlertThresholds:
     """The values in force: two queries, once for a page."""
-    return once_a_page("thresholds", _current)
+    return once_a_page("thresholds", _read_thresholds)
 
 
-def _current() -> AlertThresholds:
+def _read_thresholds() -> AlertThresholds:
     overrides = AlertThresholdOverride.objects.values_list("name", "subject", "value")
     return of_stored(dict(AlertThreshold.objects.values_list("name", "value")), overrides)
 
@@ -120,7 +120,7 @@ def applied_thresholds(kind: str, subject: str) -> list[AppliedThreshold]:
     names = [name for name, kinds in THRESHOLD_KINDS.items() if kind in kinds]
     if not names:
         return []
-    values = current()
+    values = current_thresholds()
     return [applied_threshold(name, subject, values) for name in names]
 
 

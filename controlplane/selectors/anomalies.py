@@ -55,7 +55,7 @@ class WatchedMetricRow:
     changed_by: str
 
 
-def alerting() -> set[str]:
+def alerting_metrics() -> set[str]:
     """Names of the watched metrics whose anomalies have alerts."""
     changed = dict(AnomalySwitch.objects.values_list("name", "alerts"))
     return {w.name for w in WATCHED if changed.get(w.name, w.alerts)}
@@ -79,7 +79,7 @@ def watched_metrics() -> list[WatchedMetricRow]:
 
 def anomaly_list() -> list[AnomalyRow]:
     """Metrics that have been unusual for long enough, the most distant first."""
-    on = alerting()
+    on = alerting_metrics()
     found = []
     for anomaly in Anomaly.objects.all():
         if (anomaly.checked_at - anomaly.since).total_seconds() < CONFIRMED_S:

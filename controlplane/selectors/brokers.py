@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
-from brokerd.cluster.broker_lives import explained
+from brokerd.cluster.broker_lives import explain_doubt
 from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.errors import ErrorCode
@@ -22,7 +22,7 @@ from controlplane.models import Broker, Move, ObservedReplica
 from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.common import RowFilter, age_s, cluster_row
-from controlplane.selectors.paging import Page, PageStart, numbered, paginate
+from controlplane.selectors.paging import Page, PageStart, numbered_page, paginate
 from controlplane.selectors.visibility import BROKER, TOPIC, sees, sees_all, visible
 from weir_common.phrases import counted, sentence
 
@@ -170,7 +170,7 @@ def broker_list() -> list[BrokerRow]:
     """All brokers ever registered, by id, without the filter by visibility."""
     rows = list(Broker.objects.all())
     living = [b for b in rows if b.alive]
-    age, thresholds = age_s(cluster_row().observed_at), alert_thresholds.current()
+    age, thresholds = age_s(cluster_row().observed_at), alert_thresholds.current_thresholds()
 
     def skew(value: int, values: list[int]) -> float | None:
         mean = sum(values) / len(values) if values else 0
@@ -211,8 +211,8 @@ def broker_list() -> list[BrokerRow]:
             dirs_hung=b.dirs_hung,
             dir_probe_ms=b.dir_probe_ms,
             tail_doubt=b.tail_doubt,
-            tail_doubt_reason=explained(b.tail_doubt)[0],
-            tail_doubt_action=explained(b.tail_doubt)[1],
+            tail_doubt_reason=explain_doubt(b.tail_doubt)[0],
+            tail_doubt_action=explain_doubt(b.tail_doubt)[1],
             can=_acts(b),
         )
         for b in rows
@@ -244,7 +244,7 @@ def broker_page(*, sort: str = "broker_id", page: PageStart = 1, per_page: int =
     value, rows = BROKER_COLUMNS[column], visible_brokers()
     known = sorted((b for b in rows if value(b) is not None), key=value, reverse=descending)
     found = [*known, *(b for b in rows if value(b) is None)]
-    start, window = numbered(len(found), page, per_page)
+    start, window = numbered_page(len(found), page, per_page)
     return Page(found[start : start + window.per_page], len(found), window, sort, "")
 
 

@@ -65,10 +65,10 @@ class ChangeFilter(TimeFilter):
     outcome = filters.CharFilter()
 
     def search(self, rows: QuerySet[Change], name: str, value: str) -> QuerySet[Change]:
-        return rows.filter(containing(value))
+        return rows.filter(contains_text(value))
 
 
-def containing(text: str) -> Q:
+def contains_text(text: str) -> Q:
     return (
         Q(object_name__icontains=text) | Q(verb__icontains=text) | Q(actor__icontains=text) | Q(comment__icontains=text)
     )
@@ -92,7 +92,7 @@ def change_list(
     logins. `operations`: their changes match `query`, too, because a page searches for their labels."""
     rows = Change.objects.all() if reads else Change.objects.exclude(object_kind__in=WITHOUT_EFFECT)
     if query:
-        rows = rows.filter(containing(query) | Q(verb__in=operations))
+        rows = rows.filter(contains_text(query) | Q(verb__in=operations))
     rows = ChangeFilter.rows(
         rows, object_kind=object_kind, object_name=object_name, actor=actor, outcome=outcome, since=since
     )

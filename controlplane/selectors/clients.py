@@ -13,7 +13,7 @@ from controlplane.clients.all_brokers import call_brokers
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.models import GroupPartition
-from controlplane.selectors.paging import Page, PageStart, ordered
+from controlplane.selectors.paging import Page, PageStart, ordered_page
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
 ConnectedClient = DescribeLogDirsResponse.ConnectedClient
@@ -158,7 +158,7 @@ def client_list(
     cold = [r.cold_bytes_per_s for r in rows if r.cold_bytes_per_s > 0]
     then = [(attrgetter(name), True) for name in OF_TOPIC if topic]
     order = [(attrgetter(column), sort.startswith("-")), *then, *((attrgetter(name), False) for name in KEY)]
-    shown, total, window = ordered(rows, order, page=page, per_page=per_page)
+    shown, total, window = ordered_page(rows, order, page=page, per_page=per_page)
     return ClientPage(
         rows=shown,
         refused=_rejected_clients(known, query.lower()),

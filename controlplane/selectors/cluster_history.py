@@ -26,7 +26,7 @@ from controlplane.domain.cluster_difference import (
 from controlplane.domain.errors import Rejected, not_one_of
 from controlplane.domain.metadata_history import unpack_entries, unpack_image
 from controlplane.models import Cluster, MetadataImage, MetadataSegment
-from controlplane.selectors.paging import Page, PageStart, numbered
+from controlplane.selectors.paging import Page, PageStart, numbered_page
 from weir_common.phrases import Phrase, sentence
 
 CHANGES_MAX = 5_000
@@ -280,7 +280,7 @@ def difference(
     found = [(at, d) for at, d in found if _matches(d, topic.lower(), broker)]
     kinds = Counter(d.kind for _, d in found)
     chosen = [(at, d) for at, d in found if kind in ("", d.kind)]
-    start, window = numbered(len(chosen), page, per_page)
+    start, window = numbered_page(len(chosen), page, per_page)
     return ClusterDifference(
         since=since,
         until=until,

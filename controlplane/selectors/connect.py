@@ -23,13 +23,13 @@ from controlplane.domain.connect import (
     ConnectorState,
     ConnectorType,
     group_of,
-    hidden,
+    hide_secrets,
     without_secrets,
 )
 from controlplane.domain.errors import Rejected
 from controlplane.models import Topic
 from controlplane.selectors.common import cluster_row
-from controlplane.selectors.paging import Page, PageStart, ordered
+from controlplane.selectors.paging import Page, PageStart, ordered_page
 from weir_common.phrases import reason_of, sentence
 
 PAGE_SECONDS = 4.0
@@ -206,7 +206,7 @@ def connector_list(
     if column not in ORDERS:
         column, descending = "state", False
     order = [(ORDERS[column], descending), (ORDERS["name"], False), (ORDERS["cluster"], False)]
-    shown, total, window = ordered(chosen, order, page=page, per_page=min(per_page, PER_PAGE_MAX))
+    shown, total, window = ordered_page(chosen, order, page=page, per_page=min(per_page, PER_PAGE_MAX))
     return ConnectorPage(
         rows=shown,
         total=total,
@@ -246,7 +246,7 @@ def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
     return ConnectorDetail(
         row=_row(cluster, connector),
         trace=_trace(connector.trace, connector.config, secrets),
-        config=[ConnectorConfigRow(n, v) for n, v in hidden(connector.config, secrets).items()],
+        config=[ConnectorConfigRow(n, v) for n, v in hide_secrets(connector.config, secrets).items()],
         version=config_version(connector.config),
         tasks=[
             ConnectorTaskRow(t.id, t.state, t.worker, _trace(t.trace, connector.config, secrets))

@@ -114,7 +114,7 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
     bounds = domain.histogram_bounds(_now_ms())
 
     def call(connection: KafkaConnection, index: int) -> DelayedMessagesResponse:
-        return client.pending(connection, front, index, DelayedMessagesRequest(bounds_ms=bounds))
+        return client.fetch_pending(connection, front, index, DelayedMessagesRequest(bounds_ms=bounds))
 
     parts: list[DelayedPartition] = []
     counts: list[list[int]] = []
@@ -208,7 +208,7 @@ def look_up(
             after_offset=after_offset,
             duration_ms_max=DURATION_MS,
         )
-        return client.pending(connection, front, index, query)
+        return client.fetch_pending(connection, front, index, query)
 
     cancelled: dict[domain.Place, bool] = {}
     following: dict[int, tuple[int, int]] = {}

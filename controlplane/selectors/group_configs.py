@@ -50,7 +50,7 @@ def group_configs(group_id: str) -> GroupConfigList:
     return GroupConfigList(group_id, found, sum(r.own for r in found), problem)
 
 
-def chosen(configs: list[GroupConfigRow], only: GroupConfigChoice, query: str = "") -> list[GroupConfigRow]:
+def filter_configs(configs: list[GroupConfigRow], only: GroupConfigChoice, query: str = "") -> list[GroupConfigRow]:
     listed = [r for r in configs if query.lower() in r.name]
     if only is GroupConfigChoice.OWN:
         return [r for r in listed if r.own]

@@ -12,7 +12,12 @@ from brokerd.cluster.partition_names import split_partition_name
 from controlplane.clients.group_samples import DescribedGroupState, StoredMember
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName, ThresholdScope
 from controlplane.models import ConsumerGroup, GroupPartition
-from controlplane.selectors.alert_thresholds import AppliedThreshold, applied_threshold, current, group_thresholds
+from controlplane.selectors.alert_thresholds import (
+    AppliedThreshold,
+    applied_threshold,
+    current_thresholds,
+    group_thresholds,
+)
 from controlplane.selectors.common import RowFilter, StateFilter, age_s, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
@@ -126,7 +131,10 @@ def group_detail(group_id: str) -> GroupDetail | None:
     group = visible(ConsumerGroup.objects.filter(pk=group_id)).first()
     if group is None:
         return None
-    parts, thresholds = visible(GroupPartition.objects.filter(group=group)).order_by("topic", "index"), current()
+    parts, thresholds = (
+        visible(GroupPartition.objects.filter(group=group)).order_by("topic", "index"),
+        current_thresholds(),
+    )
     return GroupDetail(
         row=_row(group, thresholds),
         members=_members(group),
@@ -165,7 +173,7 @@ def _members(group: ConsumerGroup) -> list[StoredMember]:
 
 def _rows(listed: Iterable[ConsumerGroup]) -> list[GroupRow]:
     groups = list(listed)
-    thresholds = current() if groups else AlertThresholds()
+    thresholds = current_thresholds() if groups else AlertThresholds()
     return [_row(g, thresholds) for g in groups]
 
 

@@ -89,7 +89,7 @@ def topic_of(topic: str) -> str | None:
     return topic_with_front(topic, half_topic_name, HALF_TOPIC)
 
 
-def undecided(
+def undecided_messages(
     topic: str, partition: int | None = None, from_offset: int = 0, chosen: HalfFilter = EVERY
 ) -> HalfMessageList | None:
     """The oldest undecided half messages that match; the filter searches the oldest ROWS_MAX of each partition. None: the topic has no front topic of half messages."""
@@ -98,7 +98,7 @@ def undecided(
         return None
 
     def call(connection: KafkaConnection, index: int) -> HalfMessagesResponse:
-        return client.undecided(connection, front, index, from_offset, ROWS_MAX)
+        return client.fetch_undecided(connection, front, index, from_offset, ROWS_MAX)
 
     answers = HalfMessageList(topic, front)
     totals = dict.fromkeys(("undecided", "delivered", "expired", "checks_sent"), 0)

@@ -19,7 +19,7 @@ from controlplane.domain.health import (
 )
 from controlplane.models import Broker, ConsumerGroup, HealthFailure, HealthResult, ObservedTopic
 from controlplane.selectors import alert_thresholds
-from controlplane.selectors.paging import Page, PageStart, ordered, paginate
+from controlplane.selectors.paging import Page, PageStart, ordered_page, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class HealthScoreRow:
 def health_report(scope: str = "") -> HealthReport:
     """All checks, or those of one kind of object; the score is always that of all."""
     results = {r.name: r for r in HealthResult.objects.all()}
-    thresholds = alert_thresholds.current()
+    thresholds = alert_thresholds.current_thresholds()
     rows = []
     for rule in RULES:
         result = results.get(rule.name)
@@ -143,7 +143,7 @@ def score_list(scope: str, *, page: PageStart = 1, per_page: int = 50) -> Page[H
         for subject, names in failed.items()
     ]
     order = [(attrgetter("score"), False), (attrgetter("subject"), False)]
-    shown, total, window = ordered(rows, order, page=page, per_page=per_page)
+    shown, total, window = ordered_page(rows, order, page=page, per_page=per_page)
     return Page(shown, total, window, "score", "")
 
 

@@ -23,7 +23,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.history import RANGE_S_MAX, ROWS_KEPT_S, ChartPoint
 from controlplane.domain.visibility import subject_visible
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 from weir_common import history_codes
 from weir_common.history_codes import BLOCK_SERIES, CHUNK_VALUES, MINUTE_S, STEP_S
 from weir_common.lake_history import HistoryAnswer
@@ -124,7 +124,7 @@ def checked_range(since: datetime | None, until: datetime | None) -> tuple[datet
 
 def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[SeriesKey, Line]:
     """The points of some series. All have the same step. Series of subjects that the user may not see have none."""
-    seen = [key for key in keys if subject_visible(current(), key[0])]
+    seen = [key for key in keys if subject_visible(current_visibility(), key[0])]
     ids = _ids(seen)
     begin, end = since.timestamp(), until.timestamp()
     now = timezone.now().timestamp()
@@ -155,7 +155,7 @@ def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[S
     return found
 
 
-def newest(kind: domain.HistorySubject, metric: str) -> dict[str, float]:
+def newest_values(kind: domain.HistorySubject, metric: str) -> dict[str, float]:
     """The newest recorded value of a metric of each object of a kind, by the name of the object. Objects without a value in the last minute are
     omitted."""
     begins = f"{kind}:"

@@ -235,7 +235,7 @@ def look_up_key(
         if archived.search.state == LakeState.SEARCHED:
             next_offsets = dict(archived.next_offsets)
             lookups = [_complete(p) if p.partition in without_remote else p for p in lookups]
-    rows = _newest(matches, limit, next_offsets)
+    rows = _newest_rows(matches, limit, next_offsets)
     lookups = [_not_shown(p, next_offsets) for p in lookups]
     if archived is not None:
         next_offsets = archived.next_offsets | next_offsets
@@ -363,7 +363,7 @@ class _Leaders:
             connection.close()
 
 
-def _newest(matches: list[MessageRow], limit: int, left: dict[int, int]) -> list[MessageRow]:
+def _newest_rows(matches: list[MessageRow], limit: int, left: dict[int, int]) -> list[MessageRow]:
     """The newest `limit` rows. `left` is changed: a partition with a row that is not shown continues there. A row counts as at least as new as the
     rows of its partition at lower offsets, because a token has one offset per partition."""
     newest: dict[int, int] = {}

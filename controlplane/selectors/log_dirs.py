@@ -10,7 +10,7 @@ from controlplane.clients.all_brokers import BrokerAddress, call_brokers
 from controlplane.clients.log_dirs import describe_log_dirs
 from controlplane.domain.log_dirs import ReportedLogDir, directory_moves
 from controlplane.models import Broker
-from controlplane.selectors.paging import Page, PageStart, ordered
+from controlplane.selectors.paging import Page, PageStart, ordered_page
 
 SORT_COLUMNS = ("size_bytes", "topic", "directory")
 LARGEST_FIRST = "-size_bytes"
@@ -105,7 +105,7 @@ def broker_log_dirs(
         (attrgetter(column), sort.startswith("-")),
         *((attrgetter(name), False) for name in ("topic", "index", "directory")),
     ]
-    shown, total, window = ordered(replicas, order, page=page, per_page=per_page)
+    shown, total, window = ordered_page(replicas, order, page=page, per_page=per_page)
     return BrokerLogDirs(
         broker_id=broker_id,
         problem=problem,

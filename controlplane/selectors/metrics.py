@@ -29,7 +29,7 @@ from controlplane.models import (
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import open_alerts
 from controlplane.selectors.brokers import error_name
-from controlplane.selectors.history import newest
+from controlplane.selectors.history import newest_values
 from controlplane.selectors.overview import overview
 
 COUNTERS = (
@@ -54,7 +54,7 @@ def exposition(*, topics: bool = False) -> bytes:
         return [({"group": g.pk}, getattr(g, name)) for g in groups]
 
     def of_share_groups(name: str) -> Series:
-        return [({"group": g}, value) for g, value in newest(HistorySubject.SHARE_GROUP, name).items()]
+        return [({"group": g}, value) for g, value in newest_values(HistorySubject.SHARE_GROUP, name).items()]
 
     observed = ShareGroupPartition.objects.filter(lag_ms__isnull=False).order_by("group_id").values("group_id")
     lags = observed.annotate(ms=Max("lag_ms"), at_least=Max(Cast("lag_at_least", IntegerField())))

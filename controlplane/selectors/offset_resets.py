@@ -24,7 +24,7 @@ from controlplane.domain.offset_reset_types import (
 )
 from controlplane.models import OffsetReset
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
-from controlplane.selectors.paging import Page, PageStart, numbered, paginate
+from controlplane.selectors.paging import Page, PageStart, numbered_page, paginate
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 from weir_common.phrases import with_phrase
 
@@ -173,7 +173,7 @@ def reset_detail(reset_id: int) -> OffsetResetDetail | None:
 def partitions_page(detail: OffsetResetDetail, *, page: PageStart = 1, per_page: int = 50) -> Page[ResetPartitionRow]:
     """Partitions with a problem first, then those that change, then the others."""
     rows = sorted(detail.partitions, key=lambda p: (not p.problem, not p.changes))
-    start, window = numbered(len(rows), page, per_page)
+    start, window = numbered_page(len(rows), page, per_page)
     return Page(rows[start : start + window.per_page], len(rows), window, "", "")
 
 

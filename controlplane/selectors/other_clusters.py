@@ -49,7 +49,7 @@ def cluster_links() -> list[ClusterLink]:
 def cluster_rows(overview: Overview) -> list[ClusterRow]:
     """This cluster first, then the others in the order of the settings."""
     known = {row.name: row for row in OtherCluster.objects.all()} if settings.OTHER_CONSOLES else {}
-    found = [_own(overview)]
+    found = [_own_row(overview)]
     for console in settings.OTHER_CONSOLES:
         row = known.get(console.name)
         if row is None or row.url != console.url:
@@ -71,7 +71,7 @@ def cluster_rows(overview: Overview) -> list[ClusterRow]:
     return found
 
 
-def _own(overview_row: Overview) -> ClusterRow:
+def _own_row(overview_row: Overview) -> ClusterRow:
     metrics = ClusterMetrics(
         overview_row.cluster_name,
         overview_row.health.word,

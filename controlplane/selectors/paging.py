@@ -96,7 +96,7 @@ def within(total: int, page: PageStart, per_page: int) -> PageWindow:
     return PageWindow(max(1, min(page, pages)), pages, per_page, None)
 
 
-def numbered(total: int, page: PageStart, per_page: int) -> tuple[int, PageWindow]:
+def numbered_page(total: int, page: PageStart, per_page: int) -> tuple[int, PageWindow]:
     """(index of the first row, page) of a list that never changes: the number of a row is its place."""
     found = within(total, page, per_page)
     start = (found.page - 1) * found.per_page if found.page else 0
@@ -111,7 +111,7 @@ SortTerms: TypeAlias = Sequence[tuple[Callable[[T], Any], bool]]
 """(value of a row, descending) of each column of an order."""
 
 
-def ordered(
+def ordered_page(
     rows: Iterable[T], order: SortTerms[T], *, page: PageStart, per_page: int
 ) -> tuple[list[T], int, PageWindow]:
     """(rows of the page, number of all rows, page) of a computed list. The columns of `order` are unique together, and
@@ -149,7 +149,7 @@ def computed_page(
     terms = [*_column(rows, sort.lstrip("-"), sort.startswith("-"))]
     for name in order.unique:
         terms += _column(rows, name, False)
-    shown, total, window = ordered(rows, terms, page=page, per_page=per_page)
+    shown, total, window = ordered_page(rows, terms, page=page, per_page=per_page)
     return Page(shown, total, window, sort, query)
 
 

@@ -262,7 +262,7 @@ def _partition_row(
     )
 
 
-def proven(p: ObservedPartition) -> list[int]:
+def proven_replicas(p: ObservedPartition) -> list[int]:
     """The replicas that are known to have all acknowledged records."""
     return sorted({*p.isr, *p.elr, *p.last_isr} - {REPLACED})
 
@@ -274,7 +274,7 @@ def electable(p: ObservedPartition) -> list[int]:
 
 def last_response(p: ObservedPartition, responses: Mapping[int, datetime]) -> datetime | None:
     """The last time at which a broker can have reported the current end of the partition: the response of its leader, or of the replicas of which one led."""
-    brokers = proven(p) if p.leader is None else [p.leader]
+    brokers = proven_replicas(p) if p.leader is None else [p.leader]
     return max((responses[b] for b in brokers if b in responses), default=None)
 
 

@@ -10,7 +10,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, TopicState
 from controlplane.domain.cluster_difference import ALL_BROKERS
 from controlplane.selectors.cluster_history import PastImage
-from controlplane.selectors.paging import Page, PageStart, numbered
+from controlplane.selectors.paging import Page, PageStart, numbered_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def past_partitions(
         for i, s in sorted(t.partitions.items())
         if (broker is None or broker in s.hosts) and (not state or s.leader == NO_LEADER or s.under_replicated)
     ]
-    start, window = numbered(len(chosen), page, per_page)
+    start, window = numbered_page(len(chosen), page, per_page)
     rows = [
         PastPartition(
             topic=name,
@@ -156,5 +156,5 @@ def past_configs(
     if broker is None:
         for state in _topics(moment.image, topic):
             rows += [PastConfig(f"topic:{state.name}", name, value) for name, value in sorted(state.configs.items())]
-    start, window = numbered(len(rows), page, per_page)
+    start, window = numbered_page(len(rows), page, per_page)
     return Page(rows[start : start + window.per_page], len(rows), window, "subject", topic)

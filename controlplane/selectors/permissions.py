@@ -15,7 +15,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.permission import ANY_HOST, PermissionReason
 from controlplane.models import Acl
 from controlplane.selectors.acls import AclRow, acl_shape
-from controlplane.selectors.paging import Page, PageStart, ordered
+from controlplane.selectors.paging import Page, PageStart, ordered_page
 from weir_common.phrases import sentence
 
 OPERATIONS_OF: dict[str, list[str]] = {r.name.lower(): [o.name.lower() for o in SUPPORTED[r]] for r in SUPPORTED}
@@ -165,7 +165,7 @@ def permission_list(
         "pattern_type": lambda p: p[1].name,
     }
     order = [(value, sort.startswith("-")) for value in (keys.pop(column), *keys.values())]
-    shown, total, window = ordered(patterns, order, page=page, per_page=per_page)
+    shown, total, window = ordered_page(patterns, order, page=page, per_page=per_page)
     found = [_effective(acls, rows, principal, host, options, *p) for p in shown]
     return Page(found, total, window, sort, query)
 

@@ -16,7 +16,7 @@ from controlplane.domain.scope import Scope
 from controlplane.models import Plan
 from controlplane.selectors.common import StateFilter, TimeFilter
 from controlplane.selectors.moves import title_of
-from controlplane.selectors.paging import Page, PageOptions, PageStart, numbered, paginate
+from controlplane.selectors.paging import Page, PageOptions, PageStart, numbered_page, paginate
 from controlplane.selectors.plan_parts import Part, parts_of, placements_now
 
 DIFFERENCES_SHOWN_MAX = 500
@@ -121,7 +121,7 @@ def plan_row(plan_id: int) -> PlanRow | None:
 def plan_parts(plan_id: int, *, page: PageStart = 1, per_page: int = 100) -> Page[PlanPartRow]:
     """Return the parts in order of topic and partition, as they are stored."""
     total = Plan.objects.filter(pk=plan_id).values_list("parts", flat=True).first() or 0
-    start, window = numbered(total, page, per_page)
+    start, window = numbered_page(total, page, per_page)
     found = parts_of(plan_id, start, window.per_page)
     rows = [PlanPartRow(p[1], p[2], p[3], p[4], p[5], p[6]) for p in found]
     return Page(rows, total, window, "topic", "")

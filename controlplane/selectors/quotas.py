@@ -75,7 +75,7 @@ class QuotaFilter(RowFilter):
     def search(self, rows: QuerySet[AccessEntry], name: str, value: str) -> QuerySet[AccessEntry]:
         return rows.filter(Q(key__icontains=value) | Q(key__icontains=json.dumps(value)[1:-1]))
 
-    def having(self, rows: QuerySet[AccessEntry], name: str, value: str) -> QuerySet[AccessEntry]:
+    def with_entity(self, rows: QuerySet[AccessEntry], name: str, value: str) -> QuerySet[AccessEntry]:
         return rows.filter(key__contains=f'"{value}":')
 
 

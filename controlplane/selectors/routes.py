@@ -241,7 +241,7 @@ def _shape(row: AccessEntry, group: ConsumerGroup | None) -> RouteRow:
 def _states(row: RouteRow) -> tuple[dict[int, dict[str, object]], str]:
     try:
         with GroupOffsetsClient(row.group) as client:
-            found, _ = client.committed()
+            found, _ = client.fetch_committed()
     except (NoResponse, Declined, OSError) as e:
         return {}, str(e)
     return {index: _metadata(c.metadata) for (topic, index), c in found.items() if topic == row.source}, ""

@@ -18,7 +18,7 @@ from controlplane.clients.schema_registry import registry
 from controlplane.clients.schema_subjects import SchemaReference, SubjectVersion
 from controlplane.domain.errors import Rejected
 from controlplane.models import Topic
-from controlplane.selectors.paging import Page, PageStart, ordered
+from controlplane.selectors.paging import Page, PageStart, ordered_page
 from weir_common.phrases import reason_of
 from weir_common.schema_formats import SchemaType, SchemaUnavailable
 from weir_common.schema_registry import SchemaRegistryClient, SchemaUnknown
@@ -119,7 +119,7 @@ def subject_list(*, query: str = "", sort: str = "name", page: PageStart = 1, pe
             problem = reason_of(error)
     sort = "-name" if sort == "-name" else "name"
     per_page = min(per_page, PER_PAGE_MAX)
-    shown, total, window = ordered(names, [(str, sort == "-name")], page=page, per_page=per_page)
+    shown, total, window = ordered_page(names, [(str, sort == "-name")], page=page, per_page=per_page)
     rows = [] if client is None else _rows(client, shown)
     return SubjectPage(
         rows=rows,

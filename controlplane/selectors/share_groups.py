@@ -19,11 +19,11 @@ from controlplane.clients import share_groups as client
 from controlplane.clients.all_brokers import BrokerAddress, BrokerResponse, call_brokers
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
-from controlplane.domain.lag import LagStatus, worst
+from controlplane.domain.lag import LagStatus, worst_status
 from controlplane.domain.share_lag import stall_of
 from controlplane.models import ObservedPartition, ShareGroupPartition
 from controlplane.selectors.group_configs import desired_group_configs
-from controlplane.selectors.paging import Page, PageStart, ordered
+from controlplane.selectors.paging import Page, PageStart, ordered_page
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 from controlplane.selectors.visibility import GROUP, TOPIC, sees
 
@@ -142,7 +142,7 @@ def share_group_list(
         (attrgetter("group_id"), False),
         (attrgetter("coordinator"), False),
     ]
-    shown, total, window = ordered(listed, order, page=page, per_page=per_page)
+    shown, total, window = ordered_page(listed, order, page=page, per_page=per_page)
     described = _describe(shown, brokers)
     observed = _monitor_rows(g.group_id for g in shown)
     return ShareGroupPage(
@@ -252,7 +252,7 @@ def _row(
 ) -> ShareGroupRow:
     lag_ms = max((x.lag_ms for x in observed.values() if x.lag_ms is not None), default=None)
     lag_at_least = any(x.lag_at_least for x in observed.values())
-    status = worst(LagStatus(x.status) for x in observed.values()).value
+    status = worst_status(LagStatus(x.status) for x in observed.values()).value
     if group is None:
         return ShareGroupRow(group_id, state, None, [], None, lag_ms, lag_at_least, status, 0, coordinator)
     topics = {x.topic for x in group.offsets} | {t for x in group.members for t in x.topics}

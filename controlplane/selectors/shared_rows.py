@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar, cast
 
-from controlplane.selectors.visibility import current
+from controlplane.selectors.visibility import current_visibility
 
 T = TypeVar("T")
 Position = tuple[str, int]
@@ -106,7 +106,7 @@ def _is_behind(position: Position, page_position: Position | None) -> bool:
 def read_shared(name: str, read: Callable[[], T], *arguments: Hashable) -> T:
     """Read rows, once in a second for all viewers who may see the same. The caller must not change them. `name` and `arguments` identify them."""
     rows = _current.get()
-    return read() if rows is None else rows.get((name, arguments, current()), read)
+    return read() if rows is None else rows.get((name, arguments, current_visibility()), read)
 
 
 def once_a_page(name: str, read: Callable[[], T]) -> T:

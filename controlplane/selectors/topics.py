@@ -18,7 +18,7 @@ from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.topic_configs import dynamic_topic_defaults
-from controlplane.selectors.visibility import GROUP, named, visible
+from controlplane.selectors.visibility import GROUP, visible, visible_names
 from weir_common.phrases import sentence
 
 CONFIG_DOCS = tuple(d.doc for d in TOPIC_CONFIGS.values())
@@ -185,7 +185,7 @@ def topic_page(
     waiting = waiting_count(query) if unapplied else 0
     if not waiting:
         return found
-    first = _waiting(query) if found.page == 1 else []
+    first = _waiting_rows(query) if found.page == 1 else []
     return replace(found, rows=[*first, *found.rows], total=found.total + waiting)
 
 
@@ -213,7 +213,7 @@ def topic_detail(name: str) -> TopicDetail | None:
     desired = Topic.objects.filter(id=row.id).first()
     seen = ObservedTopic.objects.filter(id=row.id).first()
     groups = (
-        GroupPartition.objects.filter(named(GROUP, "group_id"), topic=name)
+        GroupPartition.objects.filter(visible_names(GROUP, "group_id"), topic=name)
         .values_list("group_id", flat=True)
         .distinct()
         .order_by("group_id")
@@ -342,7 +342,7 @@ def _desired_only(query: str) -> QuerySet[Topic]:
     return visible(rows.exclude(id__in=ObservedTopic.objects.values("id")))
 
 
-def _waiting(query: str) -> list[TopicRow]:
+def _waiting_rows(query: str) -> list[TopicRow]:
     return [_desired_row(t) for t in _desired_only(query).order_by("name")[:WAITING_SHOWN_MAX]]
 
 

@@ -25,7 +25,7 @@ from controlplane.domain.transactions import (
     ListedTransaction,
 )
 from controlplane.models import Broker, ObservedPartition
-from controlplane.selectors.paging import Page, PageStart, ordered
+from controlplane.selectors.paging import Page, PageStart, ordered_page
 
 PARTITIONS_SHOWN_MAX = 500
 """Maximum number of partitions on the page of one transactional id."""
@@ -138,7 +138,7 @@ def transaction_list(
         sort = column = COLUMNS[0]
     by_id = [(attrgetter("transactional_id"), False), (attrgetter("coordinator"), False)]
     order = [(attrgetter(column), sort.startswith("-")), *by_id]
-    shown, total, window = ordered(listed, order, page=page, per_page=per_page)
+    shown, total, window = ordered_page(listed, order, page=page, per_page=per_page)
     described = _describe(shown, brokers)
     now_ms = clock_ms()
     return TransactionPage(

@@ -101,9 +101,9 @@ def undecided_page(
     selected = dict(list(leaders.items())[:PARTITIONS_MAX])
 
     def call(connection: KafkaConnection, spot: FrontPartition) -> HalfMessagesResponse:
-        return client.undecided(connection, *spot, 0, MESSAGES_PER_PARTITION)
+        return client.fetch_undecided(connection, *spot, 0, MESSAGES_PER_PARTITION)
 
-    thresholds, now = alert_thresholds.current(), timezone.now()
+    thresholds, now = alert_thresholds.current_thresholds(), timezone.now()
     rows, missing, undecided = list[UndecidedRow](), list[SilentFront](), 0
     for (front, index), answer in leader_answers(selected, call).items():
         if isinstance(answer, LeaderProblem):
@@ -140,7 +140,7 @@ def visible_fronts() -> dict[str, str]:
 def overdue_topics() -> list[str]:
     """The visible topics whose oldest undecided half message is older than the alert threshold of the topic, the oldest first. No request is sent to a
     broker."""
-    thresholds, now = alert_thresholds.current(), timezone.now()
+    thresholds, now = alert_thresholds.current_thresholds(), timezone.now()
     smallest = min(
         [thresholds[ThresholdName.HALF_UNDECIDED], *thresholds.overrides.get(ThresholdName.HALF_UNDECIDED, {}).values()]
     )

@@ -17,7 +17,7 @@ from controlplane.models import AccessEntry, Acl
 from controlplane.selectors.acls import AclRow, acl_shape
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, keys_of
-from controlplane.selectors.visibility import USER, named, sees, visible
+from controlplane.selectors.visibility import USER, sees, visible, visible_names
 
 ACLS_SHOWN_MAX = 200
 """Maximum number of ACLs on the page of one user. The list of ACLs has all."""
@@ -79,7 +79,7 @@ def credentials_by_user() -> QuerySet[AccessEntry]:
 def user_page(users: QuerySet[Any], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[UserRow]:
     """A page of the users that have one of these credentials."""
     grouped = (
-        users.filter(named(USER, "user"))
+        users.filter(visible_names(USER, "user"))
         .values("user")
         .annotate(changed=Max("changed_at"), first_mechanism=Min("mechanism"))
     )

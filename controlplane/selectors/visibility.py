@@ -80,7 +80,7 @@ them."""
 _current: ContextVar[Visibility] = ContextVar("visibility", default=EVERYTHING)
 
 
-def current() -> Visibility:
+def current_visibility() -> Visibility:
     return _current.get()
 
 
@@ -101,20 +101,20 @@ def seen_by(visibility: Visibility) -> Iterator[None]:
 
 def limited() -> bool:
     """Return whether the user sees only some resources."""
-    return current().limited
+    return current_visibility().limited
 
 
 def sees(resource: RoleResource, name: str) -> bool:
-    return current().sees(resource, name)
+    return current_visibility().sees(resource, name)
 
 
 def sees_all(resource: RoleResource) -> bool:
-    return current().sees_all(resource)
+    return current_visibility().sees_all(resource)
 
 
-def named(resource: RoleResource, column: str) -> Q:
+def visible_names(resource: RoleResource, column: str) -> Q:
     """The rows whose `column` is the name of a visible resource."""
-    seen = current()
+    seen = current_visibility()
     if seen.sees_all(resource):
         return Q()
     found = Q(**{f"{column}__in": sorted(seen.names(resource))})
@@ -138,27 +138,27 @@ def visible(rows: QuerySet[M]) -> QuerySet[M]:
 def _moves() -> Q:
     """Moves with partitions, each of a visible topic."""
     parts = MovePartition.objects.filter(move=OuterRef("pk")).order_by()
-    return Q(Exists(parts)) & ~Q(Exists(parts.exclude(named(TOPIC, "topic_name"))))
+    return Q(Exists(parts)) & ~Q(Exists(parts.exclude(visible_names(TOPIC, "topic_name"))))
 
 
 def _alerts() -> Q:
     moves = Move.objects.filter(_moves()).order_by().annotate(subject=Cast("pk", CharField())).values("subject")
     return (
         Q(kind__in=CLUSTER_ALERTS)
-        | (Q(kind__in=GROUP_ALERTS) & ~Q(subject="") & named(GROUP, "subject"))
-        | (Q(kind__in=TOPIC_ALERTS) & named(TOPIC, "subject"))
+        | (Q(kind__in=GROUP_ALERTS) & ~Q(subject="") & visible_names(GROUP, "subject"))
+        | (Q(kind__in=TOPIC_ALERTS) & visible_names(TOPIC, "subject"))
         | (Q(kind__in=MOVE_ALERTS) & Q(subject__in=moves))
     )
 
 
 def _changes() -> Q:
-    return (Q(object_kind="topic") & named(TOPIC, "object_name")) | (
-        Q(object_kind="group") & named(GROUP, "object_name")
+    return (Q(object_kind="topic") & visible_names(TOPIC, "object_name")) | (
+        Q(object_kind="group") & visible_names(GROUP, "object_name")
     )
 
 
 def _brokers() -> Q:
-    seen = current()
+    seen = current_visibility()
     if seen.sees_all(BROKER):
         return Q()
     return Q(pk__in=[int(n) for n in seen.names(BROKER) if n.isascii() and n.isdigit()])
@@ -166,11 +166,11 @@ def _brokers() -> Q:
 
 def _acls() -> Q:
     """Filter ACLs by the name that role bindings give them (`roles.acl_name`)."""
-    if current().sees_all(RoleResource.ACL):
+    if current_visibility().sees_all(RoleResource.ACL):
         return Q()
     suffix = Case(When(pattern_type=AclPattern.PREFIXED, then=Value(WILDCARD)), default=Value(""))
     name = Concat("resource_type", Value(":"), "resource_name", suffix, output_field=CharField())
-    rows = Acl.objects.annotate(role_name=name).filter(named(RoleResource.ACL, "role_name"))
+    rows = Acl.objects.annotate(role_name=name).filter(visible_names(RoleResource.ACL, "role_name"))
     return Q(pk__in=rows.order_by().values("pk"))
 
 
@@ -194,18 +194,18 @@ def _sees_entry(kind: str, key: str, value: Mapping[str, object]) -> bool:
 
 
 CONDITIONS: dict[type[Model], Callable[[], Q]] = {
-    ObservedTopic: lambda: named(TOPIC, "name"),
-    Topic: lambda: named(TOPIC, "name"),
-    ObservedPartition: lambda: named(TOPIC, "topic__name"),
-    ObservedReplica: lambda: named(TOPIC, "partition__topic__name"),
-    MovePartition: lambda: named(TOPIC, "topic_name"),
-    ReplicaRecovery: lambda: named(TOPIC, "topic_name"),
-    ReplicaDamageReport: lambda: named(TOPIC, "topic_name"),
-    ReplicaTruncation: lambda: named(TOPIC, "topic_name"),
-    ConsumerGroup: lambda: named(GROUP, "group_id"),
-    GroupPartition: lambda: named(GROUP, "group_id") & named(TOPIC, "topic"),
-    ShareGroupPartition: lambda: named(GROUP, "group_id") & named(TOPIC, "topic"),
-    OffsetReset: lambda: named(GROUP, "group_id"),
+    ObservedTopic: lambda: visible_names(TOPIC, "name"),
+    Topic: lambda: visible_names(TOPIC, "name"),
+    ObservedPartition: lambda: visible_names(TOPIC, "topic__name"),
+    ObservedReplica: lambda: visible_names(TOPIC, "partition__topic__name"),
+    MovePartition: lambda: visible_names(TOPIC, "topic_name"),
+    ReplicaRecovery: lambda: visible_names(TOPIC, "topic_name"),
+    ReplicaDamageReport: lambda: visible_names(TOPIC, "topic_name"),
+    ReplicaTruncation: lambda: visible_names(TOPIC, "topic_name"),
+    ConsumerGroup: lambda: visible_names(GROUP, "group_id"),
+    GroupPartition: lambda: visible_names(GROUP, "group_id") & visible_names(TOPIC, "topic"),
+    ShareGroupPartition: lambda: visible_names(GROUP, "group_id") & visible_names(TOPIC, "topic"),
+    OffsetReset: lambda: visible_names(GROUP, "group_id"),
     Move: _moves,
     MoveTransition: lambda: Q(move__in=Move.objects.filter(_moves())),
     Alert: _alerts,

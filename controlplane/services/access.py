@@ -114,11 +114,11 @@ def _mirror(before: Mapping[str, object] | None, value: Mapping[str, object] | N
         Acl.objects.get_or_create(**{f: value[f] for f in ACL_FIELDS}, defaults={"created_by": actor})
 
 
-def waiting() -> list[AccessEntry]:
+def waiting_entries() -> list[AccessEntry]:
     return list(AccessEntry.objects.filter(waiting=True).order_by("pk")[:WAITING_MAX])
 
 
-def everything() -> list[AccessEntry]:
+def all_entries() -> list[AccessEntry]:
     return list(AccessEntry.objects.order_by("pk"))
 
 

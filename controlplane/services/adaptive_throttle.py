@@ -60,7 +60,7 @@ def floor_of(bounds: ThrottleBounds) -> int:
     return floor
 
 
-def due() -> list[int]:
+def due_moves() -> list[int]:
     """Moves that need an update of their throttle or their producer latency."""
     rows = Move.objects.filter(state__in=(MoveState.RUNNING, MoveState.CANCELLING, MoveState.ROLLING_BACK))
     return list(rows.order_by("id").values_list("pk", flat=True))

@@ -55,7 +55,7 @@ def alter_threshold(
     with transaction.atomic():
         _begin_change(key, if_version)
         list(AlertThreshold.objects.select_for_update().values_list("pk"))
-        before = selectors.current()
+        before = selectors.current_thresholds()
         changed = {k: v for k, v in before.values.items() if k is not key}
         if value is not None and value != RULES[key].default:
             changed[key] = value
@@ -96,7 +96,7 @@ def override_threshold(
         _begin_change(key, if_version)
         list(AlertThreshold.objects.select_for_update().values_list("pk"))
         list(AlertThresholdOverride.objects.select_for_update().values_list("pk"))
-        before = selectors.current()
+        before = selectors.current_thresholds()
         own = {k: v for k, v in before.overrides.get(key, {}).items() if k != subject}
         if value is not None:
             own[subject] = value

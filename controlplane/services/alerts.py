@@ -29,7 +29,7 @@ def evaluate(thresholds: AlertThresholds | None = None, monitored_since: datetim
     """One evaluation: alerts are created, updated and ended. `thresholds` None: those of the rows. `monitored_since`: the start of the monitor. A worker that was
     silent before, while the whole cluster was stopped, causes no alert. Returns whether any row changed. Raises DatabaseError."""
     now = timezone.now()
-    found = alert.alerts(alert_facts.facts(thresholds or alert_thresholds.current(), monitored_since))
+    found = alert.alerts(alert_facts.facts(thresholds or alert_thresholds.current_thresholds(), monitored_since))
     rows = Alert.objects.filter(
         Q(ended_at__isnull=True) | Q(ended_at__gt=now - timedelta(seconds=alert_rows.FLAP_SECONDS))
     )

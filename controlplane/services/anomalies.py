@@ -40,7 +40,7 @@ VALUES_LEAST = 0.5
 
 def evaluate(thresholds: AlertThresholds | None = None, now: datetime | None = None) -> dict[SeriesKey, Judgement]:
     """Compare the watched metrics with their history and store the unusual ones. Raises DatabaseError."""
-    limits, at = thresholds or alert_thresholds.current(), now or timezone.now()
+    limits, at = thresholds or alert_thresholds.current_thresholds(), now or timezone.now()
     found = judge_series(_watched_series(), at, limits[ThresholdName.ANOMALY_DISTANCE])
     _store({key: j for key, j in found.items() if j.unusual}, at)
     return found
@@ -104,7 +104,7 @@ def _watched_series() -> dict[SeriesKey, WatchedMetric]:
 
 
 def _greatest_share_groups() -> list[str]:
-    lags = history.newest(HistorySubject.SHARE_GROUP, "lag_records")
+    lags = history.newest_values(HistorySubject.SHARE_GROUP, "lag_records")
     return sorted(lags, key=lambda name: (-lags[name], name))[:WATCHED_MAX]
 
 
@@ -135,7 +135,7 @@ def switch_alerts(name: str, alerts: bool, *, actor: str, comment: str = "") -> 
     if name not in WATCHED_OF:
         raise not_one_of("There is no watched metric {value}. The metrics are: {allowed}.", name, WATCHED_OF, "name")
     with transaction.atomic():
-        before = anomalies.alerting()
+        before = anomalies.alerting_metrics()
         if alerts == WATCHED_OF[name].alerts:
             AnomalySwitch.objects.filter(name=name).delete()
         else:

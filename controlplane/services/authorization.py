@@ -27,7 +27,7 @@ from controlplane.domain.roles import (
     AccessRole,
     Grant,
     RoleResource,
-    missing,
+    denied_names,
 )
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.domain.visibility import EVERYTHING, Visibility
@@ -179,7 +179,7 @@ def view_rejection(visibility: Visibility, rule: AccessRule | None, request_name
 
 def permits(user: User, access: Access, resource: RoleResource, name: str) -> bool:
     """Return whether a binding of the user permits the access."""
-    return not missing(grants_of(user), access, resource, [name])
+    return not denied_names(grants_of(user), access, resource, [name])
 
 
 def has_role(user: User, access: Access, resource: RoleResource) -> bool:
@@ -222,7 +222,7 @@ def rejection_of(user: User, access: Access, resource: RoleResource, names: Coll
         return ""
     if not names:
         return NEEDS_OPERATOR
-    lacking = sorted(set(missing(grants_of(user), access, resource, names)))
+    lacking = sorted(set(denied_names(grants_of(user), access, resource, names)))
     if not lacking:
         return ""
     return sentence(

@@ -23,7 +23,7 @@ from controlplane.clients.connect import (
 )
 from controlplane.clients.connectors import ConfigDefinition, ValidatedConfig
 from controlplane.domain.audit_operation import AuditOperation
-from controlplane.domain.connect import ConfigType, hidden, hidden_value, restored, without_secrets
+from controlplane.domain.connect import ConfigType, hidden_value, hide_secrets, restore_secrets, without_secrets
 from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
 from controlplane.models.change import Outcome
 from controlplane.selectors.connect import client_of, config_version, secret_names
@@ -96,7 +96,7 @@ def connector_fields(cluster: str, config: Mapping[str, str], name: str = "") ->
     Raises Rejected."""
     client = client_of(cluster)
     secrets = secret_names(client, config)
-    complete, _ = restored(config, _stored_config(client, name) or {}, secrets)
+    complete, _ = restore_secrets(config, _stored_config(client, name) or {}, secrets)
     found = _validate_config(client, complete)
     return [replace(_field(d, complete, secrets), errors=[]) for d in found if d.is_visible]
 
@@ -124,7 +124,7 @@ def create_connector(cluster: str, name: str, config: Mapping[str, str], *, acto
         actor,
         comment,
         lambda: api.create(client, name, complete),
-        after=hidden(complete, secrets),
+        after=hide_secrets(complete, secrets),
         hide=partial(without_secrets, config=complete, secret_names=secrets),
     )
 
@@ -262,7 +262,7 @@ def _complete(
             "config",
         )
     secrets = secret_names(client, config)
-    complete, unknown = restored(config, stored or {}, secrets)
+    complete, unknown = restore_secrets(config, stored or {}, secrets)
     if unknown:
         raise MisfitValue("config", [(f"$.{n}", HIDDEN_VALUE) for n in sorted(unknown)])
     return {**complete, "name": name}

@@ -64,7 +64,7 @@ def _names(name: str) -> list[tuple[str, str, dict[str, str]]]:
     ]
 
 
-def desired(row: Topic) -> list[FrontTopic]:
+def desired_front_topics(row: Topic) -> list[FrontTopic]:
     """The front topics that this topic requires. A front topic with waiting records stays when the config is removed."""
     followed = {name: row.configs[name] for name in FOLLOWED if name in row.configs}
     return [

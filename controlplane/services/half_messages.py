@@ -47,7 +47,7 @@ def _find(target: str) -> tuple[str, int, int, selectors.HalfMessageRow | None]:
             "target",
         )
     topic, index, offset = parsed
-    found = selectors.undecided(topic, index, offset)
+    found = selectors.undecided_messages(topic, index, offset)
     if found is None:
         raise Rejected(
             sentence("Topic {topic} has no half messages; set weir.half.enable=true to use them.", topic=repr(topic)),

@@ -43,7 +43,7 @@ BATCH = 500
 
 def evaluate(thresholds: AlertThresholds | None = None) -> list[CheckOutcome]:
     """Run all checks and store their results. Raises DatabaseError."""
-    limits = thresholds or alert_thresholds.current()
+    limits = thresholds or alert_thresholds.current_thresholds()
     values = {**_cluster_values(), **_broker_values(), **_topic_values(), **_group_values()}
     found = [outcome(rule, values[rule.name], limits, FAILURES_MAX) for rule in RULES]
     with transaction.atomic():

@@ -97,7 +97,7 @@ def parse_scope(value: Any) -> Scope:
 def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> MovePreview:
     """Return the plan that `plan_move` would write, without writing."""
     plan = compute_plan(scope)
-    incoming, outgoing = plan.incoming(), plan.outgoing()
+    incoming, outgoing = plan.incoming_bytes(), plan.outgoing_bytes()
     free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=incoming.keys() | outgoing.keys())}
     lasts = None
     if throttle_bytes_per_s and plan.bytes_to_copy is not None:

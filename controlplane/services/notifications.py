@@ -204,7 +204,7 @@ def _state(incident: IncidentRow, now: datetime) -> IncidentState:
 # -- attempts ----------------------------------------------------------------------------------------------------------------
 
 
-def due() -> list[int]:
+def due_deliveries() -> list[int]:
     """Deliveries to attempt now, oldest first. None while an attempt runs."""
     now = timezone.now()
     if _is_busy(now):

@@ -23,7 +23,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.offset_reset import ResetCause
 from controlplane.services.common import Rejected, record
 from controlplane.services.offset_reset_writes import NotReady, change_state, finish, spec_of_audit, verb_of, write
-from controlplane.services.offset_resets import compute, stored
+from controlplane.services.offset_resets import compute, to_columns
 from weir_common.phrases import sentence
 
 SETTLE_SECONDS = DEADLINE_SECONDS + 10
@@ -74,7 +74,7 @@ def _wait_on(row: OffsetReset) -> None:
     if not any(r.changes for r in rows):
         _end(row, ResetState.CANCELLED, ResetCause.NONE, sentence("The group is empty, and the reset changes nothing."))
         return
-    change_state(row, ResetState.WAITING, **stored(rows), computed_at=timezone.now(), differences=())
+    change_state(row, ResetState.WAITING, **to_columns(rows), computed_at=timezone.now(), differences=())
     try:
         write(row, row.actor, row.comment)
     except NotReady as stop:
@@ -104,7 +104,7 @@ def _finish_by_reading(row: OffsetReset) -> None:
     rows = row.rows
     try:
         with offsets_client(row.group_id) as client:
-            committed, _ = client.committed([r.key for r in rows if r.changes])
+            committed, _ = client.fetch_committed([r.key for r in rows if r.changes])
     except (NoResponse, Declined):
         return
     finish(row, {}, core.not_applied(rows, committed), unsent=not core.differences(rows, committed))

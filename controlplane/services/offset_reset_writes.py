@@ -81,7 +81,7 @@ def _verify(client: GroupOffsetsClient, row: OffsetReset, rows: Sequence[Partiti
     if status.active and target is not ResetTarget.DELETE:
         raise NotReady(ResetCause.ACTIVE, active_reason(row.group_id, len(status.members)))
     changed = [r.key for r in rows if r.changes]
-    committed, unstable = client.committed(changed)
+    committed, unstable = client.fetch_committed(changed)
     if unstable:
         names = names_of(sorted(unstable))
         raise NotReady(
@@ -124,7 +124,7 @@ def _send(
         if len(errors) == len(changing):
             finish_changes(change_id(row), None, Outcome.REJECTED, "Declined for all partitions.")
             raise _all_declined(row, errors)
-        committed, _ = client.committed([r.key for r in changing])
+        committed, _ = client.fetch_committed([r.key for r in changing])
     except (NoResponse, Declined) as e:
         # Some requests may have been processed, so the worker reads the offsets back.
         change_state(row, ResetState.APPLYING, cause=ResetCause.NO_RESPONSE, note=str(e))

@@ -56,7 +56,7 @@ def preview(group_id: str, spec: ResetSpec, *, actor: str, undo_of: OffsetReset 
     return OffsetReset.objects.create(
         group_id=group_id,
         spec=spec,
-        **stored(rows),
+        **to_columns(rows),
         requests=requests,
         undo_of=undo_of,
         actor=actor,
@@ -66,13 +66,13 @@ def preview(group_id: str, spec: ResetSpec, *, actor: str, undo_of: OffsetReset 
 
 def preview_again(reset_id: int, *, actor: str) -> OffsetReset:
     """A new preview of the request of another reset, from the current offsets. Raises Rejected."""
-    row = existing(reset_id)
+    row = find_reset(reset_id)
     return preview(row.group_id, row.spec, actor=actor, undo_of=row.undo_of)
 
 
 def undo(reset_id: int, *, actor: str) -> OffsetReset:
     """The preview of an undo: offset, leader epoch and metadata as before the reset, within UNDO_DAYS. Raises Rejected."""
-    row = existing(reset_id)
+    row = find_reset(reset_id)
     if row.finished_at is None or row.applying_at is None:
         raise Rejected(
             sentence(
@@ -92,7 +92,7 @@ def apply(reset_id: int, *, actor: str, comment: str = "", wait_minutes: int = 0
     """Write the offsets of a preview and read them back. `wait_minutes` > 0: while the group is active, wait so long for its members to leave. The
     row's state is the result: applied, failed, waiting, or applying where the cluster did not respond in time. Raises Rejected: nothing was
     written."""
-    row = existing(reset_id)
+    row = find_reset(reset_id)
     try:
         if not 0 <= wait_minutes <= WAIT_MINUTES_MAX:
             raise Rejected(sentence("Wait 0 to {max} minutes.", max=f"{WAIT_MINUTES_MAX:,}"), "wait_minutes")
@@ -148,7 +148,7 @@ def _wait(row: OffsetReset, actor: str, comment: str, minutes: int) -> OffsetRes
 
 def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
     """Drop a preview, or end the wait of a reset. Raises Rejected."""
-    row = existing(reset_id)
+    row = find_reset(reset_id)
     with (
         recorded_rejections(actor, AuditOperation.GROUP_CANCEL_RESET, "group", row.group_id, comment=comment),
         transaction.atomic(),
@@ -176,11 +176,11 @@ def cancel(reset_id: int, *, actor: str, comment: str = "") -> OffsetReset:
 
 def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]:
     """Read the offsets and logs, and plan. Raises Rejected, NoResponse, Declined."""
-    committed, unstable = client.committed()
+    committed, unstable = client.fetch_committed()
     source: dict[Key, CommittedOffset] = {}
     saved: dict[Key, CommittedOffset | None] = {}
     if spec.target is ResetTarget.GROUP:
-        source, _ = client.committed(group_id=spec.source_group)
+        source, _ = client.fetch_committed(group_id=spec.source_group)
         if not source:
             raise Rejected(
                 sentence("Group {source_group} has no committed offsets.", source_group=repr(spec.source_group)),
@@ -188,7 +188,7 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
             )
     elif spec.target is ResetTarget.UNDO:
         assert spec.undone is not None
-        saved = {r.key: r.now for r in existing(spec.undone).rows if r.changes}
+        saved = {r.key: r.now for r in find_reset(spec.undone).rows if r.changes}
     named: set[Key] = set(source) | set(saved)
     given = named or set(spec.offsets) or set(committed) | unstable
     topics = {*spec.topics, *(t for t, _ in spec.partitions)} or {t for t, _ in given}
@@ -214,7 +214,7 @@ def _ages(keys: Iterable[Key]) -> Callable[[Key, int], RecordAge | None]:
     requested = set(keys)
     now_ms = time.time_ns() // 1_000_000
     ends = {
-        (topic, index): LogEndHistory.restored(observed)
+        (topic, index): LogEndHistory.from_stored(observed)
         for topic, index, observed in LogEnds.objects.filter(
             partition__topic__name__in={t for t, _ in requested}
         ).values_list("partition__topic__name", "partition__index", "observed")
@@ -223,7 +223,7 @@ def _ages(keys: Iterable[Key]) -> Callable[[Key, int], RecordAge | None]:
     return lambda key, offset: ends[key].age(offset, now_ms) if key in ends else None
 
 
-def existing(reset_id: int) -> OffsetReset:
+def find_reset(reset_id: int) -> OffsetReset:
     row = OffsetReset.objects.filter(pk=reset_id).first()
     if row is None:
         raise Rejected(
@@ -236,6 +236,6 @@ def existing(reset_id: int) -> OffsetReset:
     return row
 
 
-def stored(rows: list[PartitionReset]) -> dict[str, object]:
+def to_columns(rows: list[PartitionReset]) -> dict[str, object]:
     """The columns of a computed reset."""
     return {"rows": tuple(rows), "totals": core.totals(rows)}

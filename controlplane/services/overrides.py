@@ -205,7 +205,7 @@ def _ids_text(brokers: Iterable[int]) -> str:
 def _show_election(target: str, arguments: Mapping[str, object]) -> ProposalText:
     row, living = _offline(target)
     ends = {r.broker_id: r.end_offset for r in row.replica_rows.all()}
-    proven = partitions.proven(row)
+    proven = partitions.proven_replicas(row)
     if has_majority_acks(row.topic.configs):
         cause = sentence(
             "A leader needs the logs of a majority of replicas {replicas}; only brokers {brokers} are alive.",

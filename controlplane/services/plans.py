@@ -42,7 +42,7 @@ def save_plan(scope: Scope, *, name: str = "", actor: str, comment: str, overrid
     plan = moves_planning.compute_plan(scope)
     lifted = moves_planning.require_only_rejections(plan, override=override)
     parts = sorted((_part(p) for p in plan.parts), key=lambda p: p[1:3])
-    came, went = plan.incoming(), plan.outgoing()
+    came, went = plan.incoming_bytes(), plan.outgoing_bytes()
     seen = Cluster.objects.filter(pk=1).values_list("metadata_seq", flat=True).first()
     with transaction.atomic():
         row = Plan.objects.create(

@@ -11,7 +11,7 @@ from controlplane.domain.balance import GOALS, TOLERANCE_DEFAULT, Load
 from controlplane.domain.scope import RebalanceScope
 from controlplane.services import move_planning
 
-__all__ = ["GOALS", "TOLERANCE_DEFAULT", "Load", "Proposed", "propose", "proposed", "scope_of"]
+__all__ = ["GOALS", "TOLERANCE_DEFAULT", "Load", "Proposed", "propose", "propose_changes", "scope_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Proposed:
         return any(not goal.reached for goal in self.goals)
 
 
-def proposed(goals: Sequence[str] | None = None, tolerance: float | None = None, limit: int = 500) -> Proposed:
+def propose_changes(goals: Sequence[str] | None = None, tolerance: float | None = None, limit: int = 500) -> Proposed:
     """The proposal, in the shape of the API. Raises Rejected."""
     proposal = propose(goals, tolerance)
     return Proposed(

@@ -92,7 +92,7 @@ def _schema(topic: str, part: RecordPart, choice: SchemaChoice) -> tuple[str, Sc
         raise Rejected(NO_REGISTRY, f"{part}_format")
     subject = choice.subject or subject_of(topic, part)
     try:
-        return subject, schemas.registered(subject, choice.version)
+        return subject, schemas.fetch_schema(subject, choice.version)
     except RegistryUnreachable as error:
         raise Rejected(sentence("{detail} {advice}", detail=error, advice=UNREACHABLE_ADVICE)) from None
     except SchemaUnavailable as error:

@@ -46,7 +46,7 @@ RECORD_BYTES_LEAST = 64
 Addresses = Mapping[int, tuple[str, int]]
 
 
-def due() -> list[int]:
+def due_partitions() -> list[int]:
     """Partitions that need a comparison of their replicas."""
     rows = MovePartition.objects.filter(
         state=PartState.COMPARING,
@@ -67,7 +67,7 @@ def compare_part(part_id: int) -> str | None:
     found = _compare_step(row, part.compared, whole=part.move.mode == MoveMode.TAIL)
     values: dict[str, object] = {"note": found.text, "note_phrase": phrase_to_json(found.text)}
     if found.equal is not None or found.after:
-        values["compared"] = found.stored()
+        values["compared"] = found.to_stored()
     rows = MovePartition.objects.filter(pk=part.pk, version=part.version).exclude(note=values["note"])
     rows.update(**values, version=F("version") + 1)
     return found.text
@@ -99,7 +99,7 @@ def _compare_whole(
     """One poll's part of [first, end), with the bounds that were fixed at the start of the comparison."""
     begun = Comparison(None, "", start_offset, start_offset, upto=end)
     if so_far:
-        begun = so_far.resumed()
+        begun = so_far.to_comparison()
         begun = replace(begun, after=max(begun.after, start_offset))
     now = begun
     while True:

@@ -32,7 +32,7 @@ def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, commen
     ids = list(broker_ids) if broker_ids is not None else [b.broker_id for b in Broker.objects.filter(alive=True)]
     name = ",".join(map(str, ids))[:255]
     with recorded_rejections(actor, AuditOperation.RESTART_START, "restart", name, comment=comment):
-        if (problem := core.problem(ids, seen())) is not None:
+        if (problem := core.problem(ids, observed_brokers())) is not None:
             raise Rejected(problem, "brokers")
         by_supervisor = all(
             supervisor_client.running_process(settings.WEIR.data_dir, f"broker-{b}") is not None for b in ids
@@ -199,12 +199,12 @@ def view_of(row: RollingRestart) -> core.RestartSnapshot:
             )
             for s in row.steps.all()
         ),
-        brokers=tuple(seen()),
+        brokers=tuple(observed_brokers()),
         age_s=None if at is None else max(0.0, (timezone.now() - at).total_seconds()),
     )
 
 
-def seen() -> list[core.BrokerSeen]:
+def observed_brokers() -> list[core.BrokerSeen]:
     return [
         core.BrokerSeen(
             b.broker_id,

@@ -59,7 +59,7 @@ def change_route(
     """Replace these of CHANGEABLE. Records that brokers have matched keep their targets. Raises Rejected."""
     access.require_imported()
     with transaction.atomic():
-        row = _existing(name)
+        row = _find_entry(name)
         if if_generation is not None and row.generation != if_generation:
             raise Rejected(
                 sentence(
@@ -82,7 +82,7 @@ def change_route(
 def delete_route(name: str, *, actor: str, comment: str = "") -> None:
     """Delete the route: brokers stop routing. Records in the targets stay. Raises Rejected."""
     with transaction.atomic():
-        _existing(name)
+        _find_entry(name)
         access.put(AccessRecordKind.ROUTE, name, None, actor=actor, comment=comment, verb=AuditOperation.ROUTE_DELETE)
 
 
@@ -157,7 +157,7 @@ def _row(name: str) -> AccessEntry | None:
     return AccessEntry.objects.select_for_update().filter(kind=AccessRecordKind.ROUTE, key=name).first()
 
 
-def _existing(name: str) -> AccessEntry:
+def _find_entry(name: str) -> AccessEntry:
     row = _row(name)
     if row is None or row.value is None:
         raise Rejected(sentence("There is no route {name}; it may have been deleted already.", name=repr(name)))

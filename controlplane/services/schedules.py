@@ -95,7 +95,7 @@ def check(window: Window | None) -> datetime | None:
     return now if open_ else until
 
 
-def due() -> list[int]:
+def due_moves() -> list[int]:
     """Moves that need a check of their window."""
     resumable = Q(state__in=[MoveState.APPROVED, MoveState.PAUSED]) & Q(resumes_at__lte=timezone.now())
     waiting = Q(state=MoveState.APPROVED, resumes_at__isnull=True, window__isnull=False)

@@ -162,7 +162,7 @@ def alter_topic(
 def _follow(row: Topic, actor: str, *, checked: bool) -> None:
     """Create or alter the front topics of a topic, so that they follow the topic."""
     comment = f"follows topic {row.name}"
-    for desired in front_topics.desired(row):
+    for desired in front_topics.desired_front_topics(row):
         front = Topic.objects.filter(name=desired.name, deleted_at__isnull=True).first()
         if front is None:
             configs = {**desired.initial, **desired.configs}

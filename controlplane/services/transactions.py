@@ -40,7 +40,7 @@ def _target(target: str) -> tuple[str, int, int]:
     return found
 
 
-def _hanging(target: str) -> hanging_transactions.HangingRow:
+def _find_hanging(target: str) -> hanging_transactions.HangingRow:
     """The hanging transaction of this target. Raises Rejected."""
     topic, index, offset = _target(target)
     scan = hanging_transactions.search(topic, index, offset)
@@ -84,7 +84,7 @@ def _hanging(target: str) -> hanging_transactions.HangingRow:
 
 
 def show_abort(target: str, arguments: Mapping[str, object]) -> ProposalText:
-    row = _hanging(target)
+    row = _find_hanging(target)
     name = f"{row.topic}-{row.index}"
     verdict = TransactionVerdict(row.verdict)
     lines = (

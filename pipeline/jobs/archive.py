@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from brokerd.config.kafka_client import ClientSettings, ClientSettingsError
 from pipeline import session
-from pipeline.offsets import Offsets, Range, each, of, ranges
+from pipeline.offsets import Offsets, Range, each, offset_of, ranges
 from pipeline.source import Settings, SourceCluster
 from pipeline.tables import Contradiction, JobFolder
 from weir_common.files import replace_text
@@ -50,7 +50,7 @@ class Archive:
     start: Offsets
     status: dict[str, Any] = field(default_factory=dict)
 
-    def planned(self, batch: int) -> list[Range]:
+    def planned_ranges(self, batch: int) -> list[Range]:
         """The ranges of the batch according to the checkpoint: from the end of the previous batch to the end of this one."""
         end = offsets_of(self.job.checkpoint, batch)
         before = offsets_of(self.job.checkpoint, batch - 1) if batch else self.start
@@ -59,7 +59,7 @@ class Archive:
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         began = time.monotonic()
-        planned = self.planned(batch)
+        planned = self.planned_ranges(batch)
         if not self.job.already_published(batch, planned):
             records.select(
                 "topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers"
@@ -99,7 +99,7 @@ def started_at(job: JobFolder, settings: Settings, requested: str) -> Offsets:
 
 def complete(start: Offsets, partitions: dict[str, list[int]]) -> Offsets:
     """`start` extended to all current partitions. A partition that was created after `start` starts at offset 0."""
-    return {t: {str(p): of(start, t, p) or 0 for p in numbers} for t, numbers in partitions.items()}
+    return {t: {str(p): offset_of(start, t, p) or 0 for p in numbers} for t, numbers in partitions.items()}
 
 
 def security_options(config: Path | None) -> dict[str, str]:
@@ -201,7 +201,7 @@ def behind(query: StreamingQuery) -> int | None:
     source = progress["sources"][0]
     try:
         end, latest = json.loads(source["endOffset"]), json.loads(source["latestOffset"])
-        return sum(o - (of(end, t, p) or 0) for t, p, o in each(latest))
+        return sum(o - (offset_of(end, t, p) or 0) for t, p, o in each(latest))
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -21,7 +21,7 @@ from pipeline.jobs.archive import HEARTBEAT_SECONDS, STOP_SECONDS_MAX, behind, o
 from pipeline.jobs.base import Job, ReportTable, RunContext
 from pipeline.lake.archiving import LakeArchive, WrittenFile
 from pipeline.lake.writing import WRITTEN_DDL
-from pipeline.offsets import Offsets, of, put, ranges
+from pipeline.offsets import Offsets, offset_of, put, ranges
 from pipeline.source import Settings, SourceCluster
 from pipeline.tables import Contradiction
 from weir_common.lake import ValueFormat
@@ -140,6 +140,6 @@ def start_of(present: Offsets, earliest: Offsets) -> Offsets:
     out: Offsets = {}
     for topic, partitions in earliest.items():
         for partition, offset in partitions.items():
-            position = of(present, topic, int(partition))
+            position = offset_of(present, topic, int(partition))
             put(out, topic, int(partition), offset if position is None else position)
     return out

@@ -17,7 +17,7 @@ from typing import ClassVar
 from pipeline.forecasting import CONFIDENCE, ForecastOutcome, Stated, evenly, outcome, passage
 from pipeline.history_rows import HistoryRows, Series
 from pipeline.jobs.base import Job, ReportTable, RunContext
-from pipeline.lake.forecasts import StoredForecast, forecasts_table, store, stored
+from pipeline.lake.forecasts import StoredForecast, forecasts_table, read_forecasts, store
 
 DISK_METRIC, LAG_METRIC, CONSUMED_METRIC = "disk_used_bytes", "lag_records", "consumed_per_s"
 
@@ -68,7 +68,7 @@ class ForecastJob(Job):
         found = [*disks(rows, now, timedelta(days=self.horizon_days)), *groups(rows, now)]
         store(table, found, context.run.name)
         context.update_status(batches=1, rows=len(found))
-        checked = accuracy(rows, stored(table.refresh(), now - CHECKED_SPAN)[-CHECKED_MAX:], now)
+        checked = accuracy(rows, read_forecasts(table.refresh(), now - CHECKED_SPAN)[-CHECKED_MAX:], now)
         context.update_status(
             batches=2,
             forecasts=[_json(f) for f in found],
@@ -194,7 +194,7 @@ def _json(forecast: StoredForecast) -> dict[str, object]:
 
 
 def report(forecasts: Sequence[StoredForecast], checked: Sequence[Accuracy]) -> list[ReportTable]:
-    def shown(at: datetime | None, f: StoredForecast) -> str:
+    def forecast_text(at: datetime | None, f: StoredForecast) -> str:
         return at.isoformat(timespec="minutes") if at is not None else f"after {f.until.isoformat(timespec='minutes')}"
 
     return [
@@ -202,7 +202,15 @@ def report(forecasts: Sequence[StoredForecast], checked: Sequence[Accuracy]) -> 
             "Forecasts",
             ("subject", "metric", "value", "level", "10 %", "median", "90 %"),
             [
-                (f.subject, f.metric, f.value, f.level, shown(f.low, f), shown(f.median, f), shown(f.high, f))
+                (
+                    f.subject,
+                    f.metric,
+                    f.value,
+                    f.level,
+                    forecast_text(f.low, f),
+                    forecast_text(f.median, f),
+                    forecast_text(f.high, f),
+                )
                 for f in forecasts
             ],
         ),

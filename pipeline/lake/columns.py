@@ -170,7 +170,7 @@ def is_wider_or_equal(present: IcebergType, needed: IcebergType) -> bool:
     return type(present) is type(needed) or (type(needed), type(present)) in PROMOTIONS
 
 
-def missing(present: StructType | None, needed: StructType) -> StructType | None:
+def missing_fields(present: StructType | None, needed: StructType) -> StructType | None:
     """The fields of `needed` that `present` lacks or must widen, with their parents. None if there are none. Raises Conflict."""
     lower = {f.name.lower(): f for f in present.fields} if present is not None else {}
     out: dict[str, IcebergType] = {}
@@ -192,7 +192,7 @@ def missing(present: StructType | None, needed: StructType) -> StructType | None
 
 def _change(present: IcebergType, needed: IcebergType, name: str) -> IcebergType | None:
     if isinstance(present, StructType) and isinstance(needed, StructType):
-        return missing(present, needed)
+        return missing_fields(present, needed)
     if isinstance(present, ListType) and isinstance(needed, ListType):
         inner = _change(present.element_type, needed.element_type, f"{name}.element")
         return None if inner is None else list_of(inner)

@@ -29,7 +29,7 @@ def create_view(connection: DuckDBPyConnection, target: str, table: Table, paths
     """Create the view `target`, a quoted name, with the rows of these files, at least one. Returns the paths that DuckDB opens for it. Raises FilesUnreadable."""
     if all(p.startswith(LOCAL) for p in paths):
         local = [unquote(p.removeprefix(LOCAL)) for p in paths]
-        source = f"read_parquet({listed(local)}, union_by_name = true, hive_partitioning = false)"
+        source = f"read_parquet({sql_list(local)}, union_by_name = true, hive_partitioning = false)"
     else:
         local, source = [], quote(f"files of {target}")
         connection.register(f"files of {target}", dataset(table, paths))
@@ -58,5 +58,5 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def listed(paths: Sequence[str]) -> str:
+def sql_list(paths: Sequence[str]) -> str:
     return "[" + ", ".join("'" + p.replace("'", "''") + "'" for p in paths) + "]"

@@ -76,7 +76,7 @@ def store(table: Table, forecasts: Sequence[StoredForecast], run: str, step: Ste
     return history.commit(table, assumed, run, files, run, step)
 
 
-def stored(table: Table, since: datetime) -> list[StoredForecast]:
+def read_forecasts(table: Table, since: datetime) -> list[StoredForecast]:
     """The forecasts since a time, the oldest first."""
     rows = table.scan(row_filter=at_least("timestamp", since)).to_arrow().sort_by("timestamp")
     return [StoredForecast(**row) for row in rows.to_pylist()]

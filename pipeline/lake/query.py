@@ -16,7 +16,7 @@ import duckdb
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from pipeline.lake.duckdb_files import FilesUnreadable, create_view, listed, quote
+from pipeline.lake.duckdb_files import FilesUnreadable, create_view, quote, sql_list
 from weir_common.lake import METRICS_NAMESPACE, NAMESPACE
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_queries import LakeQuery, QueryError, QueryResult
@@ -73,7 +73,7 @@ def prepare(connection: duckdb.DuckDBPyConnection, catalog: Catalog, sql: str) -
             if name.lower() in sql.lower():
                 allowed += view(connection, namespace, name, catalog.load_table(identifier))
     connection.execute(f"SET search_path = '{NAMESPACE},{METRICS_NAMESPACE}'")
-    connection.execute("SET allowed_paths = " + listed(allowed))
+    connection.execute("SET allowed_paths = " + sql_list(allowed))
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 

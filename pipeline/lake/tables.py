@@ -132,13 +132,13 @@ def typed_columns(table: Table) -> StructType | None:
 
 def add_columns(table: Table, needed: StructType, *, only_new_names: bool = False) -> None:
     """Add the typed columns that the table lacks. Any process may do it at any time: rows of earlier files have null there. `only_new_names`: a present
-    column keeps its type, also if another type is needed. Raises what `columns.missing` raises, and TooManyColumns."""
+    column keeps its type, also if another type is needed. Raises what `columns.missing_fields` raises, and TooManyColumns."""
     for attempt in range(COMMITS_MAX):
         present = typed_columns(table)
         if only_new_names and present is not None:
             there = {f.name for f in present.fields}
             needed = StructType(*(f for f in needed.fields if f.name not in there))
-        new = columns.missing(present, needed)
+        new = columns.missing_fields(present, needed)
         if new is None:
             return
         count = sum(1 for _ in columns.leaves(present)) if present is not None else 0

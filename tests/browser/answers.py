@@ -61,7 +61,7 @@ def half_messages(patch: pytest.MonkeyPatch, world: World) -> None:
             for p in range(2)
         }
     )
-    patch.setattr(client, "undecided", answers.undecided)
+    patch.setattr(client, "fetch_undecided", answers.undecided)
 
 
 def share_groups(patch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ class Rows:
     def reset(self, *resets: DesiredReset) -> None:
         self._post(DesiredRead(resets=resets))
 
-    def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
+    def on_applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         self.image = image
 
     def report(self, report: Report | LoggedChange) -> None:

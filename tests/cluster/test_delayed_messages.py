@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from brokerd.wire.messages.delayed_messages import DelayedMessagesRequest, DelayedMessagesResponse
 from controlplane.clients.connection import Declined, KafkaConnection, NoResponse
-from controlplane.clients.delayed_messages import pending
+from controlplane.clients.delayed_messages import fetch_pending
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -255,7 +255,7 @@ def test_leaders_describe_and_look_up_pending_records(cluster: LocalCluster) -> 
         for broker_id, port in cluster.ports.items():
             connection = KafkaConnection(cluster.address(broker_id), port)
             try:
-                return pending(connection, f"{name}.delay", 1, DelayedMessagesRequest(**asked))
+                return fetch_pending(connection, f"{name}.delay", 1, DelayedMessagesRequest(**asked))
             except (Declined, NoResponse):
                 continue
             finally:

@@ -26,7 +26,7 @@ from pyiceberg.catalog import MetastoreCatalog
 
 from pipeline import schemas
 from pipeline.lake.archiving import LakeArchive, WrittenFile
-from pipeline.offsets import Range, of
+from pipeline.offsets import Range, offset_of
 from tests import postgres
 from tests.pipeline.lake import rows_of
 from tests.pipeline.rest_catalogue import rest_catalogue
@@ -64,7 +64,7 @@ def archive(lake: LakeSettings, end: int, batch_max: int, step: Callable[[str], 
     """Archive the log up to offset `end` of each partition, in batches of at most `batch_max` offsets per partition."""
     job = LakeArchive(lake, "kills", [TOPIC], ValueFormat.JSON, key_buckets=2, step=step)
     present = job.open()
-    first = {p: of(present, TOPIC, p) or 0 for p in range(PARTITIONS)}
+    first = {p: offset_of(present, TOPIC, p) or 0 for p in range(PARTITIONS)}
     while min(first.values()) < end:
         planned = [Range(TOPIC, p, o, min(end, o + batch_max)) for p, o in first.items() if o < end]
         writer, files = job.writer(), []

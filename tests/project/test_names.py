@@ -19,8 +19,10 @@ PREPOSITION = re.compile(
     r"about|above|after|again|alone|along|at|back|before|behind|below|between|beyond|both|by|each|everywhere|exactly|from|here|in|into|now|of|on|once|one"
     r"|other|out|over|same|since|some|then|there|to|under|until|up|upto|whole|with|within|without"
 )
-BOUNDS = {"callback": 0, "private participle": 1, "private preposition": 0}
-"""Functions with such a name. Lower a bound when functions get a better name; never raise one. `done` is the name of callbacks that end an operation."""
+BOUNDS = {"callback": 0, "notification": 0, "private participle": 1, "private preposition": 0}
+"""Functions with such a name. Lower a bound when functions get a better name; never raise one."""
+VERBS = {"done", "read", "put", "cut", "set"}
+"""Participles that are also imperatives. `done` is the name of callbacks that end an operation."""
 
 
 def functions(node: ast.AST, *, nested: bool = False) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, bool]]:
@@ -39,10 +41,10 @@ def kind_of(function: ast.FunctionDef | ast.AsyncFunctionDef, *, nested: bool) -
     is_participle = PARTICIPLE.fullmatch(word) is not None
     if not (is_participle or PREPOSITION.fullmatch(word)) or returns == "bool" or function.decorator_list:
         return None
-    if nested and returns == "None" and is_participle and word not in {"done", "read", "put", "cut", "set"}:
+    if nested and returns == "None" and is_participle and word not in VERBS:
         return "callback"
     if not function.name.startswith("_"):
-        return None
+        return "notification" if returns == "None" and is_participle and word not in VERBS else None
     return "private participle" if is_participle else "private preposition"
 
 
@@ -58,7 +60,7 @@ def vague() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("kind", BOUNDS)
 def test_a_vague_name_of_a_function_is_not_added(kind: str, vague: dict[str, list[str]]) -> None:
-    """Name a callback by its event (`on_response`), another function by its verb (`find_topic`) or by its result (`topic_error`)."""
+    """Name a callback or a notification by its event (`on_response`), another function by its verb (`find_topic`) or by its result (`topic_error`)."""
     assert len(vague[kind]) <= BOUNDS[kind], vague[kind]
 
 
@@ -73,12 +75,15 @@ class A:
     def _with(self) -> int: ...
     def _expired(self) -> bool: ...
     def _feed(self) -> int: ...
+    def appended(self) -> None: ...
+    def set(self) -> None: ...
 """
     kinds = {f.name: kind_of(f, nested=nested) for f, nested in functions(ast.parse(source))}
     assert {name: kind for name, kind in kinds.items() if kind is not None} == {
         "answered": "callback",
         "_found": "private participle",
         "_with": "private preposition",
+        "appended": "notification",
     }
 
 

@@ -411,7 +411,7 @@ class SimDatabase:
                 configs = {k.replace(".", "_"): v for k, v in topic.configs.items() if v is not None}
                 self._cluster.want_topic(topic.name, topic.partitions, topic.replication_factor, **configs)
 
-    def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
+    def on_applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         pass
 
     def report(self, report: Report | LoggedChange) -> None:

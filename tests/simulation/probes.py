@@ -132,7 +132,7 @@ class SimProbes:
             self._cluster.refusals.setdefault((self._node.name, *incarnation), []).append(self._cluster.world.now_us)
             self.liveness.refused(broker_id, now)
         elif node.alive:
-            self.liveness.connected(broker_id)
+            self.liveness.on_connected(broker_id)
             node.on_death.append(lambda: self._died(incarnation))
         else:
             self.liveness.unreachable(broker_id, now)
@@ -151,7 +151,7 @@ class SimProbes:
 
     def _ended(self, incarnation: Incarnation) -> None:
         if self._watched(incarnation) and self.connected(incarnation[0]):
-            self.liveness.ended(incarnation[0], self._node.clock())
+            self.liveness.on_connection_ended(incarnation[0], self._node.clock())
             if not self._acting:
                 self._ended_standing_by.add(incarnation)
             self._node.turn()

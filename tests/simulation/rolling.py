@@ -45,7 +45,7 @@ class Names:
         self._ids = {name: UUID(int=i) for i, name in enumerate(sorted({name for name, _ in places}), 1)}
         self._places = places
 
-    def named(self, name: str) -> tuple[UUID, int] | None:
+    def topic_named(self, name: str) -> tuple[UUID, int] | None:
         count = sum(n == name for n, _ in self._places)
         return (self._ids[name], count) if count else None
 
@@ -182,7 +182,7 @@ class Roller(Consumer):
                 self._again(None)  # too late: the member ignores this response
                 return
             share = consumer_protocol.read_assignment(bytes(body.assignment), self.names)
-            names = {found[0]: n for n in self.names.names() if (found := self.names.named(n)) is not None}
+            names = {found[0]: n for n in self.names.names() if (found := self.names.topic_named(n)) is not None}
             owned = sorted((names[tp.topic_id], tp.partition) for tp in share)
             self.holdings.taken(self, [place for place in owned if place not in had])
             self.owned = owned

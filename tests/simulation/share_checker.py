@@ -118,7 +118,7 @@ class ShareChecker:
         """A group coordinator starts a state epoch at an offset. NO_START: where the group starts."""
         self.stored.setdefault((place, state_epoch), ConfirmedStates(start, starts_sent={NO_START, start}))
 
-    def initialized(self, place: SharePartitionKey, state_epoch: int) -> None:
+    def on_initialized(self, place: SharePartitionKey, state_epoch: int) -> None:
         if state_epoch > self.changed.get(place, (-1, 0))[0]:
             self.changed[place] = state_epoch, self.world.now_us
 
@@ -135,7 +135,7 @@ class ShareChecker:
             self.world.reached["share partition loaded after a change of its start"] += 1
         self.state_epochs[place] = state.state_epoch
 
-    def loaded(self, place: SharePartitionKey, replica: Replica, core: SharePartition, state: ShareState) -> None:
+    def on_loaded(self, place: SharePartitionKey, replica: Replica, core: SharePartition, state: ShareState) -> None:
         if (place, state.state_epoch) not in self.stored:
             raise Violation(f"{place}: state epoch {state.state_epoch} is loaded, which nobody started")
         self._begin_state_epoch(place, state)
@@ -174,10 +174,12 @@ class ShareChecker:
         self.world.reached["share partition loaded with records in flight"] += bool(found)
 
     # -- deliveries ----------------------------------------------------------------------------------------------------
-    def began(self, session: ShareSession) -> None:
+    def on_session_began(self, session: ShareSession) -> None:
         self.sessions[id(session)] = session, self.world.now_us
 
-    def acquired(self, core: SharePartition, session: ShareSession, acquired: Sequence[Acquired], now_ms: int) -> None:
+    def on_acquired(
+        self, core: SharePartition, session: ShareSession, acquired: Sequence[Acquired], now_ms: int
+    ) -> None:
         leader, member = self.leaders[id(core)], session.member_id
         newest, since_us = self.changed[leader.place]
         if leader.state_epoch < newest and self.sessions[id(session)][1] > since_us:
@@ -217,7 +219,7 @@ class ShareChecker:
             raise Violation(f"{place} goes to {member}; {self.accepted[place]} knows that it is accepted")
         self.world.reached["accepted record delivered by a deposed leader"] += 1
 
-    def acknowledged(self, core: SharePartition, member: str, steps: Sequence[Acknowledgement], now_ms: int) -> None:
+    def on_acknowledged(self, core: SharePartition, member: str, steps: Sequence[Acknowledgement], now_ms: int) -> None:
         """The leader has accepted the acknowledgements. They are not durable yet."""
         leader = self.leaders[id(core)]
         for offset, kind in each(steps):
@@ -241,7 +243,7 @@ class ShareChecker:
             self.letters.must_write(Failure(leader.place, leader.state_epoch, offset))
         self.world.reached["record archived after its last delivery"] += last
 
-    def raised(self, core: SharePartition, log_start: int) -> None:
+    def on_log_start_raised(self, core: SharePartition, log_start: int) -> None:
         """The leader ends the records below the log start offset."""
         if (leader := self.leaders.get(id(core))) is not None:
             self._delete_below(leader, log_start)
@@ -265,7 +267,7 @@ class ShareChecker:
                 record.state = RecordState.ARCHIVED
                 self.world.reached[f"{content.value} passed"] += 1
 
-    def archived(self, core: SharePartition, first: int, last: int) -> None:
+    def on_archived(self, core: SharePartition, first: int, last: int) -> None:
         """The leader says that the dead letters of these records are written."""
         leader = self.leaders[id(core)]
         for offset in range(first, last + 1):
@@ -275,14 +277,14 @@ class ShareChecker:
                 failure = Failure(leader.place, leader.state_epoch, offset)
                 self.letters.written(failure, leader.replica.start_offset)
 
-    def released(self, core: SharePartition, member: str) -> None:
+    def on_released(self, core: SharePartition, member: str) -> None:
         """The share session of the member has ended."""
         for record in self.leaders[id(core)].records.values():
             if record.state is ACQUIRED and record.member == member:
                 record.state, record.member, record.count = AVAILABLE, "", record.count - 1
                 self.world.reached["lock ended with the session"] += 1
 
-    def expired(self, core: SharePartition, now_ms: int) -> None:
+    def on_expired(self, core: SharePartition, now_ms: int) -> None:
         """The leader ends the locks whose time has passed."""
         leader = self.leaders[id(core)]
         for offset, record in leader.records.items():
@@ -290,7 +292,7 @@ class ShareChecker:
                 self._given_up(leader, offset, AVAILABLE)
                 self.world.reached["lock ended by its time-out"] += 1
 
-    def confirmed(self, core: SharePartition, start: int, steps: Sequence[Acknowledgement]) -> None:
+    def on_confirmed(self, core: SharePartition, start: int, steps: Sequence[Acknowledgement]) -> None:
         """The leader answers acknowledgements without an error. `start`: its start offset when they came, or its log start offset."""
         leader = self.leaders[id(core)]
         stored = self.stored[leader.place, leader.state_epoch]

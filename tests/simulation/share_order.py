@@ -38,8 +38,10 @@ class KeyOrderChecker(ShareChecker):
         super().__init__(world, lock_ms, deliveries_max)
         self._keys: dict[Place, bytes | None] = {}
 
-    def acquired(self, core: SharePartition, session: ShareSession, acquired: Sequence[Acquired], now_ms: int) -> None:
-        super().acquired(core, session, acquired, now_ms)
+    def on_acquired(
+        self, core: SharePartition, session: ShareSession, acquired: Sequence[Acquired], now_ms: int
+    ) -> None:
+        super().on_acquired(core, session, acquired, now_ms)
         leader, member = self.leaders[id(core)], session.member_id
         offsets = [o for a in acquired for o in range(a.first, a.last + 1)]
         waiting = self._available(leader, offsets[-1])

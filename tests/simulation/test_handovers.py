@@ -269,15 +269,15 @@ def test_the_sample_reaches_all_hand_over_states() -> None:
 
 
 def aborts_above_the_history_are_not_reported_below(patch: pytest.MonkeyPatch) -> None:
-    read, between = HistoryReader.read, TransactionIndex.between
+    read, between = HistoryReader.read, TransactionIndex.overlapping
 
     def blind(self: HistoryReader, *given: Any) -> int:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(TransactionIndex, "between", lambda *_: [])
+            inner.setattr(TransactionIndex, "overlapping", lambda *_: [])
             return read(self, *given)
 
     patch.setattr(HistoryReader, "read", blind)
-    assert between is TransactionIndex.between
+    assert between is TransactionIndex.overlapping
 
 
 def the_stable_offset_ends_at_the_leaders_log_start(patch: pytest.MonkeyPatch) -> None:

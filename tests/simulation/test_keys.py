@@ -154,13 +154,13 @@ def a_truncated_segment_keeps_the_entries_of_its_appends(patch: pytest.MonkeyPat
 
 
 def a_batch_after_a_gap_is_collected(patch: pytest.MonkeyPatch) -> None:
-    appended = AppendedKeys.appended
+    appended = AppendedKeys.on_appended
 
     def at_any_position(self: AppendedKeys, data: Any, position: int) -> None:
         self._end = position
         appended(self, data, position)
 
-    patch.setattr(AppendedKeys, "appended", at_any_position)
+    patch.setattr(AppendedKeys, "on_appended", at_any_position)
 
 
 def a_hash_counts_as_the_key(patch: pytest.MonkeyPatch) -> None:

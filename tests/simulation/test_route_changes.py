@@ -48,7 +48,7 @@ def test_the_sample_has_growth_deleted_and_aborted_records() -> None:
 
 
 def a_new_leader_uses_the_present_number_of_partitions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PartitionCounts, "restored", classmethod(lambda cls, stored, topics: None))
+    patch.setattr(PartitionCounts, "from_json", classmethod(lambda cls, stored, topics: None))
 
 
 def a_target_that_grows_moves_records_that_were_read(patch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def a_target_that_grows_moves_records_that_were_read(patch: pytest.MonkeyPatch) 
 
 
 def records_of_aborted_transactions_are_routed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReplicaRoutePort, "aborted", lambda self, offset, upto: [])
+    patch.setattr(ReplicaRoutePort, "aborted_transactions", lambda self, offset, upto: [])
 
 
 def records_are_routed_before_their_transaction_ends(patch: pytest.MonkeyPatch) -> None:

@@ -87,16 +87,16 @@ def test_a_group_is_read_reset_and_deleted(scene: Scene) -> None:
     assert [x.partitions for x in group.members] == [(T0, T1)]
     with offsets_client(GROUP) as client:
         assert isinstance(client, ShareOffsetsClient) and client.status().active
-        assert client.committed() == ({T0: CommittedOffset(end), T1: CommittedOffset(0)}, set())
+        assert client.fetch_committed() == ({T0: CommittedOffset(end), T1: CommittedOffset(0)}, set())
         assert client.commit({T0: CommittedOffset(5)}) == {T0: ErrorCode.NON_EMPTY_GROUP}
     scene.member.stopped = True
     scene.run(6)
     with offsets_client(GROUP) as client:
         assert not client.status().active and client.commit({T0: CommittedOffset(5)}) == {}
-        assert client.committed()[0] == {T0: CommittedOffset(5), T1: CommittedOffset(0)}
+        assert client.fetch_committed()[0] == {T0: CommittedOffset(5), T1: CommittedOffset(0)}
         (group,) = scene.described()
         assert (group.state, group.members, group.offsets[0].start) == ("Empty", (), 5)
         assert client.delete([T0]) == {T0: ErrorCode.INVALID_REQUEST}, "offsets are deleted for whole topics"
-        assert client.delete([T0, T1]) == {} and client.committed()[0] == {}
+        assert client.delete([T0, T1]) == {} and client.fetch_committed()[0] == {}
     kafka.delete_group(GROUP)
     assert scene.described() == [] and type(offsets_client(GROUP)) is not ShareOffsetsClient

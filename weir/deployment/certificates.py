@@ -34,7 +34,7 @@ def write_certificates(folder: Path, inventory: Inventory) -> list[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(folder / machine.name / CA_PEM.lstrip("/"), ca.decode(), mode=0o644)
         if not _is_usable(path, machine, x509.load_pem_x509_certificate(ca)):
-            replace_text(path, authority.signed(machine.name, (machine.name, machine.address)), mode=KEY_MODE)
+            replace_text(path, authority.sign(machine.name, (machine.name, machine.address)), mode=KEY_MODE)
             renewed.append(machine.name)
     return renewed
 

@@ -86,7 +86,7 @@ def started_units(machine: Machine) -> list[str]:
 
 def zookeeper_connect(inventory: Inventory) -> str:
     port = security.ZOOKEEPER_PORT if inventory.security else ZOOKEEPER_PORT
-    return ",".join(f"{m.address}:{port}" for m in inventory.having(MachineRole.ZOOKEEPER))
+    return ",".join(f"{m.address}:{port}" for m in inventory.machines_with(MachineRole.ZOOKEEPER))
 
 
 def _properties(values: Mapping[str, str]) -> str:
@@ -96,12 +96,12 @@ def _properties(values: Mapping[str, str]) -> str:
 def environment(inventory: Inventory) -> dict[str, str]:
     """The environment of every process of the control plane. Raises InvalidInventory for an unknown variable or an invalid value."""
     host = urlsplit(inventory.settings.get("WEIR_CONSOLE_URL", "")).hostname or ""
-    hosts = [host, *(m.address for m in inventory.having(MachineRole.WEB)), "127.0.0.1", "localhost"]
+    hosts = [host, *(m.address for m in inventory.machines_with(MachineRole.WEB)), "127.0.0.1", "localhost"]
     port = security.INTERNAL_PORT if inventory.security else BROKER_PORT
     derived = {
         "WEIR_DATA_DIR": CONTROL_DIR,
-        "WEIR_BOOTSTRAP": ",".join(f"{m.address}:{port}" for m in inventory.having(MachineRole.BROKER)),
-        "WEIR_BROKERS": str(len(inventory.having(MachineRole.BROKER))),
+        "WEIR_BOOTSTRAP": ",".join(f"{m.address}:{port}" for m in inventory.machines_with(MachineRole.BROKER)),
+        "WEIR_BROKERS": str(len(inventory.machines_with(MachineRole.BROKER))),
         "WEIR_ZOOKEEPER": zookeeper_connect(inventory),
         "WEIR_ALLOWED_HOSTS": ",".join(h for h in hosts if h),
         "WEIR_TRUSTED_ORIGINS": inventory.settings.get("WEIR_CONSOLE_URL", ""),
@@ -173,7 +173,7 @@ def _zookeeper(inventory: Inventory, machine: Machine, template: Template) -> li
     own = {"clientPortAddress": machine.address}
     if inventory.security:
         own |= security.zookeeper_server(machine)
-    own |= {f"server.{m.id}": f"{m.address}:2888:3888" for m in inventory.having(MachineRole.ZOOKEEPER)}
+    own |= {f"server.{m.id}": f"{m.address}:2888:3888" for m in inventory.machines_with(MachineRole.ZOOKEEPER)}
     own |= {
         n: v.replace("{id}", str(machine.id)).replace("{address}", machine.address)
         for n, v in inventory.zookeeper.items()

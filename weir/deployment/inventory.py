@@ -77,7 +77,7 @@ class Inventory:
     security: Mapping[str, str]
     """Empty: connections are not encrypted and not authenticated."""
 
-    def having(self, role: MachineRole) -> tuple[Machine, ...]:
+    def machines_with(self, role: MachineRole) -> tuple[Machine, ...]:
         return tuple(m for m in self.machines if role in m.roles)
 
 
@@ -155,13 +155,13 @@ def _problems(inventory: Inventory) -> list[str]:
     for what in ("id", "address"):
         values = [getattr(m, what) for m in inventory.machines]
         problems += [f"two machines have the {what} {v}" for v in sorted({v for v in values if values.count(v) > 1})]
-    problems += [f"no machine has the role {role}" for role in AT_LEAST_ONE if not inventory.having(role)]
+    problems += [f"no machine has the role {role}" for role in AT_LEAST_ONE if not inventory.machines_with(role)]
     problems += [
-        f"more than one machine has the role {role}: {', '.join(m.name for m in inventory.having(role))}"
+        f"more than one machine has the role {role}: {', '.join(m.name for m in inventory.machines_with(role))}"
         for role in AT_MOST_ONE
-        if len(inventory.having(role)) > 1
+        if len(inventory.machines_with(role)) > 1
     ]
-    spark = inventory.having(MachineRole.SPARK_WORKER)
+    spark = inventory.machines_with(MachineRole.SPARK_WORKER)
     if len(spark) > 1 and not any(inventory.settings.get(name) for name in SHARED_LAKE):
         problems.append(
             f"several machines have the role {MachineRole.SPARK_WORKER} ({', '.join(m.name for m in spark)}), but the lake is a folder of each machine: set "
@@ -178,7 +178,7 @@ def _problems(inventory: Inventory) -> list[str]:
             for n, form in SECURITY.items()
             if not re.fullmatch(form, inventory.security.get(n, ""))
         ]
-    servers = len(inventory.having(MachineRole.ZOOKEEPER))
+    servers = len(inventory.machines_with(MachineRole.ZOOKEEPER))
     if servers and servers % 2 == 0:
         problems.append(f"{servers} ZooKeeper servers survive no more failures than {servers - 1}: use an odd number")
     problems += [

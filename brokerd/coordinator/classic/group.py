@@ -330,7 +330,9 @@ class Group(GroupMembership):
             return [Reply(event.token, Answered(error))]
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
-        rejected = self.commits.fenced(event.offsets) if self.group_id.startswith(ROUTE_GROUP_PREFIX) else NO_ERRORS
+        rejected = (
+            self.commits.fenced_offsets(event.offsets) if self.group_id.startswith(ROUTE_GROUP_PREFIX) else NO_ERRORS
+        )
         if len(rejected) == len(event.offsets):
             return [Reply(event.token, Answered(ErrorCode.NONE, rejected))]
         return self.commits.commit(event, rejected)
@@ -372,7 +374,7 @@ class Group(GroupMembership):
         return effects
 
     def _persist_failed(self, event: PersistFailed, now: Now) -> list[Effect]:
-        rejected = self.commits.failed(event)
+        rejected = self.commits.on_persist_failed(event)
         if rejected is not None:
             return rejected
         if self._pending_assignment is None or self._pending_assignment[0] != event.number:

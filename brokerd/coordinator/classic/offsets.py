@@ -60,7 +60,7 @@ class GroupOffsets:
         self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, rejected), offsets, None)
         return [PersistOffsets(number, offsets)]
 
-    def fenced(self, offsets: Mapping[TopicIndex, Offset]) -> dict[TopicIndex, int]:
+    def fenced_offsets(self, offsets: Mapping[TopicIndex, Offset]) -> dict[TopicIndex, int]:
         """{partition: error} of the offsets with a lower leader epoch than the last commit of the partition, written or being written. An epoch below 0 is not
         compared."""
         written = [self.offsets, *(o for _, _, o, producer_id in self._pending_commits.values() if producer_id is None)]
@@ -87,7 +87,7 @@ class GroupOffsets:
             self.place(key, offset, e.log_offset + i, producer_id)
         return [Reply(token, answer)]
 
-    def failed(self, e: PersistFailed) -> list[Effect] | None:
+    def on_persist_failed(self, e: PersistFailed) -> list[Effect] | None:
         commit = self._pending_commits.pop(e.number, None)
         return None if commit is None else [Reply(commit[0], Answered(e.error))]
 

@@ -72,7 +72,7 @@ class TargetAssignmentBuilder(PersistedGroup):
     def _raise_epoch(self, only_if_topics_changed: bool = False) -> None:
         self._seen = self.topics.version
         names = self.subscribed_names()
-        seen = [(name, self.topics.named(name)) for name in sorted(names)]
+        seen = [(name, self.topics.topic_named(name)) for name in sorted(names)]
         digest = hashlib.blake2b(repr(seen).encode(), digest_size=8).digest()
         topics_hash = int.from_bytes(digest, "big", signed=True) if names else 0
         if not only_if_topics_changed or topics_hash != self.topics_hash:
@@ -82,7 +82,7 @@ class TargetAssignmentBuilder(PersistedGroup):
         counts: dict[UUID, int] = {}
         subscriptions: dict[str, MemberSubscription] = {}
         for member_id, m in self.members.items():
-            existing = [t for t in map(self.topics.named, self.topics_of_member(m)) if t is not None]
+            existing = [t for t in map(self.topics.topic_named, self.topics_of_member(m)) if t is not None]
             counts.update(existing)
             place = (m.instance_id is None, m.instance_id or member_id)
             subscriptions[member_id] = MemberSubscription(frozenset(topic_id for topic_id, _ in existing), place)

@@ -65,7 +65,7 @@ def read_assignment(data: bytes, topics: Topics) -> Assignment:
 
 def assignment(share: Assignment, names: Iterable[str], topics: Topics, version: int) -> bytes:
     """`names`: the topics that the member is subscribed to. Other partitions belong to deleted topics and are omitted."""
-    known = {found[0]: name for name in names if (found := topics.named(name)) is not None}
+    known = {found[0]: name for name in names if (found := topics.topic_named(name)) is not None}
     by_name: dict[str, list[int]] = {}
     for topic_id, partition in sorted(share):
         if topic_id in known:
@@ -90,7 +90,7 @@ def assignment_of(
     return frozenset(
         TopicPartition(found[0], partition)
         for one in listed
-        if (found := topics.named(one.topic)) is not None
+        if (found := topics.topic_named(one.topic)) is not None
         for partition in one.partitions
         if 0 <= partition < found[1]
     )

@@ -91,7 +91,7 @@ class Topics(Protocol):
     @property
     def version(self) -> int: ...
 
-    def named(self, name: str) -> tuple[UUID, int] | None:
+    def topic_named(self, name: str) -> tuple[UUID, int] | None:
         """(topic id, partition count), or None if the topic does not exist."""
 
     def names(self) -> Iterable[str]: ...

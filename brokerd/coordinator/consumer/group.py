@@ -94,7 +94,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
                 committed = self.commits.on_persisted(event)
                 return [*committed] if committed is not None else self._on_persisted(event.number)
             case events.PersistFailed():
-                rejected = self.commits.failed(event)
+                rejected = self.commits.on_persist_failed(event)
                 return [*rejected] if rejected is not None else self._on_write_rejected(event)
             case events.Tick():
                 return self._tick(now)
@@ -224,7 +224,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         else:
             # A leaving static member has revoked its partitions. Its assignment is kept.
             at = self.current_assignments[event.member_id]
-            away = at.changed(
+            away = at.with_changes(
                 epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH, state=MemberState.STABLE, revoking=EMPTY_ASSIGNMENT
             )
             self.change(GroupRecordKey.CURRENT_ASSIGNMENT, event.member_id, away)
@@ -383,7 +383,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         may = {
             (name, partition)
             for name, partition in event.offsets
-            if (found := self.topics.named(name)) is not None
+            if (found := self.topics.topic_named(name)) is not None
             and at.may_commit(TopicPartition(found[0], partition), event.generation)
         }
         if not may:

@@ -58,7 +58,7 @@ def changes_from_classic(old: Group, topics: Topics) -> list[ConsumerGroupChange
             ConsumerGroupChange(
                 GroupRecordKey.CURRENT_ASSIGNMENT,
                 member.member_id,
-                MemberAssignment(old.generation, old.generation).changed(assigned=share),
+                MemberAssignment(old.generation, old.generation).with_changes(assigned=share),
             ),
         ]
     return facts

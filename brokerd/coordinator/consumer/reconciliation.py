@@ -55,7 +55,7 @@ class MemberAssignment:
     def owned(self) -> Assignment:
         return self.assigned | self.revoking
 
-    def changed(self, **changes: Unpack[AssignmentChanges]) -> MemberAssignment:
+    def with_changes(self, **changes: Unpack[AssignmentChanges]) -> MemberAssignment:
         """A copy with changed fields. Partitions that stay keep their assignment epoch; new ones get the member epoch."""
         after = replace(self, **changes)
         return replace(after, assignment_epochs={tp: self.assignment_epochs.get(tp, after.epoch) for tp in after.owned})
@@ -83,11 +83,11 @@ def reconcile(
     keeps = at.assigned & target
     gives_up = at.assigned - keeps
     if gives_up and (owned is None or owned & gives_up):
-        return at.changed(state=MemberState.UNREVOKED, assigned=keeps, revoking=gives_up)
+        return at.with_changes(state=MemberState.UNREVOKED, assigned=keeps, revoking=gives_up)
     wants = target - keeps
     gets = frozenset(tp for tp in wants if free(tp))
     state = MemberState.STABLE if len(gets) == len(wants) else MemberState.UNRELEASED
     previous = at.epoch if at.epoch != target_epoch else at.previous_epoch
-    return at.changed(
+    return at.with_changes(
         epoch=target_epoch, previous_epoch=previous, state=state, assigned=keeps | gets, revoking=EMPTY_ASSIGNMENT
     )

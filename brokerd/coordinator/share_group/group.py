@@ -212,7 +212,7 @@ class ShareGroup(PersistedShareGroup):
 
     def _subscribed_partitions(self) -> dict[UUID, tuple[str, frozenset[int]]]:
         """All partitions of the subscribed topics that exist."""
-        found = ((name, self.topics.named(name)) for name in sorted(self.subscribed_names()))
+        found = ((name, self.topics.topic_named(name)) for name in sorted(self.subscribed_names()))
         return {at[0]: (name, frozenset(range(at[1]))) for name, at in found if at is not None}
 
     def assignable(self) -> dict[UUID, frozenset[int]]:
@@ -233,7 +233,7 @@ class ShareGroup(PersistedShareGroup):
             self.change(ShareRecordKey.GROUP, "", (self.epoch + 1, topics_hash))
 
     def _assign(self) -> None:
-        ids = {name: at[0] for name in self.subscribed_names() if (at := self.topics.named(name)) is not None}
+        ids = {name: at[0] for name in self.subscribed_names() if (at := self.topics.topic_named(name)) is not None}
         subscriptions = {m: frozenset(ids[t] for t in x.topics if t in ids) for m, x in self.members.items()}
         for member_id, assigned in simple(subscriptions, self.assignable(), self.targets).items():
             self.change(ShareRecordKey.TARGET_ASSIGNMENT, member_id, assigned)

@@ -46,7 +46,7 @@ class InitializationObserver(Protocol):
         """A state epoch will start. `start` -1: where the group starts."""
         ...
 
-    def initialized(self, place: SharePartitionKey, state_epoch: int) -> None:
+    def on_initialized(self, place: SharePartitionKey, state_epoch: int) -> None:
         """The share coordinator has confirmed it."""
         ...
 
@@ -138,7 +138,7 @@ class SharePersister:
 
         def on_response(error: int, _result: object) -> None:
             if observer is not None and not error:
-                observer.initialized(place, state_epoch)
+                observer.on_initialized(place, state_epoch)
             done(error)
 
         self._request(ApiKey.INITIALIZE_SHARE_GROUP_STATE, place, body, on_response)

@@ -61,7 +61,7 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
 
     def _on_loaded(self, partition: int, shard: TransactionShard, now: Now) -> None:
         for transaction in shard.ids.values():
-            transaction.loaded(now)
+            transaction.on_loaded(now)
         log.info(
             "transaction coordinator partition loaded: partition=__transaction_state-%d transactional_ids=%d",
             partition,
@@ -101,7 +101,7 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
         self._markers.tick()
 
     # -- finding -----------------------------------------------------------------------------------------------------------
-    def existing(self, transactional_id: str) -> tuple[Transaction | None, int]:
+    def find_existing(self, transactional_id: str) -> tuple[Transaction | None, int]:
         """(transaction or None if it does not exist, error)."""
         _, shard, error = self.find(transactional_id)
         return (None, error) if error or shard is None else (shard.ids.get(transactional_id), ErrorCode.NONE)

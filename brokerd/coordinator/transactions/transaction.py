@@ -335,7 +335,7 @@ class Transaction:
         return [] if pending.token is None else [TransactionReply(pending.token, TransactionAnswered(e.error))]
 
     # -- time ----------------------------------------------------------------------------------------------------------------
-    def loaded(self, now: Now) -> None:
+    def on_loaded(self, now: Now) -> None:
         """Called after a load: the time-out continues from the start time in the record, at most one whole time-out from now."""
         if self.state is TransactionMachineState.ONGOING:
             gone = max(0, now.wall_ms - self.record.started_wall_ms)

@@ -86,6 +86,6 @@ def test_pending_appends_time_out_and_an_abandoned_request_is_not_answered() -> 
 def test_a_new_leader_epoch_and_a_small_isr_are_errors() -> None:
     replica = FakeReplica(high_watermark=10, isr_size=1)
     append = replica.appended()
-    assert acknowledgement(append, ACKS_ALL) == append.failed(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    assert acknowledgement(append, ACKS_ALL) == append.error_result(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     replica.core.leader_epoch = 4
-    assert acknowledgement(append, ACKS_ALL) == append.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert acknowledgement(append, ACKS_ALL) == append.error_result(ErrorCode.NOT_LEADER_OR_FOLLOWER)

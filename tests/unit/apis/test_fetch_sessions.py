@@ -75,7 +75,7 @@ class Client:
         for _ in range(count):
             data = bytearray(records.build([records.Record(0, 2_000_000, None, b"v" * size)]))
             replica.log.append(data, records.check(data), 0, self.harness.now)
-            self.harness.replica_manager.appended(replica, self.harness.now)
+            self.harness.replica_manager.on_appended(replica, self.harness.now)
 
     def passes(self, ms: int) -> None:
         """Advances the clock and runs the timers that expire."""
@@ -435,7 +435,7 @@ def test_a_larger_session_evicts_the_smallest_session_after_two_minutes() -> Non
     cache = Cache(2)
     small, large = cache.begin(2, 0), cache.begin(9, 0)
     for session in list(cache.sessions._by_id.values()):
-        cache.sessions.used(session, EVICTION_MS)
+        cache.sessions.advance_epoch(session, EVICTION_MS)
     assert cache.begin(3, EVICTION_MS) == 0, "too young to go"
     assert cache.begin(2, EVICTION_MS + 1) == 0, "no larger"
     assert cache.begin(3, EVICTION_MS + 1) and not cache.lives(small) and cache.lives(large)
@@ -447,7 +447,7 @@ def test_a_followers_session_evicts_a_consumers_session_and_never_the_reverse() 
     follower = cache.begin(1, 1, FOLLOWER)
     assert follower and not cache.lives(consumer)
     for session in list(cache.sessions._by_id.values()):
-        cache.sessions.used(session, EVICTION_MS)
+        cache.sessions.advance_epoch(session, EVICTION_MS)
     assert cache.begin(9, EVICTION_MS + 2) == 0 and cache.lives(follower)
     assert cache.begin(2, EVICTION_MS + 2, ReplicaIncarnation(3, 13)) == 3 and not cache.lives(follower)
 

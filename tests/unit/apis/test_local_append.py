@@ -53,7 +53,7 @@ def test_an_append_returns_the_high_watermark_that_it_requires() -> None:
     written = scene.append(batch() + batch())
     assert isinstance(written, PendingAppend)
     assert (written.base_offset, written.required_end) == (0, 2)
-    assert written.acknowledged() == PartitionResult(ErrorCode.NONE, None, 0, -1, 0)
+    assert written.acknowledged_result() == PartitionResult(ErrorCode.NONE, None, 0, -1, 0)
     assert scene.append(None) == PartitionResult(ErrorCode.NONE, base_offset=2, log_start_offset=0)
 
 

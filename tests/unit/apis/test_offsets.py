@@ -37,7 +37,7 @@ def harness(*timestamps: int) -> Harness:
     for t in timestamps:
         data = bytearray(records.build([Record(0, t, b"k", b"v")]))
         made.replica.log.append(data, records.check(data), 0, made.now)
-        made.replica_manager.appended(made.replica, made.now)
+        made.replica_manager.on_appended(made.replica, made.now)
     return made
 
 

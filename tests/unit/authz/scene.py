@@ -141,7 +141,7 @@ class Broker:
 
     def set_acl(self, key: str, rule: str | None) -> None:
         self.image.apply(AccessChanged("acl", key, 1, parse(rule).to_json() if rule else None))
-        self.authorizer.changed()
+        self.authorizer.on_acls_changed()
 
     def allow(self, *rules: str) -> None:
         for rule in rules:

@@ -40,7 +40,7 @@ def test_a_changed_acl_applies_after_the_notification() -> None:
     assert not may_read(it)
     image.apply(AccessChanged("acl", "k", 1, parse("allow User:alice * read topic t").to_json()))
     assert not may_read(it), "the ACLs are built once, not for each request"
-    it.changed()
+    it.on_acls_changed()
     assert may_read(it)
 
 

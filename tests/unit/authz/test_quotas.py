@@ -140,7 +140,7 @@ def test_a_client_above_its_request_quota_is_throttled_for_at_most_a_second() ->
     it.set([(entity_key({"user": "alice"}), {TIME: 10.0})])
     requested, caller = call(ApiKey.HEARTBEAT, 3, m.HeartbeatRequest())
     it.watch(requested, 10, lambda: Now(100_000, 0))
-    it.spent(requested, 5.0, 100_000)
+    it.count_loop_time(requested, 5.0, 100_000)
     requested.reply(m.HeartbeatResponse())
     assert (reported(caller, ApiKey.HEARTBEAT, 3).throttle_time_ms, caller.muted) == (1_000, 1_000)
 

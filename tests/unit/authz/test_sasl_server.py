@@ -49,7 +49,7 @@ class FakeConnection:
     def answer(self, slot: Any, parts: Any) -> None:
         self.sent.append(b"".join(map(bytes, parts)))
 
-    def proved(self) -> None:
+    def mark_authenticated(self) -> None:
         self.proven = True
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ def scram_proof(password: str, user: str, mechanism: str = "SCRAM-SHA-256") -> C
 
     def login(on_frame: Any, caller: Any) -> None:
         client = scram.Client(mechanism, user, password, "n")
-        authenticate(on_frame, caller, client.first())
+        authenticate(on_frame, caller, client.first_message())
         challenge = framing.decode_response(ApiKey.SASL_AUTHENTICATE, 2, memoryview(caller.sent[-1])[4:])[1].auth_bytes
         authenticate(on_frame, caller, client.answer(challenge))
 

@@ -277,9 +277,9 @@ def test_lives_are_recorded_from_their_metadata_level_on_for_all_registered_brok
 
 def test_every_doubt_is_explained_and_an_unknown_value_is_shown_unchanged() -> None:
     for doubt in DirectoryDoubt:
-        what, action = broker_lives.explained(doubt)
+        what, action = broker_lives.explain_doubt(doubt)
         assert what.endswith(".") and (not doubt.elsewhere or "unclean leader election" in action)
-    assert broker_lives.explained("of a newer program") == ("of a newer program", "")
+    assert broker_lives.explain_doubt("of a newer program") == ("of a newer program", "")
     assert broker_lives.may_be_elsewhere("of a newer program") and not broker_lives.may_be_elsewhere("")
 
 

@@ -41,7 +41,7 @@ class Scene:
 
     def snapshot(self, seq: int, bytes_so_far: int) -> None:
         self.image.seq = seq
-        self.writer.appended(bytes_so_far)
+        self.writer.on_appended(bytes_so_far)
         self.run()
 
     def names(self, path: str) -> list[str]:
@@ -93,7 +93,7 @@ def test_a_deposed_controller_changes_no_pointer_and_deletes_nothing() -> None:
 def test_an_interrupted_snapshot_is_written_again_later() -> None:
     scene = Scene()
     scene.image.seq = 10
-    scene.writer.appended(1_000)
+    scene.writer.on_appended(1_000)
     scene.store.cut()
     scene.run()
     scene.store.heal()

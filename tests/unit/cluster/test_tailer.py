@@ -42,14 +42,14 @@ class SilentListener:
 
     def caught_up(self, image: Image, now: Now) -> None: ...
 
-    def halted(self, reason: str) -> None: ...
+    def on_halted(self, reason: str) -> None: ...
 
 
 def connected() -> tuple[Store, Tailer, list[bool]]:
     store = Store()
     port: Any = store
     tailer = Tailer(port, SilentListener(), lambda: Now(0, 0))
-    tailer.connected()
+    tailer.on_connected()
     store.answer("sync", Code.OK)
     store.answer("get", Code.NO_NODE)
     assert tailer.current and not store.requested
@@ -84,7 +84,7 @@ def test_a_failed_read_and_a_lost_connection_confirm_nothing() -> None:
     assert received == [False]
     tailer.confirm(received.append)
     tailer.confirm(received.append)
-    tailer.disconnected()
+    tailer.on_disconnected()
     assert received == [False, False, False]
     store.zk_session = 0
     tailer.confirm(received.append)

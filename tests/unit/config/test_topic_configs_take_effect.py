@@ -34,7 +34,7 @@ class Topic(Harness):
             raise ValueError(found.rejected.message)
         data, headers = found.data, found.headers
         offset = self.replica.log.append(data, headers, 0, self.now).base_offset
-        self.replica_manager.appended(self.replica, self.now)
+        self.replica_manager.on_appended(self.replica, self.now)
         return offset
 
     @property

@@ -18,7 +18,7 @@ from brokerd.config.types import (
     one_of,
     parse_bool,
     properties,
-    words,
+    split_items,
 )
 
 
@@ -34,9 +34,9 @@ def test_a_value_below_the_minimum_is_rejected_with_the_minimum() -> None:
     [
         (Setting("n", int, 5, ""), 7, "7"),
         (Setting("n", parse_bool, False, ""), True, "true"),
-        (Setting("n", words, (), ""), ("a", "b"), "a,b"),
-        (Setting("n", words, (), ""), (("TLS", "host", 9093),), "TLS://host:9093"),
-        (Setting("n", words, (), ""), {"TLS": "SSL"}, "TLS:SSL"),
+        (Setting("n", split_items, (), ""), ("a", "b"), "a,b"),
+        (Setting("n", split_items, (), ""), (("TLS", "host", 9093),), "TLS://host:9093"),
+        (Setting("n", split_items, (), ""), {"TLS": "SSL"}, "TLS:SSL"),
         (Setting("n", str, None, ""), None, None),
         (Setting("n", str, None, "", secret=True), "password", None),
     ],
@@ -51,7 +51,7 @@ def test_a_value_is_shown_as_text_and_a_secret_never(setting: Setting, value: An
         (Setting("n", parse_bool, False, ""), BOOLEAN),
         (Setting("n", int, 5, ""), INT),
         (Setting("n", int, 2**31, ""), LONG),
-        (Setting("n", words, (), ""), LIST),
+        (Setting("n", split_items, (), ""), LIST),
         (Setting("n", str, "x", ""), STRING),
         (Setting("n", int, 5, "", secret=True), PASSWORD),
     ],
@@ -63,7 +63,7 @@ def test_each_setting_has_a_config_type_of_kafka(setting: Setting, kafka_type: i
 def test_booleans_and_words_are_read_in_any_case() -> None:
     assert parse_bool("TRUE") and not parse_bool("False")
     assert one_of("PEM", "")("pem") == "PEM"
-    assert words(" a, b ,,") == ("a", "b")
+    assert split_items(" a, b ,,") == ("a", "b")
 
 
 @pytest.mark.parametrize("text", ["", "yes", "1"])

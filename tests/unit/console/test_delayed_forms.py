@@ -12,7 +12,7 @@ def test_texts_become_bytes_and_milliseconds() -> None:
     form = PendingForm({"key": "a", "due_from": "2026-11-25T18:00:00", "due_until": "2026-11-26", "partition": "2"})
     assert form.is_valid(), form.errors
     assert form.requested_key() == b"a"
-    assert form.requested() == {
+    assert form.pending_filter() == {
         "partition": 2,
         "from_ms": 1_795_629_600_000,
         "to_ms": 1_795_651_200_000,

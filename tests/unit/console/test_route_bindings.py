@@ -14,7 +14,7 @@ from console.route_bindings import (
     BindingRowsWidget,
     BindingText,
     bindings_of,
-    edited,
+    edit_rows,
     input_of,
     rows_of,
     text_of,
@@ -96,14 +96,14 @@ def test_typed_rows_are_read_with_the_line_breaks_of_a_text() -> None:
 
 def test_buttons_add_and_remove_rows() -> None:
     rows = [{**ROW, "target": name} for name in "abc"]
-    added, focus = edited(rows, "add")
+    added, focus = edit_rows(rows, "add")
     assert [r["target"] for r in added] == ["a", "b", "c", ""] and focus == 3
-    removed, focus = edited(rows, "1")
+    removed, focus = edit_rows(rows, "1")
     assert [r["target"] for r in removed] == ["a", "c"] and focus == 1
-    assert edited(rows[:1], "0") == ([dict(ROW)], 0)
-    assert edited(rows, "x")[0] == rows
+    assert edit_rows(rows[:1], "0") == ([dict(ROW)], 0)
+    assert edit_rows(rows, "x")[0] == rows
     full = [dict(ROW)] * ROWS_MAX
-    assert edited(full, "add") == (full, ROWS_MAX - 1)
+    assert edit_rows(full, "add") == (full, ROWS_MAX - 1)
 
 
 def test_texts_of_a_row_are_escaped() -> None:

@@ -118,7 +118,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "order
     ]
     answers = DelayAnswers({0: first, 1: [PendingRecord(5, at - 1_000, b"b")]})
     monkeypatch.setattr(front_leaders, "call_brokers", answers.ask)
-    monkeypatch.setattr(client, "pending", answers.pending)
+    monkeypatch.setattr(client, "fetch_pending", answers.pending)
     monkeypatch.setattr(record_range, "read_range", answers.read_range)
     monkeypatch.setattr(producer, "produce", answers.produce)
     return answers

@@ -61,7 +61,7 @@ class GroupWorldClient:
         state = "Stable" if self.world.members else "Empty"
         return GroupStatus(state, self.world.consumer_protocol, tuple(self.world.members))
 
-    def committed(
+    def fetch_committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""
     ) -> tuple[dict[Key, CommittedOffset], set[Key]]:
         self._called("committed")

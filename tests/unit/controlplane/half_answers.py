@@ -58,5 +58,5 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
     Topic.objects.filter(name="orders.half").update(configs={"weir.half.topic": "orders"})
     answers = HalfAnswers({0: [message(3, b"a"), message(9, b"\xff", 4)], 1: [message(5, b"c", 15, expiring=True)]})
     monkeypatch.setattr(front_leaders, "call_brokers", answers.ask)
-    monkeypatch.setattr(client, "undecided", answers.undecided)
+    monkeypatch.setattr(client, "fetch_undecided", answers.undecided)
     return answers

@@ -93,7 +93,7 @@ class World:
             state = self.image.topics[row.id]
             state.configs, state.generation = dict(desired_topic(row).configs), row.generation
             topic_results.mark_applied({row.id: row.generation}, 1)
-        for entry in access.waiting():
+        for entry in access.waiting_entries():
             self.image.broker_configs[int(entry.key)] = (entry.generation, dict(desired_access(entry).value or {}))
             access.mark_applied(entry, 1)
         self.look()

@@ -24,7 +24,7 @@ def deleted(scene: Scene) -> list[int]:
 def test_a_share_group_is_deleted_with_all_its_records() -> None:
     scene = emptied()
     assert deleted(scene) == [0]
-    assert scene.groups.existing("g") == (None, 0) == scene.again().groups.existing("g")
+    assert scene.groups.find_existing("g") == (None, 0) == scene.again().groups.find_existing("g")
     assert scene.join("m").epoch == 1, "a new group"
 
 
@@ -46,4 +46,4 @@ def test_a_group_is_not_used_while_it_is_deleted(error: int) -> None:
     scene.log.later = None
     scene.load()
     assert errors == [ErrorCode.COORDINATOR_NOT_AVAILABLE if error else 0]
-    assert scene.groups.existing("g") == (None, 0), "the tombstones are in the log"
+    assert scene.groups.find_existing("g") == (None, 0), "the tombstones are in the log"

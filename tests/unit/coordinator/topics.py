@@ -18,7 +18,7 @@ class FakeTopics:
     there: dict[str, tuple[UUID, int]] = field(default_factory=lambda: {"a": (A, 4), "b": (B, 3)})
     version: int = 0
 
-    def named(self, name: str) -> tuple[UUID, int] | None:
+    def topic_named(self, name: str) -> tuple[UUID, int] | None:
         return self.there.get(name)
 
     def names(self) -> Iterable[str]:

@@ -68,7 +68,7 @@ class Bench:
             found += batch
         return found
 
-    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+    def aborted_transactions(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
         return self.aborts
 
     def indexed_segments(self) -> list[IndexedSegment]:

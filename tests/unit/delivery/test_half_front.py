@@ -38,7 +38,7 @@ class HalfBench(Bench):
             return admitted
         base = self.end_offset
         self.append(batch)
-        self.front.appended(admitted, records.peek(batch), base)
+        self.front.on_appended(admitted, records.peek(batch), base)
         return None
 
     def _record(self, position: int, half_id: str, decision: str | None) -> Record:

@@ -137,7 +137,7 @@ def test_undecided_messages_are_listed_by_offset_and_bounded(monkeypatch: pytest
     assert half.rejection(b"d", None) is HalfRejection.TOO_MANY
     half.handle(h.DecisionAppended(b"a", 3, COMMIT), 0)
     half.handle(ROOM, 6_000)
-    assert [(u.offset, u.checks) for u in half.oldest()] == [(1, 1), (2, 1)]
+    assert [(u.offset, u.checks) for u in half.undecided_in_order()] == [(1, 1), (2, 1)]
     assert half.rejection(b"d", None) is None
 
 
@@ -187,4 +187,4 @@ def test_each_message_has_one_fate_and_a_new_leader_with_the_same_log_agrees(see
     again = h.HalfMessages()
     decided = {e.offset: e for event in log for e in again.handle(event, now_ms) if not isinstance(e, h.CheckProducers)}
     assert {o: fate for o, fate in fates.items() if not isinstance(fate, h.Expire)} == decided
-    assert [u.offset for u in again.oldest()] == [u.offset for u in half.oldest()]
+    assert [u.offset for u in again.undecided_in_order()] == [u.offset for u in half.undecided_in_order()]

@@ -89,7 +89,7 @@ class Bench:
     def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
         return b"".join(b for b in self.batches if offset < records.peek(b).next_offset <= upto)
 
-    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+    def aborted_transactions(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
         return self.aborts
 
     def target(self, topic: str) -> Target | None:

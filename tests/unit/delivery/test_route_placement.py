@@ -52,9 +52,9 @@ def test_what_is_stored_is_restored() -> None:
         placement.adopt(topic, count, 0)
     placement.adopt("b", 5, 100)
     placement.adopt("b", 6, 200)
-    stored = json.loads(json.dumps(placement.stored(topics)))
+    stored = json.loads(json.dumps(placement.to_json(topics)))
     assert stored["counts"] == "3*2,7,0" and stored["later"] == [[1, 100, 5], [1, 200, 6]]
-    found = PartitionCounts.restored(stored, topics)
+    found = PartitionCounts.from_json(stored, topics)
     assert found is not None
     assert [found.count("b", o) for o in (99, 100, 200)] == [3, 5, 6] and found.count("c", 1) == 7
     found.adopt("missing", 2, 500)
@@ -67,8 +67,8 @@ def test_what_applies_below_the_position_only_is_forgotten() -> None:
     placement.adopt("t", 4, 10)
     placement.adopt("u", 2, 0)
     placement.retain(["t"], 10)
-    assert placement.stored(["t"])["later"] == [] and placement.stored(["t"])["counts"] == "4"
-    assert placement.stored(["u"])["counts"] == "0"
+    assert placement.to_json(["t"])["later"] == [] and placement.to_json(["t"])["counts"] == "4"
+    assert placement.to_json(["u"])["counts"] == "0"
 
 
 def test_a_target_keeps_its_number_when_too_many_wait() -> None:
@@ -76,7 +76,7 @@ def test_a_target_keeps_its_number_when_too_many_wait() -> None:
     placement.adopt("t", 1, 0)
     for i in range(2, 100):
         placement.adopt("t", i, 10 * i)
-    assert len(placement.stored(["t"])["later"]) == route_placement.LATER_MAX
+    assert len(placement.to_json(["t"])["later"]) == route_placement.LATER_MAX
     assert placement.count("t", 1 << 40) == route_placement.LATER_MAX + 1
 
 
@@ -85,9 +85,9 @@ def test_numbers_that_are_too_long_are_not_stored() -> None:
     placement = PartitionCounts()
     for i, topic in enumerate(topics):
         placement.adopt(topic, 1 + i % 2, 0)
-    stored = placement.stored(topics)
-    assert stored["counts"] == "" and PartitionCounts.restored(stored, topics) is None
-    assert len(PartitionCounts.stored(placement, topics[: COUNTS_LENGTH_MAX // 2])["counts"]) == COUNTS_LENGTH_MAX - 1
+    stored = placement.to_json(topics)
+    assert stored["counts"] == "" and PartitionCounts.from_json(stored, topics) is None
+    assert len(PartitionCounts.to_json(placement, topics[: COUNTS_LENGTH_MAX // 2])["counts"]) == COUNTS_LENGTH_MAX - 1
 
 
 @pytest.mark.parametrize(
@@ -108,5 +108,5 @@ def test_numbers_that_are_too_long_are_not_stored() -> None:
 )
 def test_what_cannot_be_read_is_unknown(stored: Any) -> None:
     if isinstance(stored, dict) and "targets" not in stored and stored:
-        stored["targets"] = PartitionCounts().stored(["t"])["targets"]
-    assert PartitionCounts.restored(stored, ["t"]) is None
+        stored["targets"] = PartitionCounts().to_json(["t"])["targets"]
+    assert PartitionCounts.from_json(stored, ["t"]) is None

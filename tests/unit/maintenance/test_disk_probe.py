@@ -12,7 +12,7 @@ LIMITS = ProbeLimits(interval_ms=5_000, slow_ms=1_000, hung_ms=60_000)
 
 def probed(probe: DiskProbe, *took_ms: int) -> DiskHealth:
     for ms in took_ms:
-        probe.finished(ms, LIMITS)
+        probe.on_finished(ms, LIMITS)
     return probe.health
 
 
@@ -76,6 +76,6 @@ def test_without_an_interval_there_are_no_probes_and_a_slow_disk_is_forgotten() 
 def test_a_probe_without_a_time_is_followed_by_the_next() -> None:
     probe = DiskProbe()
     assert [ms for ms in range(0, 6_000, 1_000) if probe.tick(ms, LIMITS)] == [5_000]
-    probe.failed()
+    probe.on_failed()
     assert [ms for ms in range(6_000, 12_000, 1_000) if probe.tick(ms, LIMITS)] == [10_000]
     assert probe.last_ms is None

@@ -53,7 +53,7 @@ class Harness:
         replica.offline_reason = reason
         self.failed.append(reason)
 
-    def flushed(self, replica: Any, now: object) -> None:
+    def on_flushed(self, replica: Any, now: object) -> None:
         pass
 
     def retain(self, now: object) -> None:

@@ -49,7 +49,7 @@ class Harness:
         identity = BrokerIdentity(LogDirs(paths, self.disk), broker_id, outside)
         self.intact = identity.tail_intact
         if received:
-            identity.applied("cluster", 1, "hash")
+            identity.store_last_entry("cluster", 1, "hash")
             identity.loss_is_known()
         if clean:
             identity.stopped_cleanly(7)
@@ -119,7 +119,7 @@ def test_a_directory_that_failed_is_not_trusted_after_a_restart() -> None:
     harness.disk.broken.add(B)
     reported = SimpleNamespace(io_error=lambda: None, directory_failed=lambda failed: identity.tail_in_doubt())
     identity.dirs.add_listener(reported)  # type: ignore[arg-type]
-    identity.applied("cluster", 2, "hash-2")
+    identity.store_last_entry("cluster", 2, "hash-2")
     assert identity.dirs.all[1].failed
     identity.loss_is_known()  # the next start knows which records may be lost
     identity.stopped_cleanly(7)
@@ -198,8 +198,8 @@ def serving() -> tuple[Harness, BrokerIdentity, ManualJobs, list[str]]:
 
 def test_the_properties_of_a_running_broker_are_flushed_in_the_background() -> None:
     harness, identity, later, flushed = serving()
-    identity.applied("cluster", 2, "hash-2")
-    identity.applied("cluster", 3, "hash-3")
+    identity.store_last_entry("cluster", 2, "hash-2")
+    identity.store_last_entry("cluster", 3, "hash-3")
     assert not flushed and read_meta(harness.disk, A)["metadata.seq"] == "1" and len(later.jobs) == 1
     later.work()
     assert flushed and read_meta(harness.disk, A)["metadata.seq"] == "3"
@@ -215,9 +215,9 @@ def test_an_io_error_survives_a_kill_before_its_flush() -> None:
 
 def test_a_late_job_does_not_overwrite_the_shutdown_marker() -> None:
     harness, identity, later, _ = serving()
-    identity.applied("cluster", 2, "hash-2")
+    identity.store_last_entry("cluster", 2, "hash-2")
     (late, _) = later.jobs.pop()
-    identity.applied("cluster", 3, "hash-3")
+    identity.store_last_entry("cluster", 3, "hash-3")
     identity.write_here()
     late()
     assert read_meta(harness.disk, A)["metadata.seq"] == "3"

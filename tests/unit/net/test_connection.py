@@ -39,7 +39,7 @@ class PartlyCachedFile:
     def resident(self, position: int, length: int) -> int:
         return max(0, min(self.upto - position, length))
 
-    def cached(self, position: int, length: int) -> int:
+    def cached_bytes(self, position: int, length: int) -> int:
         return self.resident(position, length)
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.offsets import Lost, Offsets, Range, each, limit_end, of, parse, ranges, read_end, split
+from pipeline.offsets import Lost, Offsets, Range, each, limit_end, offset_of, parse, ranges, read_end, split
 
 some_offsets = st.dictionaries(
     st.sampled_from(["flights", "orders"]),
@@ -20,10 +20,10 @@ def test_a_limited_end_lies_between_start_and_end_and_always_moves(
 ) -> None:
     end: Offsets = {t: dict(ps) for t, ps in start.items()}
     for topic, partition, more in each(grown):
-        end.setdefault(topic, {})[str(partition)] = (of(start, topic, partition) or 0) + more
+        end.setdefault(topic, {})[str(partition)] = (offset_of(start, topic, partition) or 0) + more
     drawn = limit_end(start, end, {}, records_max)
     for topic, partition, offset in each(end):
-        assert (of(start, topic, partition) or 0) <= (of(drawn, topic, partition) or 0) <= offset
+        assert (offset_of(start, topic, partition) or 0) <= (offset_of(drawn, topic, partition) or 0) <= offset
     waiting = sum(r.next - r.first for r in ranges(start, end, {}))
     taken = sum(r.next - r.first for r in ranges(start, drawn, {}))
     partitions = len(list(each(end)))

@@ -59,15 +59,15 @@ def test_bounds_of_filters(filters: list[Filter], expected: OffsetBounds) -> Non
 
 
 def test_ranges_are_cut() -> None:
-    assert bounds([EqualTo(PARTITION, 1)]).cut(RANGES, {}) == RANGES[1:]
-    assert bounds([EqualTo(TOPIC, "a"), GreaterThan(OFFSET, 20)]).cut(RANGES, {}) == [Range("a", 0, 21, 50)]
-    assert bounds([EqualTo(PARTITION, 9)]).cut(RANGES, {}) == []
-    assert OffsetBounds().cut(RANGES, {("a", 0): 49, ("a", 1): 5}) == [Range("a", 0, 49, 50), RANGES[2]]
+    assert bounds([EqualTo(PARTITION, 1)]).clip(RANGES, {}) == RANGES[1:]
+    assert bounds([EqualTo(TOPIC, "a"), GreaterThan(OFFSET, 20)]).clip(RANGES, {}) == [Range("a", 0, 21, 50)]
+    assert bounds([EqualTo(PARTITION, 9)]).clip(RANGES, {}) == []
+    assert OffsetBounds().clip(RANGES, {("a", 0): 49, ("a", 1): 5}) == [Range("a", 0, 49, 50), RANGES[2]]
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 2))
 def test_no_record_that_matches_is_cut(low: int, high: int, partition: int) -> None:
     filters: list[Filter] = [GreaterThanOrEqual(OFFSET, low), LessThan(OFFSET, high), EqualTo(PARTITION, partition)]
-    read = {(r.topic, r.partition, o) for r in bounds(filters).cut(RANGES, {}) for o in range(r.first, r.next)}
+    read = {(r.topic, r.partition, o) for r in bounds(filters).clip(RANGES, {}) for o in range(r.first, r.next)}
     every = {(r.topic, r.partition, o) for r in RANGES for o in range(r.first, r.next)}
     assert read == {(t, p, o) for t, p, o in every if low <= o < high and p == partition}

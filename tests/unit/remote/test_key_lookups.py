@@ -167,7 +167,7 @@ def test_an_abort_marker_that_is_only_in_the_local_log_counts(tmp_path: Path) ->
     scene.copy_all()
     scene.end(7, commit=False)
     assert offsets(scene.look_up(b"k")) == [2, 1, 0]
-    assert offsets(scene.look_up(b"k", aborted=scene.log.aborted.between(0, scene.log.end_offset))) == []
+    assert offsets(scene.look_up(b"k", aborted=scene.log.aborted.overlapping(0, scene.log.end_offset))) == []
 
 
 def test_a_ranged_object_requests_a_window_once(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_aborted_transactions_are_found_also_when_the_marker_is_in_a_later_segme
     scene.copy_all()
     end = scene.copied[-1].end_offset
     for offset in range(end):
-        entries = scene.log.aborted.between(offset, offset + 1)
+        entries = scene.log.aborted.overlapping(offset, offset + 1)
         if entries:
             assert [7, 0] in scene.read(offset, end)["aborted"]
     assert scene.read(65, end)["aborted"] == []

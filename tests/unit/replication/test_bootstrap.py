@@ -143,6 +143,6 @@ def _started(disk: SimDisk, state: PartitionState) -> Harness:
         lag_ms_max=10_000,
         topic_config=lambda t: opened().config,
     )
-    harness.replica_manager.registered(11, harness.now)
+    harness.replica_manager.on_registered(11, harness.now)
     harness.replica_manager.load(harness.image, harness.now)
     return harness

@@ -155,18 +155,18 @@ def test_pauses_are_bounded_and_counted(steps: list[tuple[int, int, int]]) -> No
 )
 def test_a_replica_that_producers_outrun_is_slow(copied: int, written: int, slow: bool) -> None:
     progress = CatchUpProgress()
-    progress.appended(TP, 100, 50_000, 0)
-    progress.appended(TP, 100 + copied // 2, 50_000 + written // 2, PROGRESS_MS - 1)
+    progress.on_appended(TP, 100, 50_000, 0)
+    progress.on_appended(TP, 100 + copied // 2, 50_000 + written // 2, PROGRESS_MS - 1)
     assert not progress.is_slow(TP)
-    progress.appended(TP, 100 + copied, 50_000 + written, PROGRESS_MS)
+    progress.on_appended(TP, 100 + copied, 50_000 + written, PROGRESS_MS)
     assert progress.is_slow(TP) is slow
 
 
 def test_a_slow_replica_is_slow_until_it_is_forgotten() -> None:
     progress = CatchUpProgress()
-    progress.appended(TP, 0, 1_000, 0)
-    progress.appended(TP, 10, 2_000, PROGRESS_MS)
-    progress.appended(TP, 1_990, 2_000, 2 * PROGRESS_MS)
+    progress.on_appended(TP, 0, 1_000, 0)
+    progress.on_appended(TP, 10, 2_000, PROGRESS_MS)
+    progress.on_appended(TP, 1_990, 2_000, 2 * PROGRESS_MS)
     assert progress.is_slow(TP)
     progress.forget(TP)
     assert not progress.is_slow(TP)

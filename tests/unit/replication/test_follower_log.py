@@ -116,7 +116,7 @@ def test_a_log_below_the_leaders_start_gets_the_producers_of_the_deleted_records
     batch = bytearray(records.build([Record(0, 1, None, b"v")], producer_id=7, producer_epoch=2, base_sequence=41))
     header = next(records.batches(batch))[1]
     leader.append(7)
-    leader.replica.log.producers.appended(header, 7, 1)
+    leader.replica.log.producers.on_appended(header, 7, 1)
     leader.append(1)
     leader.replicated()
     leader.replica.log.raise_start(8)

@@ -41,8 +41,8 @@ def test_an_isr_proposal_marks_its_entry_until_it_is_answered() -> None:
     proposals.propose(TP, ProposeIsr(0, 1, (ReplicaIncarnation(1, 11),)))
     assert harness.outbox.changed == {OutboxEntry.ISR_PROPOSALS}
     harness.outbox.changed.clear()
-    proposals.answered(TP)
+    proposals.remove_isr_proposal(TP)
     assert harness.outbox.changed == {OutboxEntry.ISR_PROPOSALS} and not proposals.isrs
     harness.outbox.changed.clear()
-    proposals.answered(TP)
+    proposals.remove_isr_proposal(TP)
     assert not harness.outbox.changed

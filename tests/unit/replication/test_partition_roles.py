@@ -333,5 +333,5 @@ def test_a_truncation_never_raises_the_high_watermark() -> None:
     machine = Bench(FOLLOWED).machine
     machine.update_follower_high_watermark(5, 10)
     for log_end, expected in ((7, 5), (3, 3)):
-        machine.truncated(log_end)
+        machine.on_truncated(log_end)
         assert (machine.log_end, machine.high_watermark) == (log_end, expected)

@@ -80,12 +80,12 @@ class Harness:
             TopicReady(TP.topic_id),
         ):
             self.image.apply(record)
-        dirs.preferred[f"{name}-0"] = dirs.at(at) or dirs.all[0]
+        dirs.preferred[f"{name}-0"] = dirs.find(at) or dirs.all[0]
         if loads:
             self.load()
 
     def load(self) -> None:
-        self.replica_manager.registered(11, self.now)
+        self.replica_manager.on_registered(11, self.now)
         self.replica_manager.load(self.image, self.now)
         self.relocations.resume(self.now)
 
@@ -105,7 +105,7 @@ class Harness:
         for _ in range(count):
             data = bytearray(records.build([Record(0, 2_000_000, b"k", b"%d" % self.replica.log.end_offset)]))
             self.replica.log.append(data, records.check(data), 0, self.now)
-            self.replica_manager.appended(self.replica, self.now)
+            self.replica_manager.on_appended(self.replica, self.now)
 
     def work(self) -> None:
         """One iteration of the loop and the work of the other threads."""

@@ -57,7 +57,7 @@ def test_an_empty_bucket_returns_the_time_of_its_next_capacity() -> None:
 def test_a_changed_rate_applies_immediately() -> None:
     bucket = Bucket(1_000, 0)
     bucket.spend(1_000_000, 0)
-    bucket.changed(500_000, 0)
+    bucket.set_rate(500_000, 0)
     assert bucket.available(100) == 50_000
 
 
@@ -79,7 +79,7 @@ class Log:
 
     def sides(self, partition: int) -> tuple[bool, bool]:
         tp = TopicPartition(T, partition)
-        return self.throttles.leading(tp) is not None, self.throttles.following(tp) is not None
+        return self.throttles.leader_bucket(tp) is not None, self.throttles.follower_bucket(tp) is not None
 
 
 def test_a_throttle_is_a_broker_rate_and_a_topic_replica_list() -> None:
@@ -101,7 +101,7 @@ def test_a_throttle_is_a_broker_rate_and_a_topic_replica_list() -> None:
 def test_the_cluster_wide_rate_applies_to_a_broker_without_its_own() -> None:
     log = Log()
     log.says(TopicCreated(T, "t", 1, {LEADERS: "*"}, 1), BrokerConfigChanged(-1, 1, {LEADER_RATE: "5000"}))
-    bucket = log.throttles.leading(TopicPartition(T, 0))
+    bucket = log.throttles.leader_bucket(TopicPartition(T, 0))
     assert bucket is not None and bucket.rate == 5_000
     log.says(BrokerConfigChanged(1, 1, {LEADER_RATE: "7000"}), BrokerConfigChanged(2, 1, {LEADER_RATE: "1"}))
     assert bucket.rate == 7_000
@@ -112,7 +112,7 @@ def test_an_image_gives_the_same_throttles_as_its_records() -> None:
     log.says(TopicCreated(T, "t", 1, {FOLLOWERS: "0:1"}, 1), BrokerConfigChanged(1, 1, {FOLLOWER_RATE: "5000"}))
     reloaded = Throttles(1, log.rate)
     reloaded.load(log.image, 0)
-    assert reloaded.following(TopicPartition(T, 0)) is not None
+    assert reloaded.follower_bucket(TopicPartition(T, 0)) is not None
     log.image.topics.clear()
     reloaded.load(log.image, 0)
     assert not reloaded.active

@@ -44,11 +44,11 @@ class Scene:
 
     def wrote(self, epoch: int = 0, sequence: int = 0) -> None:
         header = BatchHeader(0, 61, 0, 2, 0, TRANSACTIONAL, 0, 0, 0, PID, epoch, sequence, 1)
-        self.producers.appended(header, 0, 0)
+        self.producers.on_appended(header, 0, 0)
 
     def ended(self, epoch: int = 0) -> None:
         header = BatchHeader(0, 61, 0, 2, 0, TRANSACTIONAL | 0x20, 0, 0, 0, PID, epoch, -1, 1)
-        self.producers.appended(header, 1, 0, Marker(True, 0))
+        self.producers.on_appended(header, 1, 0, Marker(True, 0))
         self.verification.marker_written(self.replica.tp, PID)
 
 

@@ -140,12 +140,12 @@ def test_a_verification_is_sent_to_the_coordinator_and_its_error_is_returned() -
 def test_groups_subscribe_to_complete_topics_and_patterns_match_no_internal_ones() -> None:
     it = image("t", 2)
     topics = ImageTopics(lambda: it)
-    assert topics.named("t") is None and list(topics.names()) == []
+    assert topics.topic_named("t") is None and list(topics.names()) == []
     ready = TopicReady(TP.topic_id)
     it.apply(ready)
-    topics.changed([ready])
-    assert topics.named("t") == (TP.topic_id, 2) and list(topics.names()) == ["t"] and topics.version == 1
-    topics.changed([PartitionChanged(TP.topic_id, 0, it.topics[TP.topic_id].partitions[0])])
+    topics.apply_records([ready])
+    assert topics.topic_named("t") == (TP.topic_id, 2) and list(topics.names()) == ["t"] and topics.version == 1
+    topics.apply_records([PartitionChanged(TP.topic_id, 0, it.topics[TP.topic_id].partitions[0])])
     assert topics.version == 1, "the change of a partition's leader changes no subscription"
     internal = image("__consumer_offsets", 1)
     internal.apply(TopicReady(TP.topic_id))

@@ -100,6 +100,6 @@ def test_produce_requests_wait_for_the_end_of_the_log_and_stop_when_it_is_not_fo
     components.publisher.caught_up(NOW)
     components.mock.replica_manager.set_produce_suspended.assert_called_once_with(suspended=False)
     assert components.publisher.failed is None
-    components.publisher.halted("another cluster")
+    components.publisher.on_halted("another cluster")
     components.mock.replica_manager.set_produce_suspended.assert_called_with(suspended=True)
     assert components.publisher.failed == "another cluster"

@@ -140,4 +140,4 @@ def test_the_topic_is_requested_again_after_a_pause(scene: Scene) -> None:
     assert (topic.partitions, topic.replication_factor, topic.configs["min.insync.replicas"]) == (4, 3, "2")
     scene.ms = CREATION_RETRY_MS
     scene.metadata.create_topic()
-    assert len(scene.created) == 2 and scene.metadata.led() == [] and scene.metadata.partition_of(TP) is None
+    assert len(scene.created) == 2 and scene.metadata.led_partitions() == [] and scene.metadata.partition_of(TP) is None

@@ -31,7 +31,7 @@ class Scene:
     ) -> None:
         acl = AclEntry(Resource.TOPIC, PatternType.LITERAL, "t", "User:alice", host, operation, permission)
         self.image.apply(AccessChanged("acl", acl.key, 1, acl.to_json()))
-        self.authorizer.changed()
+        self.authorizer.on_acls_changed()
 
     def may_write(self, principal: str = "User:alice") -> bool:
         return self.principals.allowed(principal, Operation.WRITE, "t")

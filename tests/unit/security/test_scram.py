@@ -21,12 +21,12 @@ def known(mechanism: str = "SCRAM-SHA-256", password: str = "pencil", salt: byte
 
 def test_the_example_of_rfc_7677() -> None:
     server = scram.Server("SCRAM-SHA-256", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
-    server.first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    server.parse_first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     assert server.user == "user"
     assert server.challenge(known()) == (
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     )
-    last = server.last(
+    last = server.final_message(
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
     assert last == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
@@ -37,19 +37,19 @@ def test_the_example_of_rfc_7677() -> None:
 def test_only_a_client_with_the_password_authenticates(mechanism: str, user: str) -> None:
     for password, fits in (("pencil", True), ("pencil ", False)):
         client, server = scram.Client(mechanism, user, password, "abc"), scram.Server(mechanism, "def")
-        server.first(client.first())
+        server.parse_first(client.first_message())
         assert server.user == user
         proof = client.answer(server.challenge(known(mechanism)))
         if fits:
-            client.confirm(server.last(proof))
+            client.confirm(server.final_message(proof))
         else:
             with pytest.raises(scram.ScramError):
-                server.last(proof)
+                server.final_message(proof)
 
 
 def test_a_server_without_the_keys_is_rejected() -> None:
     client = scram.Client("SCRAM-SHA-256", "user", "pencil", "abc")
-    client.first()
+    client.first_message()
     client.answer(b"r=abcdef,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
     with pytest.raises(scram.ScramError):
         client.confirm(b"v=" + base64.b64encode(bytes(32)))
@@ -75,17 +75,17 @@ def test_a_server_without_the_keys_is_rejected() -> None:
 )
 def test_a_malformed_first_message_is_rejected(first: bytes) -> None:
     with pytest.raises(scram.ScramError):
-        scram.Server("SCRAM-SHA-256", "s").first(first)
+        scram.Server("SCRAM-SHA-256", "s").parse_first(first)
 
 
 @given(st.binary(max_size=300))
 def test_only_a_final_message_with_the_proof_authenticates(last: bytes) -> None:
     server = scram.Server("SCRAM-SHA-256", "s")
-    server.first(b"n,,n=u,r=c")
+    server.parse_first(b"n,,n=u,r=c")
     server.challenge(known())
     for message in (last, b"c=biws,r=cs,p=" + base64.b64encode(last), b"c=biws,r=cs," + last):
         with pytest.raises(scram.ScramError):
-            server.last(message)
+            server.final_message(message)
 
 
 def test_an_unknown_user_is_indistinguishable_and_rejected() -> None:
@@ -96,9 +96,9 @@ def test_an_unknown_user_is_indistinguishable_and_rejected() -> None:
         != scram.decoy_credential("SCRAM-SHA-512", "other", b"secret")
     )
     client, server = scram.Client("SCRAM-SHA-512", "nobody", "", "abc"), scram.Server("SCRAM-SHA-512", "def")
-    server.first(client.first())
+    server.parse_first(client.first_message())
     with pytest.raises(scram.ScramError):
-        server.last(client.answer(server.challenge(decoy)))
+        server.final_message(client.answer(server.challenge(decoy)))
 
 
 def test_stored_credentials_have_no_password_and_read_back() -> None:

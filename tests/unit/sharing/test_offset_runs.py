@@ -26,16 +26,16 @@ def spans(found: list[OffsetRun]) -> list[tuple[int, int]]:
 def test_the_run_of_an_offset() -> None:
     found = runs(14, 19, 20)
     assert [found.index(offset) for offset in (10, 14, 15, 20)] == [0, 0, 1, 2]
-    assert spans(found.between(12, 15)) == [(10, 14), (15, 19)]
-    assert spans(found.between(20, 99)) == [(20, 20)]
+    assert spans(found.overlapping(12, 15)) == [(10, 14), (15, 19)]
+    assert spans(found.overlapping(20, 99)) == [(20, 20)]
 
 
 def test_offsets_before_the_first_run_have_no_run() -> None:
     found = runs(14, 19)
-    assert (found.between(0, 9), found.split_at(0, 9)) == ([], [])
+    assert (found.overlapping(0, 9), found.split_at(0, 9)) == ([], [])
     assert spans(found.split_at(5, 12)) == [(10, 12)]
-    assert spans(found.between(5, 12)) == [(10, 12)]
-    assert (found.split_at(25, 30), OffsetRuns().split_at(0, 5), OffsetRuns().between(0, 5)) == ([], [], [])
+    assert spans(found.overlapping(5, 12)) == [(10, 12)]
+    assert (found.split_at(25, 30), OffsetRuns().split_at(0, 5), OffsetRuns().overlapping(0, 5)) == ([], [], [])
     found.validate(10, 20)
 
 
@@ -66,7 +66,7 @@ def test_every_offset_stays_in_exactly_one_run(divisions: list[tuple[int, int]],
         first, last = min(a, b), max(a, b)
         parts = found.split_at(first, last)
         assert (parts[0].first, parts[-1].last) == (first, last)
-        assert spans(found.between(first, last)) == spans(parts)
+        assert spans(found.overlapping(first, last)) == spans(parts)
         found.validate(0, 60)
     count = found.index(removed_to)
     start = found.runs[count].first

@@ -43,7 +43,7 @@ def test_a_partition_with_records_is_fetched_last_next_time() -> None:
     session = ShareSession("g", "a", "c")
     other = TopicPartition(UUID(int=1), 1)
     session.partitions = {TP: None, other: None}
-    session.fetched(TP)
+    session.move_to_end(TP)
     assert list(session.partitions) == [other, TP]
-    session.fetched(TopicPartition(UUID(int=2), 0))
+    session.move_to_end(TopicPartition(UUID(int=2), 0))
     assert list(session.partitions) == [other, TP]

@@ -26,7 +26,7 @@ def filled(collected: AppendedKeys, *batches: bytearray) -> int:
     """Append the batches from START on. Returns the position after them."""
     position = START
     for data in batches:
-        collected.appended(data, position)
+        collected.on_appended(data, position)
         position += len(data)
     return position
 
@@ -58,7 +58,7 @@ def test_the_collection_continues_where_the_last_one_ended() -> None:
     middle = filled(collected, batch(b"a"))
     collected.take(middle)
     after = batch(b"b", base=1)
-    collected.appended(after, middle)
+    collected.on_appended(after, middle)
     taken = collected.take(middle + len(after))
     assert taken is not None and (taken.start, taken.end) == (middle, middle + len(after))
     assert set(taken.entries) == entries("", (middle, after))
@@ -72,7 +72,7 @@ def test_nothing_is_collected_from_a_gap_on_until_the_entries_are_taken(behind: 
     taken = collected.take(end)
     assert taken is not None and (taken.end, taken.next_offset) == (START + len(plain), 1)
     assert set(taken.entries) == entries("", (START, plain))
-    collected.appended(later, end)
+    collected.on_appended(later, end)
     again = collected.take(end + len(later))
     assert again is not None and again.start == end and again.last == end
 

@@ -15,7 +15,7 @@ def flush(log: Log, **options: bool) -> None:
     plan = log.flushing.plan(NOW, **options)
     assert plan is not None
     plan.run()
-    log.flushing.finished(plan)
+    log.flushing.on_finished(plan)
 
 
 def flushed(**configs: str) -> Log:
@@ -68,7 +68,7 @@ def test_a_flush_that_a_truncation_overtook_is_ignored() -> None:
     assert plan is not None and plan.end_offset == 6
     log.truncate_to(1)
     plan.run()
-    log.flushing.finished(plan)
+    log.flushing.on_finished(plan)
     assert (log.end_offset, log.flushing.offset) == (1, 0), "the truncation itself is not flushed"
 
 
@@ -95,7 +95,7 @@ def test_on_a_full_disk_the_records_are_flushed_without_a_snapshot(
     assert plan is not None and plan.snapshot is not None
     monkeypatch.setattr(type(plan.snapshots), "prepare", full)
     plan.run()
-    log.flushing.finished(plan)
+    log.flushing.on_finished(plan)
     assert log.flushing.offset == 1 and "flushed without producer snapshot" in caplog.text
 
 

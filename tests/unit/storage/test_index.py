@@ -74,7 +74,7 @@ def test_entries_beyond_the_size_of_the_log_are_not_loaded() -> None:
 def test_a_truncation_removes_entries_and_the_next_save_removes_them_from_the_files() -> None:
     device, index = disk(), built([(1, 100, 1)] * 5)
     index.save(device, LOG, 5, 5)
-    index.cut(200)
+    index.truncate(200)
     index.save(device, LOG, 2, 2)
     loaded = SparseIndex.load(device, LOG, 1 << 30)
     assert loaded is not None and rows(loaded) == rows(index) and len(index) == 2

@@ -45,7 +45,7 @@ class WrittenSegments:
         segment.note(header, self.end, segment.size)
         self.starts.append(self.end)
         self.end = segment.end_offset
-        self.reader.appended(self.end, segment.size)
+        self.reader.on_appended(self.end, segment.size)
 
     def bases(self, offset: int, upto: int, bytes_max: int = EVERYTHING, reader: LogReader | None = None) -> list[int]:
         found = (reader or self.reader).read(offset, bytes_max, upto, True)

@@ -33,7 +33,7 @@ def test_a_follower_reports_the_old_log_start_offset_until_the_new_one_is_flushe
     flush = stored.plan()
     assert flush is not None
     flush.run()
-    stored.finished(flush)
+    stored.on_finished(flush)
     assert (stored.reported, stored.pending, stored.flushed) == (10, False, 10)
     assert b"10" in (log.disk.read(log.folder / LOG_START) or b"")
 
@@ -45,7 +45,7 @@ def test_a_flush_that_another_raise_overtook_leaves_the_rest_pending() -> None:
     log.start_offset = 20
     assert stored.request(10)
     flush.run()
-    stored.finished(flush)
+    stored.on_finished(flush)
     assert (stored.flushed, stored.pending, stored.reported) == (10, True, 0)
 
 
@@ -53,7 +53,7 @@ def test_a_log_start_offset_that_is_already_flushed_needs_no_flush() -> None:
     _log, stored = raised(10)
     flush = stored.plan()
     assert flush is not None
-    stored.finished(flush)
+    stored.on_finished(flush)
     assert not stored.request(10) and not stored.pending
 
 
@@ -77,5 +77,5 @@ def test_a_lowered_start_is_pending_until_a_flush_and_hides_nothing_meanwhile() 
     again = opened.plan()
     assert again is not None
     again.run()
-    opened.finished(again)
+    opened.on_finished(again)
     assert not opened.pending and log.disk.power_cut(Random(1)).read(log.folder / LOG_START) == b"%020d" % 4

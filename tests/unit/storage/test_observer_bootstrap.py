@@ -75,7 +75,7 @@ def test_a_log_starts_at_an_offset_with_producer_epoch_and_transaction_state() -
     end(theirs, 7, commit=False, leader_epoch=3)
     follow(theirs, ours)
     assert raw(ours) == raw(theirs)[-len(raw(ours)) :]
-    assert [e[:2] for e in ours.aborted.between(4, EVERYTHING)] == [(7, 1)], (
+    assert [e[:2] for e in ours.aborted.overlapping(4, EVERYTHING)] == [(7, 1)], (
         "with the offset where it began, below ours"
     )
     assert seen(ours) == [b"v"] and ours.last_stable(ours.end_offset) == ours.end_offset
@@ -144,9 +144,9 @@ def test_the_flushed_initial_state_survives_a_power_cut() -> None:
     follow(theirs, ours)
     ours.flush()
     again = opened(disk.power_cut(random.Random(1)), deep=True)
-    assert again.start_offset == 4 and [e[:2] for e in again.aborted.between(0, EVERYTHING)] == [(7, 1)]
+    assert again.start_offset == 4 and [e[:2] for e in again.aborted.overlapping(0, EVERYTHING)] == [(7, 1)]
     again.aborted.rebuild()
-    assert [e[:2] for e in again.aborted.between(0, EVERYTHING)] == [(7, 1)], "its transaction began below the log"
+    assert [e[:2] for e in again.aborted.overlapping(0, EVERYTHING)] == [(7, 1)], "its transaction began below the log"
 
 
 def test_a_leader_keeps_the_initial_state_for_observers_until_its_log_start_passes_it() -> None:

@@ -78,8 +78,8 @@ def test_used_files_stay_open_and_unused_ones_are_closed() -> None:
     files = OpenFiles(3)
     busy, idle = FakeFile(used=True), FakeFile()
     for used_file in (busy, idle):
-        files.opened(used_file)
+        files.on_opened(used_file)
     for _ in range(10):
         busy.used = True
-        files.opened(FakeFile())
+        files.on_opened(FakeFile())
     assert busy.open and not idle.open and len(files) == 3

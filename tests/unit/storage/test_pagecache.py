@@ -33,9 +33,9 @@ def test_without_read_ahead_only_the_requested_bytes_are_loaded(big: Path) -> No
         pagecache.disable_read_ahead(fd)
         for position in range(0, 10 * pagecache.PAGE, pagecache.PAGE):
             os.pread(fd, 10, position)  # sequential reads, which the kernel would read ahead
-        assert pagecache.cached(fd, 0, 4 * MB) == 10 * pagecache.PAGE
+        assert pagecache.cached_bytes(fd, 0, 4 * MB) == 10 * pagecache.PAGE
         pagecache.load(fd, 2 * MB, MB)
-        assert pagecache.cached(fd, 0, 4 * MB) == 10 * pagecache.PAGE + MB
+        assert pagecache.cached_bytes(fd, 0, 4 * MB) == 10 * pagecache.PAGE + MB
     finally:
         os.close(fd)
 

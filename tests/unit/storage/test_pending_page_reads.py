@@ -19,17 +19,17 @@ def test_only_the_bytes_of_a_read_are_arriving() -> None:
 def test_found_bytes_are_no_longer_arriving() -> None:
     pending = PendingPageReads()
     pending.add("a", 0, 1_000, 0)
-    pending.found("a", 200, 100, 1)
+    pending.on_cached("a", 200, 100, 1)
     assert not pending.contains("a", 200, 100, 1)
     assert pending.contains("a", 0, 201, 1) and pending.contains("a", 299, 2, 1)
-    pending.found("a", 0, 1_000, 1)
+    pending.on_cached("a", 0, 1_000, 1)
     assert not pending.contains("a", 0, 1_000, 1) and not len(pending)
 
 
 def test_a_read_that_starts_after_the_look_keeps_its_range() -> None:
     pending = PendingPageReads()
     pending.add("a", 0, 1_000, 5)
-    pending.found("a", 0, 1_000, 4)
+    pending.on_cached("a", 0, 1_000, 4)
     assert pending.contains("a", 0, 1, 5)
 
 
@@ -44,7 +44,7 @@ def test_ranges_and_files_expire_and_are_bounded() -> None:
         pending.add("new", 100 * i, 10, PENDING_S)
     assert len(pending._ranges["new"]) <= RANGES_MAX
     for i in range(0, 100_000, 7):
-        pending.found("new", i, 1, PENDING_S)
+        pending.on_cached("new", i, 1, PENDING_S)
         assert len(pending._ranges["new"]) <= 2 * RANGES_MAX
 
 
@@ -58,6 +58,6 @@ def test_a_byte_that_was_not_found_is_always_arriving(steps: list[tuple[str, int
             pending.add("f", position, length, now_s)
             expected |= touched
         else:
-            pending.found("f", position, length, now_s)
+            pending.on_cached("f", position, length, now_s)
             expected -= touched
         assert all(pending.contains("f", byte, 1, now_s) for byte in expected)

@@ -24,7 +24,7 @@ def header(sequence: int, count: int = 1, epoch: int = 0, attributes: int = 0) -
 def wrote(*batches: tuple[int, int], epoch: int = 0) -> Producers:
     out, offset = Producers(), 0
     for sequence, count in batches:
-        out.appended(header(sequence, count, epoch), offset, 50)
+        out.on_appended(header(sequence, count, epoch), offset, 50)
         offset += count
     return out
 
@@ -86,15 +86,15 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_sequence_zero() -> N
     assert rejection(known.check(header(5, epoch=3))) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert rejection(known.check(header(5, epoch=5))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert known.check(header(0, epoch=5)) is ACCEPTED
-    known.appended(header(0, epoch=5), 5, 60)
+    known.on_appended(header(0, epoch=5), 5, 60)
     assert rejection(known.check(header(0, 5, epoch=4))) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_control_batch_raises_the_epoch_and_uses_no_sequence() -> None:
     known = wrote((0, 2), epoch=1)
-    known.appended(header(-1, epoch=1, attributes=CONTROL), 2, 60)
+    known.on_appended(header(-1, epoch=1, attributes=CONTROL), 2, 60)
     assert known.check(header(2, epoch=1)) is ACCEPTED
-    known.appended(header(-1, epoch=2, attributes=CONTROL), 3, 60)
+    known.on_appended(header(-1, epoch=2, attributes=CONTROL), 3, 60)
     assert rejection(known.check(header(2, epoch=1))) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
@@ -104,23 +104,23 @@ def test_sequences_wrap_at_the_largest_int(first: int) -> None:
     following = (first + 4) - SEQUENCE_MAX - 1
     assert known.check(header(first, 4)) == Duplicate(0, 3)
     assert known.check(header(following)) is ACCEPTED
-    known.appended(header(following, 2), 4, 60)
+    known.on_appended(header(following, 2), 4, 60)
     assert known.check(header(following + 2)) is ACCEPTED
     for _ in range(6):
-        known.appended(header(known.known[9].batches[-1][1] + 1), 10, 60)
+        known.on_appended(header(known.known[9].batches[-1][1] + 1), 10, 60)
     assert rejection(known.check(header(first, 4))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_batches_without_a_producer_id_leave_no_state() -> None:
     known = Producers()
-    assert known.appended(header(-1)._replace(producer_id=-1), 0, 50) is None
+    assert known.on_appended(header(-1)._replace(producer_id=-1), 0, 50) is None
     assert not known.known and known.last_offsets() == {}
 
 
 def test_the_newest_coordinator_stays_known_after_a_marker_of_an_older_one() -> None:
     known = wrote((0, 1))
     for coordinator_epoch in (5, 3):
-        known.appended(header(0, attributes=CONTROL | TRANSACTIONAL), 1, 50, Marker(True, coordinator_epoch))
+        known.on_appended(header(0, attributes=CONTROL | TRANSACTIONAL), 1, 50, Marker(True, coordinator_epoch))
     assert rejection(known.check_marker(9, 0, 4)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert known.check_marker(9, 0, 5) is None
 
@@ -130,11 +130,11 @@ def test_the_last_stable_offset_is_that_of_the_first_open_or_not_yet_replicated_
     assert known.first_unstable() is None
 
     def transaction(producer_id: int, at: int) -> None:
-        known.appended(header(0, attributes=TRANSACTIONAL)._replace(producer_id=producer_id), at, 50)
+        known.on_appended(header(0, attributes=TRANSACTIONAL)._replace(producer_id=producer_id), at, 50)
 
     def marker(producer_id: int, at: int) -> None:
         ends = header(0, attributes=CONTROL | TRANSACTIONAL)._replace(producer_id=producer_id)
-        known.appended(ends, at, 50, Marker(True, 1))
+        known.on_appended(ends, at, 50, Marker(True, 1))
 
     for producer_id in (1, 2, 3):
         transaction(producer_id, producer_id * 10)
@@ -143,21 +143,21 @@ def test_the_last_stable_offset_is_that_of_the_first_open_or_not_yet_replicated_
     assert known.first_unstable() == 10, "an open transaction starts below one that ends"
     marker(1, 41)
     assert known.first_unstable() == 10, "its marker is not replicated"
-    known.replicated(41)
+    known.on_replicated(41)
     assert known.first_unstable() == 10
-    known.replicated(42)
+    known.on_replicated(42)
     assert known.first_unstable() == 30
     marker(3, 42)
     assert known.first_unstable() == 30
-    known.replicated(43)
+    known.on_replicated(43)
     assert known.first_unstable() is None
 
 
 def test_compaction_keeps_the_newest_batch_or_marker_of_each_producer() -> None:
     known = wrote((0, 3), (3, 2))
-    known.appended(header(0, attributes=CONTROL | TRANSACTIONAL), 5, 50, Marker(True, 1))
+    known.on_appended(header(0, attributes=CONTROL | TRANSACTIONAL), 5, 50, Marker(True, 1))
     assert known.last_offsets() == {9: 4}
-    known.appended(header(0, epoch=1, attributes=CONTROL | TRANSACTIONAL), 6, 50, Marker(True, 1))
+    known.on_appended(header(0, epoch=1, attributes=CONTROL | TRANSACTIONAL), 6, 50, Marker(True, 1))
     assert known.last_offsets() == {9: 6}, "a new epoch has no batch yet"
 
 
@@ -183,7 +183,7 @@ def test_the_state_at_an_offset_has_the_batches_before_it() -> None:
     assert before.check(header(3)) is ACCEPTED and before.check(header(2)) == Duplicate(2, 2)
     assert rejection(before.check(header(4))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     for sequence in (3, 4):
-        before.appended(header(sequence), sequence, 50)
+        before.on_appended(header(sequence), sequence, 50)
     assert before.check(header(0)) == Duplicate(0, 0)
 
 
@@ -196,15 +196,15 @@ def test_the_state_at_an_offset_lacks_a_producer_whose_remembered_batches_are_la
 def test_the_state_at_an_offset_has_a_transaction_that_begins_before_it() -> None:
     known = Producers()
     for sequence in range(2):
-        known.appended(header(sequence, attributes=TRANSACTIONAL), sequence, 50)
+        known.on_appended(header(sequence, attributes=TRANSACTIONAL), sequence, 50)
     before = Producers.from_json(known.before(1).to_json())
     assert before.open == {9: 0} and before.first_unstable() == 0
-    known.appended(header(0, attributes=CONTROL), 2, 50, Marker(True, 4))
+    known.on_appended(header(0, attributes=CONTROL), 2, 50, Marker(True, 4))
     assert known.before(2).known[9].marker_offset == -1 and not known.before(0).known
 
 
 def test_the_state_at_an_offset_has_a_producer_with_only_a_marker() -> None:
     known = Producers()
-    known.appended(header(0, attributes=CONTROL, epoch=3), 5, 50, Marker(True, 4))
+    known.on_appended(header(0, attributes=CONTROL, epoch=3), 5, 50, Marker(True, 4))
     assert known.before(6).known[9].coordinator_epoch == 4
     assert not known.before(5).known

@@ -54,7 +54,7 @@ class LargeFile:
     def resident(self, position: int, length: int) -> int:
         return length if position >= self.cached_from else 0
 
-    def cached(self, position: int, length: int) -> int:
+    def cached_bytes(self, position: int, length: int) -> int:
         return self.resident(position, length)
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:
@@ -79,7 +79,7 @@ def test_sequential_reads_are_read_ahead_within_a_bound() -> None:
     reader.wait(file, 0, MB, lambda: None)
     device.read()
     for sent in range(1, 40):
-        reader.sent(file, sent * MB)
+        reader.on_sent(file, sent * MB)
         while device.queue:
             device.read()
         ahead = max(position + length for position, length, _ in file.loaded) - sent * MB
@@ -97,7 +97,7 @@ def test_data_in_memory_is_not_loaded_and_ends_the_read_ahead() -> None:
         while device.queue:
             device.read()
         assert reader.active, "the stream ended too early"
-        reader.sent(file, sent * MB)
+        reader.on_sent(file, sent * MB)
         if not reader.active:
             break
     assert not reader.active, "the reader is still read ahead for"
@@ -109,7 +109,7 @@ def test_an_evicted_page_after_cached_data_is_loaded_again() -> None:
     reader = ReadAhead(device).reader()
     reader.wait(file, 0, MB, lambda: served.append(0))
     device.read()
-    reader.sent(file, MB)
+    reader.on_sent(file, MB)
     file.cached_from = 100 * MB
     reader.wait(file, 2 * MB, MB, lambda: served.append(2))
     device.read()
@@ -132,7 +132,7 @@ def test_readers_take_turns() -> None:
     readers = [(read_ahead.reader(), LargeFile()) for _ in range(3)]
     for reader, file in readers:
         reader.wait(file, 0, MB, lambda: None)
-        reader.sent(file, MB)
+        reader.on_sent(file, MB)
     for _ in range(3):
         device.read()
     assert [len(file.loaded) for _, file in readers] == [1, 1, 1], "one chunk each before anybody's second"
@@ -164,7 +164,7 @@ def read_all(device: Device, file: LargeFile, reader: ConnectionReadAhead, first
     for sent in range(first_mb + 1, end_mb + 1):
         while device.queue:
             device.read()
-        reader.sent(file, sent * MB)
+        reader.on_sent(file, sent * MB)
     while device.queue:
         device.read()
 
@@ -210,7 +210,7 @@ def test_a_chunk_with_one_missing_page_stays_in_memory() -> None:
     """A kernel evicted single pages. Had the whole chunks been evicted, the next reader would have loaded all of them from the device."""
 
     class OnePageMissing(LargeFile):
-        def cached(self, position: int, length: int) -> int:
+        def cached_bytes(self, position: int, length: int) -> int:
             return length - 4096
 
     device, file = Device(), OnePageMissing()
@@ -247,11 +247,11 @@ def test_a_reader_that_seeks_during_a_load_goes_on_and_leaves_nothing() -> None:
     read_ahead = ReadAhead(device)
     reader = read_ahead.reader()
     read_all(device, file, reader, 0, 12)
-    reader.sent(file, 13 * MB)  # starts a load
+    reader.on_sent(file, 13 * MB)  # starts a load
     assert device.queue
     for position in (50 * MB, 5 * MB, 80 * MB):
         reader.wait(file, position, MB, lambda position=position: served.append(position))  # type: ignore[misc]
-        reader.sent(file, position + MB)
+        reader.on_sent(file, position + MB)
     while device.queue:
         device.read()
     reader.close()

@@ -9,7 +9,7 @@ from brokerd.storage.recent_reads import ENTRIES_MAX, RecentReads
 
 def test_the_end_of_a_read_is_the_start_of_the_next() -> None:
     recent = RecentReads()
-    recent.ended(7, 700)
+    recent.on_read_ended(7, 700)
     assert (recent.position_of(7), recent.position_of(8)) == (700, None)
 
 
@@ -28,22 +28,22 @@ def test_only_the_same_read_has_the_same_end(
     start: int, bytes_max: int, upto_offset: int, at_least_one: bool, found: int | None
 ) -> None:
     recent = RecentReads()
-    recent.filled(0, 1_000, True, 7, 700)
+    recent.on_read_filled(0, 1_000, True, 7, 700)
     assert recent.end_of(start, bytes_max, upto_offset, at_least_one) == found
 
 
 def test_the_oldest_are_forgotten_first() -> None:
     recent = RecentReads()
     for i in range(ENTRIES_MAX + 1):
-        recent.ended(i, i * 10)
-        recent.filled(i, 10, True, i + 1, i * 10 + 10)
+        recent.on_read_ended(i, i * 10)
+        recent.on_read_filled(i, 10, True, i + 1, i * 10 + 10)
     assert recent.position_of(0) is None and recent.end_of(0, 10, 99, True) is None
     assert recent.position_of(1) == 10 and recent.end_of(1, 10, 99, True) == 20
 
 
 def test_nothing_is_left_after_a_truncation() -> None:
     recent = RecentReads()
-    recent.ended(1, 10)
-    recent.filled(0, 10, True, 1, 10)
+    recent.on_read_ended(1, 10)
+    recent.on_read_filled(0, 10, True, 1, 10)
     recent.clear()
     assert recent.position_of(1) is None and recent.end_of(0, 10, 99, True) is None

@@ -313,7 +313,7 @@ def test_a_flush_started_before_a_truncation_is_ignored() -> None:
     for _ in range(4):
         append(log)
     plan.run()
-    log.flushing.finished(plan)
+    log.flushing.on_finished(plan)
     assert log.snapshots.offsets == {}
     assert log.flushing.plan(snapshot=True) is not None
 
@@ -326,7 +326,7 @@ def test_a_flush_covers_the_records_at_its_planning_and_is_not_repeated() -> Non
     assert plan is not None
     append(log)
     plan.run()
-    log.flushing.finished(plan)
+    log.flushing.on_finished(plan)
     assert log.snapshots.offsets == {1: True}
     log.flush()
     assert log.flushing.plan(snapshot=True) is None

@@ -83,13 +83,13 @@ def truth(log: Log) -> tuple[dict[int, int], list[tuple[int, int, int]]]:
 def agrees(log: Log) -> None:
     begun, gone = truth(log)
     assert log.producers.open == begun
-    assert [e[:3] for e in log.aborted.between(log.segments[0].base_offset, log.end_offset)] == gone
+    assert [e[:3] for e in log.aborted.overlapping(log.segments[0].base_offset, log.end_offset)] == gone
 
 
 def seen(log: Log, upto: int | None = None) -> list[bytes | None]:
     """The records that a read_committed consumer returns: it skips by the list of aborted transactions, as Kafka's does."""
     stable = log.last_stable(log.end_offset if upto is None else upto)
-    reported = sorted(log.aborted.between(log.start_offset, stable), key=lambda e: e.first_offset)
+    reported = sorted(log.aborted.overlapping(log.start_offset, stable), key=lambda e: e.first_offset)
     data, skipping, out = raw(log), set[int](), list[bytes | None]()
     for pos, header in records.batches(data):
         if header.next_offset > stable:
@@ -165,7 +165,7 @@ def test_a_newer_producer_epoch_keeps_the_start_of_the_open_transaction() -> Non
     write(log, 7, epoch=1)
     assert log.last_stable(log.end_offset) == first
     end(log, 7, False, epoch=2)
-    assert log.aborted.between(0, EVERYTHING) == [AbortedTxn(7, first, 2, 3)]
+    assert log.aborted.overlapping(0, EVERYTHING) == [AbortedTxn(7, first, 2, 3)]
 
 
 def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
@@ -184,9 +184,9 @@ def test_a_read_returns_the_aborted_transactions_of_its_range() -> None:
         write(log, i % 3, i // 3, size=50)
         end(log, i % 3, i % 2 == 0)
     agrees(log)
-    everything = log.aborted.between(0, EVERYTHING)
+    everything = log.aborted.overlapping(0, EVERYTHING)
     assert [e.first_offset for e in everything] == list(range(2, 24, 4))
-    assert log.aborted.between(7, 11) == [e for e in everything if e.last_offset >= 7 and e.first_offset < 11]
+    assert log.aborted.overlapping(7, 11) == [e for e in everything if e.last_offset >= 7 and e.first_offset < 11]
     assert len(log.segments) > 3
     assert seen(log) == [b"v" + bytes(50)] * 6
 
@@ -258,7 +258,7 @@ def test_the_transaction_index_survives_restarts_truncation_retention_and_lost_f
         else:
             begun, gone = truth(log)
             assert begun.keys() <= log.producers.open.keys()
-            assert {g[2] for g in gone} <= {e.last_offset for e in log.aborted.between(0, EVERYTHING)}
+            assert {g[2] for g in gone} <= {e.last_offset for e in log.aborted.overlapping(0, EVERYTHING)}
 
 
 def damage(disk: SimDisk, name: Path, rng: random.Random) -> None:
@@ -303,7 +303,7 @@ def test_a_follower_builds_the_same_transaction_index() -> None:
     follower = opened()
     follower.append_fetched(memoryview(raw(log)), NOW)
     assert follower.producers.open == log.producers.open
-    assert follower.aborted.between(0, EVERYTHING) == log.aborted.between(0, EVERYTHING)
+    assert follower.aborted.overlapping(0, EVERYTHING) == log.aborted.overlapping(0, EVERYTHING)
     agrees(follower)
 
 
@@ -363,7 +363,7 @@ def test_compaction_keeps_the_newest_committed_value_of_each_key(seed: int) -> N
         before = committed(log)
         cleaner.clean(log, now, log.end_offset, force=True)
         assert committed(log) == before
-        reported = {e.last_offset for e in log.aborted.between(0, EVERYTHING)}
+        reported = {e.last_offset for e in log.aborted.overlapping(0, EVERYTHING)}
         assert {last for _, _, last in truth(log)[1]} <= reported
         now = Now(0, now.wall_ms + rng.choice([100, 2_000]))
         if rng.random() < 0.5:
@@ -398,7 +398,7 @@ def test_r17_markers_and_aborted_records_are_removed_after_delete_retention_ms()
         return [(h.base_offset, h.is_control) for h in log.headers(0) if h.base_offset < 6 and h.record_count]
 
     def reported() -> list[int]:
-        return [e.last_offset for e in log.aborted.between(0, EVERYTHING)]
+        return [e.last_offset for e in log.aborted.overlapping(0, EVERYTHING)]
 
     assert left(0) == [(1, True), (3, True), (4, False), (5, True)]  # first seen in this pass: the markers stay
     assert reported() == [3]
@@ -421,7 +421,7 @@ def test_later_records_of_a_producer_are_not_aborted_by_a_removed_marker() -> No
         cleaner.clean(log, Now(0, NOW.wall_ms + turn), log.end_offset, force=True)
         append(log, batch(1, size=600))
         assert b"v" + bytes(500) in seen(log)
-    assert log.aborted.between(0, EVERYTHING) == []
+    assert log.aborted.overlapping(0, EVERYTHING) == []
 
 
 def test_open_transactions_are_not_compacted() -> None:
@@ -464,7 +464,7 @@ def test_a_crash_at_any_step_of_a_compaction_keeps_committed_records() -> None:
             )
             assert committed(again) == expected, disk.story[-1]
             assert {last for _, _, last in truth(again)[1]} <= {
-                e.last_offset for e in again.aborted.between(0, EVERYTHING)
+                e.last_offset for e in again.aborted.overlapping(0, EVERYTHING)
             }
             cleaner.clean(again, NOW, again.end_offset, force=True)
             assert committed(again) == expected

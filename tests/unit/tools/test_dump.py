@@ -169,7 +169,7 @@ def test_a_whole_directory_is_dumped(tmp_path: Path, capsys: pytest.CaptureFixtu
     outside = Environment()
     data = tmp_path / "data"
     identity = BrokerIdentity(LogDirs([data], outside.disk), 3, outside)
-    identity.applied("cluster-1", 9, "abc")
+    identity.store_last_entry("cluster-1", 9, "abc")
     (data / "t-0").mkdir()
     filled(data / "t-0")
     checkpoints.write_offsets(OsDisk(), data / checkpoints.HIGH_WATERMARKS, {("t", 0): 18})

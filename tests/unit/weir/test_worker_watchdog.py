@@ -14,7 +14,7 @@ LATE = HANG_SECONDS_MAX + 1
 
 def test_a_worker_that_completes_tasks_works() -> None:
     progress = WorkerProgress(0.0)
-    progress.completed(LATE)
+    progress.on_task_completed(LATE)
     assert progress.works(LATE + HANG_SECONDS_MAX - 1, lambda: pytest.fail("asked the transport"))
 
 
@@ -23,7 +23,7 @@ def test_a_worker_without_a_completed_task_hangs_until_it_completes_one(caplog: 
     assert progress.works(HANG_SECONDS_MAX - 1, lambda: True)
     assert not progress.works(LATE, lambda: True) and not progress.works(LATE + 10, lambda: True)
     assert caplog.text.count("worker hangs") == 1
-    progress.completed(LATE + 20)
+    progress.on_task_completed(LATE + 20)
     assert progress.works(LATE + 20, lambda: True)
 
 
@@ -47,7 +47,7 @@ def test_a_completed_task_counts_as_progress(monkeypatch: pytest.MonkeyPatch) ->
     app = Celery("counted", broker="memory://")
     app.conf.task_always_eager = True
     counted: list[int] = []
-    monkeypatch.setattr(worker.watchdog, "completed", lambda: counted.append(1))
+    monkeypatch.setattr(worker.watchdog, "on_task_completed", lambda: counted.append(1))
 
     @app.task(name="nothing")
     def nothing() -> None:

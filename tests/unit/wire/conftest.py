@@ -12,8 +12,8 @@ import pytest
 
 from brokerd.wire import compile as compilation
 from brokerd.wire import key_walk, record_walk
-from brokerd.wire.compiled import compiled as compiled_module
 from brokerd.wire.compiled import compiled_name, source_digest
+from brokerd.wire.compiled import find_compiled as compiled_module
 
 
 @pytest.fixture(scope="session")

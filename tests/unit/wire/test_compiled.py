@@ -16,7 +16,7 @@ def test_a_module_compiled_from_another_source_is_not_used(source: ModuleType, m
     mine = SimpleNamespace(SOURCE_DIGEST=compiled.source_digest(source))
     for found, used in ((mine, mine), (SimpleNamespace(SOURCE_DIGEST="0" * 64), None), (None, None)):
         monkeypatch.setitem(sys.modules, name, found)  # type: ignore[arg-type]
-        assert compiled.compiled(source) is used
+        assert compiled.find_compiled(source) is used
 
 
 def test_without_a_compiled_module_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,4 +26,4 @@ def test_without_a_compiled_module_there_is_none(monkeypatch: pytest.MonkeyPatch
             raise error
 
         monkeypatch.setattr(compiled.importlib, "import_module", fails)
-        assert compiled.compiled(record_walk) is None, name
+        assert compiled.find_compiled(record_walk) is None, name

@@ -11,7 +11,7 @@ from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesRequest, DelayedMessagesResponse
 from controlplane.clients.connection import Declined, NoResponse
-from controlplane.clients.delayed_messages import pending
+from controlplane.clients.delayed_messages import fetch_pending
 
 ANSWER = DelayedMessagesResponse(
     pending=3,
@@ -41,7 +41,7 @@ class Leader:
 
 
 def ask(leader: Any) -> DelayedMessagesResponse:
-    return pending(leader, "t.delay", 4, DelayedMessagesRequest(bounds_ms=[5], duration_ms_max=2_000))
+    return fetch_pending(leader, "t.delay", 4, DelayedMessagesRequest(bounds_ms=[5], duration_ms_max=2_000))
 
 
 def test_the_question_names_the_partition_and_the_answer_is_decoded() -> None:

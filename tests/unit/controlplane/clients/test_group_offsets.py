@@ -150,7 +150,7 @@ def test_a_thousand_partitions_cost_a_bounded_number_of_requests(brokers: Broker
         assert client.log_ranges(leaders) == dict.fromkeys(WIDE, LogRange(10, 90))
         assert client.offsets_at(leaders, 5) == {}, "no record at or after the time"
         assert client.commit({key: CommittedOffset(3, 4, "mark") for key in WIDE}) == {}
-        found, unstable = client.committed()
+        found, unstable = client.fetch_committed()
         assert found == dict.fromkeys(WIDE, CommittedOffset(3, 4, "mark")) and unstable == {("wide", 7777)}
         assert client.requests == {
             "METADATA": 1,
@@ -181,17 +181,17 @@ def test_a_coordinator_that_moves_is_found_again(brokers: Brokers, error: ErrorC
         brokers.coordinator_errors = [error]
         assert client.commit({("wide", 0): CommittedOffset(1)}) == {}
         brokers.coordinator_errors = [error]
-        client.committed()
+        client.fetch_committed()
         assert (client.requests["FIND_COORDINATOR"], client.requests["OFFSET_COMMIT"]) == (3, 2)
 
 
 def test_an_error_of_the_coordinator_is_declined_and_retries_end_at_the_deadline(brokers: Brokers) -> None:
     brokers.coordinator_errors = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
     with GroupOffsetsClient("g") as client, pytest.raises(Declined, match="group authorization failed"):
-        client.committed()
+        client.fetch_committed()
     brokers.coordinator_errors = [ErrorCode.NOT_COORDINATOR] * 10_000
     with GroupOffsetsClient("g", deadline_s=0.05) as client, pytest.raises(NoResponse):
-        client.committed()
+        client.fetch_committed()
     brokers.coordinator_errors = [ErrorCode.UNKNOWN_MEMBER_ID]
     with GroupOffsetsClient("g") as client:
         assert client.commit({("wide", 0): CommittedOffset(1)}) == {("wide", 0): ErrorCode.UNKNOWN_MEMBER_ID}

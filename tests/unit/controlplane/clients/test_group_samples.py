@@ -10,7 +10,7 @@ import pytest
 
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
-from controlplane.clients.group_samples import DescribedMember, GroupSample, assigned, sample_groups
+from controlplane.clients.group_samples import DescribedMember, GroupSample, parse_assignment, sample_groups
 
 
 def test_an_assignment_is_read_as_clients_write_it() -> None:
@@ -21,16 +21,16 @@ def test_an_assignment_is_read_as_clients_write_it() -> None:
         + struct.pack(">i3i", 3, 0, 2, 4)
         + b"\xff\xff\xff\xff"
     )
-    assert assigned(data) == (("flights", 0), ("flights", 2), ("flights", 4))
+    assert parse_assignment(data) == (("flights", 0), ("flights", 2), ("flights", 4))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", struct.pack(">hi", 0, 2**31 - 1), struct.pack(">hih", 0, 1, 500)])
 def test_a_malformed_assignment_is_empty(data: bytes) -> None:
-    assert assigned(data) == ()
+    assert parse_assignment(data) == ()
 
 
 def test_an_assignment_with_an_impossible_partition_count_is_empty() -> None:
-    assert assigned(struct.pack(">hih", 0, 1, 1) + b"t" + struct.pack(">i", 2**31 - 1)) == ()
+    assert parse_assignment(struct.pack(">hih", 0, 1, 1) + b"t" + struct.pack(">i", 2**31 - 1)) == ()
 
 
 def test_groups_of_both_protocols_are_sampled() -> None:

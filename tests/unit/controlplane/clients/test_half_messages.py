@@ -10,7 +10,7 @@ from brokerd.wire import messages as m
 from brokerd.wire import versioned
 from brokerd.wire.messages.half_messages import VERSION, HalfMessagesRequest, HalfMessagesResponse
 from controlplane.clients.connection import Declined, NoResponse
-from controlplane.clients.half_messages import undecided
+from controlplane.clients.half_messages import fetch_undecided
 
 
 class Broker:
@@ -26,7 +26,7 @@ class Broker:
 
 
 def ask(broker: Any) -> HalfMessagesResponse:
-    return undecided(broker, "t.half", 0, 7, 500)
+    return fetch_undecided(broker, "t.half", 0, 7, 500)
 
 
 def test_the_answer_is_read_back_and_no_records_are_requested() -> None:

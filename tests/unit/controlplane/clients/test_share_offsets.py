@@ -32,9 +32,9 @@ def test_the_type_of_a_group_decides_on_the_client(world: ShareGroupWorld) -> No
 
 def test_start_offsets_are_read_and_another_group_may_be_a_consumer_group(world: ShareGroupWorld) -> None:
     with ShareOffsetsClient("g") as client:
-        assert client.committed() == ({A0: CommittedOffset(5), B0: CommittedOffset(9)}, set())
-        assert client.committed([A1, B0]) == ({B0: CommittedOffset(9)}, set())
-        assert client.committed(group_id="other") == ({("orders", 0): CommittedOffset(33)}, set())
+        assert client.fetch_committed() == ({A0: CommittedOffset(5), B0: CommittedOffset(9)}, set())
+        assert client.fetch_committed([A1, B0]) == ({B0: CommittedOffset(9)}, set())
+        assert client.fetch_committed(group_id="other") == ({("orders", 0): CommittedOffset(33)}, set())
 
 
 def test_the_state_names_the_members(world: ShareGroupWorld) -> None:
@@ -52,7 +52,7 @@ def test_offsets_are_altered_or_all_are_rejected(world: ShareGroupWorld) -> None
     wanted = {A0: CommittedOffset(1), B0: CommittedOffset(2)}
     with ShareOffsetsClient("g") as client:
         assert client.commit(wanted) == {B0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        assert client.committed()[0] == {A0: CommittedOffset(1), B0: CommittedOffset(9)}
+        assert client.fetch_committed()[0] == {A0: CommittedOffset(1), B0: CommittedOffset(9)}
         world.members["g"] = ["m"]
         assert client.commit(wanted) == dict.fromkeys(wanted, ErrorCode.NON_EMPTY_GROUP)
         assert world.requests.count(ApiKey.ALTER_SHARE_GROUP_OFFSETS) == 2
@@ -62,6 +62,6 @@ def test_offsets_are_deleted_for_whole_topics(world: ShareGroupWorld) -> None:
     world.groups["g"][A1] = (3, 1)
     with ShareOffsetsClient("g") as client:
         assert client.delete([A0]) == {A0: ErrorCode.INVALID_REQUEST}
-        assert client.delete([A0, A1]) == {} and set(client.committed()[0]) == {B0}
+        assert client.delete([A0, A1]) == {} and set(client.fetch_committed()[0]) == {B0}
         world.members["g"] = ["m"]
         assert client.delete([B0]) == {B0: ErrorCode.NON_EMPTY_GROUP}

@@ -153,7 +153,7 @@ def test_a_replica_reset_is_sent_once_and_marked_when_the_log_has_it(world: Worl
     assert isinstance(read, DesiredRead)
     assert [r.reset_id for r in read.resets] == [str(row.reset_id)]
     assert core_harness.poll() == []
-    core_harness.thread.applied(world.image, (ReplicaReset(topic_id, 0, 2, str(row.reset_id)), TopicReady(uuid4())))
+    core_harness.thread.on_applied(world.image, (ReplicaReset(topic_id, 0, 2, str(row.reset_id)), TopicReady(uuid4())))
     while not core_harness.thread._commands.empty():
         core_harness.thread._handle(core_harness.thread._commands.get())
     core_harness.poll()
@@ -163,7 +163,7 @@ def test_a_replica_reset_is_sent_once_and_marked_when_the_log_has_it(world: Worl
 
 def reported(core_harness: CoreHarness, image: Image, *reset: Any) -> None:
     """The log contains a reset now, and the thread has read it."""
-    core_harness.thread.applied(image, (ReplicaReset(*reset),))
+    core_harness.thread.on_applied(image, (ReplicaReset(*reset),))
     while not core_harness.thread._commands.empty():
         core_harness.thread._handle(core_harness.thread._commands.get())
     core_harness.poll()

@@ -24,7 +24,7 @@ class Candidate:
         self.heard: list[tuple[str, Any]] = []
         self.ensemble = Ensemble(self.store, name, self, self.node.clock)
         self.store.on_session = lambda state: (
-            self.ensemble.connected() if state.value == "connected" else self.ensemble.disconnected()
+            self.ensemble.on_connected() if state.value == "connected" else self.ensemble.on_disconnected()
         )
 
     def on_elected(self, controller_epoch: int, epoch_version: int, now: Any) -> None:
@@ -90,7 +90,7 @@ def test_one_candidate_acts_and_another_takes_over_with_the_next_epoch(scene: Sc
 
 def test_a_candidate_that_resigns_is_not_elected_again_until_it_can_lead(scene: Scene) -> None:
     only = scene.candidates[0]
-    only.ensemble.deposed()
+    only.ensemble.on_deposed()
     only.ensemble.resign()
     scene.run()
     assert znodes.CONTROLLER not in scene.zookeeper.znodes and not only.ensemble.acting

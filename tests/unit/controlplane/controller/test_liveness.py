@@ -32,7 +32,7 @@ def liveness() -> Liveness:
     liveness.watch(registered(b1=7, b2=8))
     for broker_id in (1, 2):
         liveness.on_attempt(broker_id)
-        liveness.connected(broker_id)
+        liveness.on_connected(broker_id)
     return liveness
 
 
@@ -43,7 +43,7 @@ def refuse(liveness: Liveness, broker_id: int, ms: int) -> bool:
 
 
 def test_a_standby_controller_tries_again_slowly_and_reports_nothing(liveness: Liveness) -> None:
-    liveness.ended(1, at(0))
+    liveness.on_connection_ended(1, at(0))
     for n in range(5):
         assert not refuse(liveness, 1, n * UNREACHABLE_RETRY_MS)
         assert not liveness.due(at((n + 1) * UNREACHABLE_RETRY_MS - 1))
@@ -51,7 +51,7 @@ def test_a_standby_controller_tries_again_slowly_and_reports_nothing(liveness: L
 
 
 def test_an_elected_controller_needs_new_refusals(liveness: Liveness) -> None:
-    liveness.ended(1, at(0))
+    liveness.on_connection_ended(1, at(0))
     refuse(liveness, 1, 0)
     assert liveness.counts() == (1, 1, 0)
     liveness.begin_term(at(100))
@@ -62,11 +62,11 @@ def test_an_elected_controller_needs_new_refusals(liveness: Liveness) -> None:
 
 
 def test_a_broker_that_accepts_after_the_election_is_alive(liveness: Liveness) -> None:
-    liveness.ended(1, at(0))
+    liveness.on_connection_ended(1, at(0))
     refuse(liveness, 1, 0)
     liveness.begin_term(at(100))
     liveness.on_attempt(1)
-    liveness.connected(1)
+    liveness.on_connected(1)
     assert not liveness.report(at(10_000)) and not liveness.due(at(10_000))
 
 
@@ -78,8 +78,8 @@ def test_an_incarnation_without_an_earlier_connection_is_never_dead(liveness: Li
 
 
 def test_brokers_that_died_before_the_election_are_reported_together(liveness: Liveness) -> None:
-    liveness.ended(1, at(0))
-    liveness.ended(2, at(5_000))
+    liveness.on_connection_ended(1, at(0))
+    liveness.on_connection_ended(2, at(5_000))
     liveness.begin_term(at(6_000))
     assert set(liveness.due(at(6_000))) == {1, 2}
     refuse(liveness, 1, 6_000)
@@ -92,8 +92,8 @@ def test_brokers_that_died_before_the_election_are_reported_together(liveness: L
 
 def test_a_verdict_waits_only_briefly_for_a_broker_that_does_not_answer(liveness: Liveness) -> None:
     liveness.begin_term(at(0))
-    liveness.ended(1, at(0))
-    liveness.ended(2, at(0))
+    liveness.on_connection_ended(1, at(0))
+    liveness.on_connection_ended(2, at(0))
     liveness.on_attempt(2)
     refuse(liveness, 1, 0)
     refuse(liveness, 1, REFUSED_RETRY_MS)
@@ -103,7 +103,7 @@ def test_a_verdict_waits_only_briefly_for_a_broker_that_does_not_answer(liveness
 
 def test_the_end_of_a_term_ends_its_verdicts(liveness: Liveness) -> None:
     liveness.begin_term(at(0))
-    liveness.ended(1, at(0))
+    liveness.on_connection_ended(1, at(0))
     refuse(liveness, 1, 0)
     refuse(liveness, 1, REFUSED_RETRY_MS)
     assert liveness.report(at(100)) and liveness.reported
@@ -116,7 +116,7 @@ def test_the_end_of_a_term_ends_its_verdicts(liveness: Liveness) -> None:
 
 def test_a_verdict_belongs_to_one_incarnation(liveness: Liveness) -> None:
     liveness.begin_term(at(0))
-    liveness.ended(1, at(0))
+    liveness.on_connection_ended(1, at(0))
     refuse(liveness, 1, 0)
     refuse(liveness, 1, REFUSED_RETRY_MS)
     assert liveness.report(at(100))

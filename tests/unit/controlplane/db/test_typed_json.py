@@ -90,7 +90,7 @@ def _part(**values: Any) -> MovePartition:
 def test_a_partition_of_a_move_reads_the_saved_values() -> None:
     part = MovePartition.objects.get(pk=_part().pk)
     assert (part.before, part.compared) == (PLACEMENT, COMPARISON)
-    assert part.compared is not None and part.compared.resumed().stored() == replace(COMPARISON, text="")
+    assert part.compared is not None and part.compared.to_comparison().to_stored() == replace(COMPARISON, text="")
 
 
 @pytest.mark.django_db

@@ -53,7 +53,7 @@ def test_an_empty_range_is_equal() -> None:
 
 def test_a_comparison_continues_with_its_checksum_after_it_was_stored() -> None:
     first = compare_responses(0, 1, 1, {1: replica(), 2: replica()})
-    resumed = first.stored().resumed()
+    resumed = first.to_stored().to_comparison()
     rest = DATA[len(batch(0)) :]
     last = compare_responses(1, 3, 1, {1: replica(rest), 2: replica(rest)}, resumed.crc)
     assert (resumed.equal, resumed.after, last.crc) == (None, 1, crc32c(DATA))

@@ -27,17 +27,17 @@ from controlplane.domain.connect import MASK, ConnectorState, ConnectorType
     ],
 )
 def test_values_of_secret_configs_are_hidden(name: str) -> None:
-    assert connect.hidden({name: "hunter2"}) == {name: MASK}
-    assert connect.hidden({name: ""}) == {name: ""}
+    assert connect.hide_secrets({name: "hunter2"}) == {name: MASK}
+    assert connect.hide_secrets({name: ""}) == {name: ""}
 
 
 @pytest.mark.parametrize("name", ["key.converter", "topics", "tasks.max", "message.key.columns", "compass.direction"])
 def test_other_values_are_shown(name: str) -> None:
-    assert connect.hidden({name: "a"}) == {name: "a"}
+    assert connect.hide_secrets({name: "a"}) == {name: "a"}
 
 
 def test_configs_of_the_type_password_are_hidden_whatever_their_name() -> None:
-    assert connect.hidden({"connection.auth": "x"}, {"connection.auth"}) == {"connection.auth": MASK}
+    assert connect.hide_secrets({"connection.auth": "x"}, {"connection.auth"}) == {"connection.auth": MASK}
 
 
 def test_secrets_inside_of_addresses_and_properties_are_hidden() -> None:
@@ -59,11 +59,13 @@ def test_a_reference_to_a_config_provider_is_no_secret() -> None:
 
 def test_an_unchanged_hidden_value_is_the_stored_one() -> None:
     stored = {"a.password": "one", "url": "http://u:two@h/", "topics": "t"}
-    shown = connect.hidden(stored)
-    assert connect.restored({**shown, "topics": "other"}, stored) == ({**stored, "topics": "other"}, [])
-    assert connect.restored({"a.password": "new"}, stored) == ({"a.password": "new"}, [])
+    shown = connect.hide_secrets(stored)
+    assert connect.restore_secrets({**shown, "topics": "other"}, stored) == ({**stored, "topics": "other"}, [])
+    assert connect.restore_secrets({"a.password": "new"}, stored) == ({"a.password": "new"}, [])
     changed = {"url": f"http://u:{MASK}@elsewhere/", "b.password": MASK}
-    assert connect.restored(changed, stored)[1] == ["url", "b.password"], "the secret of another address is unknown"
+    assert connect.restore_secrets(changed, stored)[1] == ["url", "b.password"], (
+        "the secret of another address is unknown"
+    )
 
 
 def test_traces_have_no_secrets_of_the_config() -> None:

@@ -23,7 +23,7 @@ from controlplane.domain.lag import (
     LagStatus,
     Track,
     lag_records,
-    worst,
+    worst_status,
 )
 from controlplane.domain.lag_json import track_from_json, track_to_json
 from controlplane.domain.log_ends import LogEndHistory
@@ -281,9 +281,9 @@ def test_a_restart_of_the_monitor_changes_no_status() -> None:
 
 
 def test_a_group_has_the_status_of_its_worst_partition() -> None:
-    assert worst([LagStatus.HEALTHY, LagStatus.DATA_LOST, LagStatus.STALLED]) is LagStatus.DATA_LOST
-    assert worst([LagStatus.IDLE, LagStatus.HEALTHY]) is LagStatus.HEALTHY
-    assert worst([]) is LagStatus.UNKNOWN
+    assert worst_status([LagStatus.HEALTHY, LagStatus.DATA_LOST, LagStatus.STALLED]) is LagStatus.DATA_LOST
+    assert worst_status([LagStatus.IDLE, LagStatus.HEALTHY]) is LagStatus.HEALTHY
+    assert worst_status([]) is LagStatus.UNKNOWN
     assert set(SEVERITY) == set(LagStatus) and len(SEVERITY) == len(LagStatus)
 
 

@@ -50,9 +50,9 @@ def test_a_restart_changes_no_lag_by_more_than_two_seconds() -> None:
         produced[s] = total
         seen.add(s * 1000, total)
     committed = produced[1200]
-    kept = seen.stored(committed)
+    kept = seen.to_stored(committed)
     assert len(kept) <= STORED_MAX
-    again = LogEndHistory.restored(kept)
+    again = LogEndHistory.from_stored(kept)
     before = seen.age(committed, 2_400_000)
     again.add(2_440_000, total + 40 * 2500)
     after = again.age(committed, 2_440_000)

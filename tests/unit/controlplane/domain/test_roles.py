@@ -6,7 +6,16 @@ import pytest
 
 from controlplane.domain.access import AclPattern
 from controlplane.domain.errors import Rejected
-from controlplane.domain.roles import PERMITS, ROLE_FOR, Access, AccessRole, Grant, RoleResource, check_grant, missing
+from controlplane.domain.roles import (
+    PERMITS,
+    ROLE_FOR,
+    Access,
+    AccessRole,
+    Grant,
+    RoleResource,
+    check_grant,
+    denied_names,
+)
 
 TOPIC, GROUP = RoleResource.TOPIC, RoleResource.GROUP
 
@@ -40,9 +49,9 @@ def test_each_access_has_a_smallest_role_and_the_owner_has_all() -> None:
 
 def test_names_without_a_role_are_listed_in_their_order() -> None:
     grants = [grant("a"), grant("b.", pattern=AclPattern.PREFIXED), grant("c", role=AccessRole.READER)]
-    assert missing(grants, Access.OPERATE, TOPIC, ["d", "a", "c", "b.1"]) == ["d", "c"]
-    assert missing(grants, Access.READ_RECORDS, TOPIC, ["c", "a"]) == ["a"]
-    assert missing([], Access.OPERATE, TOPIC, []) == []
+    assert denied_names(grants, Access.OPERATE, TOPIC, ["d", "a", "c", "b.1"]) == ["d", "c"]
+    assert denied_names(grants, Access.READ_RECORDS, TOPIC, ["c", "a"]) == ["a"]
+    assert denied_names([], Access.OPERATE, TOPIC, []) == []
 
 
 @pytest.mark.parametrize(

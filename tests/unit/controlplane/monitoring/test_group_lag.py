@@ -26,7 +26,7 @@ from controlplane.monitoring import samples as samples_module
 from controlplane.monitoring.group_lag import GROUP_GONE_MS, STORE_MS
 from controlplane.monitoring.group_metrics import GroupMetrics
 from controlplane.monitoring.samples import MetricsCache
-from controlplane.selectors.alert_thresholds import current
+from controlplane.selectors.alert_thresholds import current_thresholds
 from controlplane.services import alerts
 from tests.unit.controlplane.monitoring.test_samples import F0, group, sample
 from tests.unit.controlplane.world import World
@@ -167,7 +167,7 @@ def test_the_threshold_of_a_group_precedes_the_one_of_the_cluster(world: World) 
     metrics = MetricsCache()
     metrics.restore()
     AlertThresholdOverride.objects.create(name="group_stopped", subject="g", value=600, changed_by="alice")
-    metrics.use_thresholds(current())
+    metrics.use_thresholds(current_thresholds())
     run(world, metrics, 0, 100, lambda s: s, lambda s: 10 + s)
     run(world, metrics, 100, 150, lambda s: 99, lambda s: 200, members=0)
     assert metrics.groups["g"].status is not LagStatus.STOPPED
@@ -176,7 +176,7 @@ def test_the_threshold_of_a_group_precedes_the_one_of_the_cluster(world: World) 
     run(world, restarted, 150, 200, lambda s: 99, lambda s: 200, members=0)
     assert restarted.groups["g"].status is not LagStatus.STOPPED
     AlertThresholdOverride.objects.update(subject="another")
-    metrics.use_thresholds(current())
+    metrics.use_thresholds(current_thresholds())
     run(world, metrics, 150, 155, lambda s: 99, lambda s: 200, members=0)
     assert metrics.groups["g"].status is LagStatus.STOPPED
 

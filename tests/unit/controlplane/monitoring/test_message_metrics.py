@@ -77,7 +77,7 @@ def test_delayed_messages_that_are_due_count_until_they_are_delivered(
     def blocked(*_: object) -> DelayedMessagesResponse:
         return DelayedMessagesResponse(due=2, last_due_ms=late, last_sent_ms=late + 1_500)
 
-    monkeypatch.setattr(module.delayed_messages, "pending", blocked)
+    monkeypatch.setattr(module.delayed_messages, "fetch_pending", blocked)
     collector.collect()
     found = row()
     assert (found.delayed_pending, found.delayed_late_ms) == (4, 1_500)

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from controlplane.domain.anomaly import CONFIRMED_S, WATCHED
 from controlplane.models import Anomaly, AnomalySwitch
-from controlplane.selectors.anomalies import alerting, anomaly_list, watched_metrics
+from controlplane.selectors.anomalies import alerting_metrics, anomaly_list, watched_metrics
 
 pytestmark = pytest.mark.django_db
 
@@ -39,9 +39,9 @@ def test_the_largest_deviations_are_first_and_have_their_alert_switch() -> None:
 
 
 def test_switches_change_the_default() -> None:
-    assert alerting() == {w.name for w in WATCHED if w.alerts}
+    assert alerting_metrics() == {w.name for w in WATCHED if w.alerts}
     AnomalySwitch.objects.create(name="topic.records_per_s", alerts=True, changed_by="alice")
     AnomalySwitch.objects.create(name="cluster.records_per_s", alerts=False, changed_by="alice")
-    assert alerting() == {"topic.records_per_s", "group.lag_s", "share_group.lag_records"}
+    assert alerting_metrics() == {"topic.records_per_s", "group.lag_s", "share_group.lag_records"}
     row = next(f for f in watched_metrics() if f.name == "cluster.records_per_s")
     assert (row.alerts, row.default, row.changed_by) == (False, True, "alice")

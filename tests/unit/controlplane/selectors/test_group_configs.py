@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.models import AccessEntry, Broker
-from controlplane.selectors.group_configs import GroupConfigChoice, chosen, desired_group_configs, group_configs
+from controlplane.selectors.group_configs import GroupConfigChoice, desired_group_configs, filter_configs, group_configs
 from tests.unit.controlplane.config_broker import ConfigBroker
 from tests.unit.controlplane.world import World
 
@@ -18,11 +18,11 @@ def test_configs_filters_and_the_reason_without_them(monkeypatch: pytest.MonkeyP
     broker = ConfigBroker({"g": {LOCK: "20000"}}).replace_connections(monkeypatch)
     found = group_configs("g")
     assert (found.own, found.problem) == (1, "") and len(found.configs) > 10
-    names = {choice: [r.name for r in chosen(found.configs, choice)] for choice in GroupConfigChoice}
+    names = {choice: [r.name for r in filter_configs(found.configs, choice)] for choice in GroupConfigChoice}
     assert names[GroupConfigChoice.OWN] == [LOCK]
     assert sorted(names[GroupConfigChoice.CONSUMER] + names[GroupConfigChoice.SHARE]) == names[GroupConfigChoice.ALL]
     assert all(n.startswith("consumer.") for n in names[GroupConfigChoice.CONSUMER])
-    assert [r.name for r in chosen(found.configs, GroupConfigChoice.ALL, "LOCK.DURATION")] == [LOCK]
+    assert [r.name for r in filter_configs(found.configs, GroupConfigChoice.ALL, "LOCK.DURATION")] == [LOCK]
     broker.silent = True
     silent = group_configs("g")
     assert (silent.configs, silent.problem) == ([], "1: it is down; 2: it is down")

@@ -18,7 +18,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
 
 
 def test_the_oldest_of_all_partitions_come_first(answers: HalfAnswers) -> None:
-    found = selectors.undecided("orders")
+    found = selectors.undecided_messages("orders")
     assert found is not None and found.front_topic == "orders.half" and not found.missing
     assert [(r.partition, r.offset, r.half_id, r.checks, r.expiring) for r in found.rows] == [
         (0, 3, "a", 1, False),
@@ -31,14 +31,14 @@ def test_the_oldest_of_all_partitions_come_first(answers: HalfAnswers) -> None:
 
 def test_partitions_without_an_answer_are_named(answers: HalfAnswers) -> None:
     answers.rejected, answers.silent, answers.blocked = {0}, {2}, ErrorCode.MESSAGE_TOO_LARGE
-    found = selectors.undecided("orders")
+    found = selectors.undecided_messages("orders")
     assert found is not None and not found.rows and not found.blocked
     assert [(m.partition, m.problem) for m in found.missing] == [
         (0, "Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."),
         (1, "it is frozen"),
     ]
     answers.rejected, answers.silent = set(), set()
-    found = selectors.undecided("orders", 1)
+    found = selectors.undecided_messages("orders", 1)
     assert found is not None and [(b.partition, b.problem) for b in found.blocked] == [(1, "MESSAGE_TOO_LARGE")]
 
 
@@ -46,4 +46,4 @@ def test_a_topic_without_half_messages_has_none(answers: HalfAnswers, world: Wor
     world.topic("plain", (1, 2))
     world.topic("plain.half", (1, 2))
     world.look()
-    assert selectors.undecided("plain") is None and selectors.undecided("nothing") is None
+    assert selectors.undecided_messages("plain") is None and selectors.undecided_messages("nothing") is None

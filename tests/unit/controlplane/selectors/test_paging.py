@@ -21,8 +21,8 @@ from controlplane.selectors.paging import (
     PageStart,
     PageWindow,
     computed_page,
-    numbered,
-    ordered,
+    numbered_page,
+    ordered_page,
     paginate,
     within,
 )
@@ -128,12 +128,12 @@ def test_pages_of_a_computed_list_have_the_rows_that_stay_one_time(
     now = list(first)
 
     def read(page: PageStart) -> tuple[list[Any], PageCursor | None]:
-        rows, total, window = ordered(now, order, page=page, per_page=per_page)
+        rows, total, window = ordered_page(now, order, page=page, per_page=per_page)
         assert total == len(now)
         return rows, window.after
 
     rows = walk(read, lambda: now.extend(set(added) - set(first)))
-    expected = ordered(first, order, page=1, per_page=500)[0]
+    expected = ordered_page(first, order, page=1, per_page=500)[0]
     assert [r for r in rows if r in first] == expected and len(set(rows)) == len(rows)
 
 
@@ -164,7 +164,7 @@ def test_pages_of_a_computed_list_have_each_row_one_time_with_unknown_values_las
 
 
 def test_the_number_of_a_row_is_its_place_in_a_list_that_never_changes() -> None:
-    assert numbered(7, 1, 3) == (0, PageWindow(1, 3, 3, PageCursor((3,))))
-    assert numbered(7, PageCursor((3,)), 3) == (3, PageWindow(0, 3, 3, PageCursor((6,))))
-    assert numbered(7, PageCursor((6,)), 3) == (6, PageWindow(0, 3, 3, None))
-    assert numbered(7, 9, 3) == (6, PageWindow(3, 3, 3, None))
+    assert numbered_page(7, 1, 3) == (0, PageWindow(1, 3, 3, PageCursor((3,))))
+    assert numbered_page(7, PageCursor((3,)), 3) == (3, PageWindow(0, 3, 3, PageCursor((6,))))
+    assert numbered_page(7, PageCursor((6,)), 3) == (6, PageWindow(0, 3, 3, None))
+    assert numbered_page(7, 9, 3) == (6, PageWindow(3, 3, 3, None))

@@ -31,7 +31,7 @@ class Offsets:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def committed(self) -> tuple[dict[tuple[str, int], CommittedOffset], set[Any]]:
+    def fetch_committed(self) -> tuple[dict[tuple[str, int], CommittedOffset], set[Any]]:
         if self.found is None:
             raise NoResponse("no coordinator")
         return self.found, set()

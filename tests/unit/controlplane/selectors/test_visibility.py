@@ -24,7 +24,7 @@ from controlplane.models import (
     ObservedTopic,
 )
 from controlplane.selectors import alerts, groups, incidents, moves, overview, partitions, topics
-from controlplane.selectors.visibility import limited, named, seen_by, sees, visible
+from controlplane.selectors.visibility import limited, seen_by, sees, visible, visible_names
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +59,7 @@ def test_rows_without_a_resource_are_hidden_and_an_empty_list_of_bindings_shows_
         assert not visible(Broker.objects.all()).exists()
     with seen_by(Visibility(())):
         assert not visible(ObservedTopic.objects.all()).exists() and not sees(TOPIC, "orders")
-        assert not ObservedTopic.objects.filter(named(TOPIC, "name")).exists()
+        assert not ObservedTopic.objects.filter(visible_names(TOPIC, "name")).exists()
 
 
 def test_a_move_is_visible_if_all_its_topics_are(world: World) -> None:

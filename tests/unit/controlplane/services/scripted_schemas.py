@@ -18,7 +18,7 @@ class ScriptedSchemas:
     schemas: dict[tuple[str, int | None], Schema]
     down: bool = False
 
-    def registered(self, subject: str, version: int | None) -> Schema:
+    def fetch_schema(self, subject: str, version: int | None) -> Schema:
         if self.down:
             raise RegistryUnreachable("The schema registry did not answer (TimeoutError).")
         if (subject, version) not in self.schemas:

@@ -189,13 +189,13 @@ def test_a_deleted_entry_is_a_tombstone_row_and_can_be_created_again() -> None:
     assert access.put("quota", "k", {"x": 1}, actor="w").generation == 1, "the same again changes nothing"
     assert access.put("quota", "k", None, actor="w").generation == 2
     assert access.put("quota", "k", {"x": 2}, actor="w", above=7).generation == 8
-    assert [r.pk for r in access.waiting()] == [one.pk]
+    assert [r.pk for r in access.waiting_entries()] == [one.pk]
 
 
 @pytest.mark.django_db
 def test_an_acl_of_the_console_is_applied_and_an_acl_of_a_client_is_shown() -> None:
     acls.create_acl(**ACL, actor="me")
-    (row,) = access.waiting()
+    (row,) = access.waiting_entries()
     assert (row.kind, row.value, row.generation) == ("acl", ACL, 1)
     acls.delete_acl(Acl.objects.get().pk, actor="me")
     assert AccessEntry.objects.get().value is None

@@ -43,7 +43,7 @@ class Brokers:
         self.now += 1
         for b, ms in self.waits_ms.items():
             self.counts[b][throttle.bucket(ms)] += 100
-        for move_id in adaptive_throttle.due():
+        for move_id in adaptive_throttle.due_moves():
             adaptive_throttle.update_adaptive_throttle(move_id)
         move.refresh_from_db()
         return int(move.throttle_bytes_per_s or 0)

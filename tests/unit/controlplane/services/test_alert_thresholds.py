@@ -41,7 +41,7 @@ def test_a_change_applies_to_the_next_evaluation_and_is_audited(world: World) ->
 
 def test_the_default_value_is_stored_as_no_row() -> None:
     alter_threshold("group_stall", 60, actor="root")
-    assert selectors.current()[ThresholdName.GROUP_STALL] == 60
+    assert selectors.current_thresholds()[ThresholdName.GROUP_STALL] == 60
     alter_threshold("group_stall", RULES[ThresholdName.GROUP_STALL].default, actor="root")
     assert not AlertThreshold.objects.exists()
 

@@ -29,7 +29,7 @@ def test_finalised_features_are_stored_for_a_recreated_log(db: None) -> None:
 
     assert term(6).features == {}
     for level in (1, 2):
-        core_harness.thread.applied(
+        core_harness.thread.on_applied(
             core_harness.thread.image or Image(), (FeatureFinalised("transaction.version", level),)
         )
         core_harness.thread._handle(core_harness.thread._commands.get())

@@ -51,7 +51,7 @@ def end(alert: Alert) -> None:
 def work() -> list[str | None]:
     """One poll of the worker."""
     notifications.plan()
-    return [notifications.deliver(pk) for pk in notifications.due()]
+    return [notifications.deliver(pk) for pk in notifications.due_deliveries()]
 
 
 def make_due() -> None:
@@ -240,13 +240,17 @@ def test_one_attempt_runs_at_a_time_and_a_lost_one_is_repeated(world: World, rec
     channel(receiver.url)
     channel(receiver.url, name="second")
     notifications.plan()
-    first, second = notifications.due()
+    first, second = notifications.due_deliveries()
     NotificationDelivery.objects.filter(pk=first).update(
         state="sending", due_at=timezone.now() + timedelta(minutes=1), attempts=1
     )
-    assert notifications.due() == [] and notifications.deliver(second) is None and notifications.deliver(first) is None
+    assert (
+        notifications.due_deliveries() == []
+        and notifications.deliver(second) is None
+        and notifications.deliver(first) is None
+    )
     NotificationDelivery.objects.filter(pk=first).update(due_at=timezone.now())
-    assert notifications.due() == [first, second] or notifications.due() == [second, first]
+    assert notifications.due_deliveries() == [first, second] or notifications.due_deliveries() == [second, first]
     assert notifications.deliver(first) == "delivered"
     assert NotificationDelivery.objects.get(pk=first).attempts == 2
 

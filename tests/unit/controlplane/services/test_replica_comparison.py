@@ -115,7 +115,7 @@ def beside(world: World) -> Move:
     move_worker.advance_move(move.pk)
     (order,) = move_worker.ordered_parts()
     world.begin_move("flights", 0, tuple(order.desired_replicas))
-    assert replica_comparison.due() == []
+    assert replica_comparison.due_partitions() == []
     move_worker.advance_move(move.pk)
     world.end_move("flights", 0)
     move_worker.advance_move(move.pk)
@@ -123,7 +123,7 @@ def beside(world: World) -> Move:
 
 
 def look(move: Move) -> Any:
-    for part_id in replica_comparison.due():
+    for part_id in replica_comparison.due_partitions():
         replica_comparison.compare_part(part_id)
     move_worker.advance_move(move.pk)
     return move.parts.get()
@@ -215,7 +215,7 @@ def test_a_move_is_cancelled_during_the_comparison(beside: Move, world: World, b
     moves.cancel_move(beside.pk, actor="alice", comment="x")
     (order,) = move_worker.ordered_parts()
     assert order.desired_replicas == [1, 2]
-    assert replica_comparison.due() == []
+    assert replica_comparison.due_partitions() == []
     world.begin_move("flights", 0, (1, 2))
     world.end_move("flights", 0)
     for _ in range(2):
@@ -259,7 +259,7 @@ def test_the_comparison_does_not_wait_for_an_old_replica_out_of_sync(
 def test_the_comparison_waits_for_a_new_replica_out_of_sync(beside: Move, world: World, brokers: Brokers) -> None:
     beside.parts.update(state="copying")
     world.put("flights", 0, adding=(3,), isr=(2, 1))
-    assert look(beside).state == "copying" and replica_comparison.due() == []
+    assert look(beside).state == "copying" and replica_comparison.due_partitions() == []
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def move(world: World) -> Move:
 
 
 def look(move: Move) -> Move:
-    for move_id in schedules.due():
+    for move_id in schedules.due_moves():
         schedules.apply_schedule(move_id)
     move_worker.advance_move(move.pk)
     move.refresh_from_db()

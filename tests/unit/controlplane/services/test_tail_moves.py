@@ -40,7 +40,7 @@ def beside(world: World, move: Move) -> None:
     assert advance(move) == "copying"
     world.end_move("flights", 0)
     assert advance(move) == "comparing" and orders() == []
-    assert move.parts.get().pk in replica_comparison.due()
+    assert move.parts.get().pk in replica_comparison.due_partitions()
 
 
 def switched(world: World, move: Move) -> None:

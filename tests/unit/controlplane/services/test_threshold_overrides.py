@@ -116,7 +116,7 @@ def test_the_number_of_objects_is_bounded() -> None:
 def test_a_stored_value_that_is_not_valid_any_more_has_no_effect() -> None:
     for name, value in (("group_behind", 1), ("group_alerts_max", 5), ("removed", 5)):
         AlertThresholdOverride.objects.create(name=name, subject="a", value=value, changed_by="alice")
-    assert selectors.current().overrides == {}
+    assert selectors.current_thresholds().overrides == {}
     assert all(row.overrides == [] for row in selectors.threshold_list())
 
 

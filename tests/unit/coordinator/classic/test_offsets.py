@@ -104,12 +104,12 @@ class Scene:
         self.groups.transaction_ended(0, producer_id, committed, at)
 
     def offsets(self) -> dict[tuple[str, int], int]:
-        group, error = self.groups.existing("g")
+        group, error = self.groups.find_existing("g")
         assert error == 0
         return {place: o.offset for place, o in group.commits.offsets.items()} if group is not None else {}
 
     def unstable(self) -> set[tuple[str, int]]:
-        group, _ = self.groups.existing("g")
+        group, _ = self.groups.find_existing("g")
         return group.commits.unstable() if group is not None else set()
 
 

@@ -28,7 +28,7 @@ def member(instance_id: str | None = None, classic: ClassicMemberMetadata | None
 
 
 def owning(*partitions: int) -> MemberAssignment:
-    return MemberAssignment(1).changed(assigned=share(A, *partitions))
+    return MemberAssignment(1).with_changes(assigned=share(A, *partitions))
 
 
 def group() -> PersistedGroup:

@@ -7,7 +7,7 @@ from tests.unit.coordinator.topics import A, share
 
 
 def member(*partitions: int, epoch: int = 5, state: MemberState = MemberState.STABLE) -> MemberAssignment:
-    return MemberAssignment(epoch, epoch - 1, state).changed(assigned=share(A, *partitions))
+    return MemberAssignment(epoch, epoch - 1, state).with_changes(assigned=share(A, *partitions))
 
 
 def test_a_stable_member_at_the_target_epoch_does_not_change() -> None:

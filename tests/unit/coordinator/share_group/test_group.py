@@ -66,7 +66,7 @@ class Scene(Harness):
 
     @property
     def share_group(self) -> ShareGroup:
-        group, error = self.groups.existing("g")
+        group, error = self.groups.find_existing("g")
         assert isinstance(group, ShareGroup) and not error
         return group
 

@@ -38,7 +38,7 @@ class Scene:
 
     @property
     def known(self) -> bool:
-        return self.transactions.existing("id")[0] is not None
+        return self.transactions.find_existing("id")[0] is not None
 
 
 def test_a_transactional_id_expires_when_its_tombstone_is_in_the_log() -> None:

@@ -132,7 +132,7 @@ def test_after_a_coordinator_change_a_transaction_times_out_within_one_more_time
     )
     for wall, deadline in ((50_000, 9_000), (0, 11_000), (10**9, 1_000)):
         t = Transaction("id", ongoing)
-        t.loaded(Now(1_000, wall))
+        t.on_loaded(Now(1_000, wall))
         assert t.deadline_ms == deadline
 
 

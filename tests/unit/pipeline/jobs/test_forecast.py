@@ -13,7 +13,7 @@ from controlplane.monitoring.history import HistoryRecorder, maintain_block
 from pipeline.history_rows import HistoryRows
 from pipeline.jobs.base import RunContext
 from pipeline.jobs.forecast import ForecastJob, accuracy
-from pipeline.lake.forecasts import StoredForecast, forecasts_table, stored
+from pipeline.lake.forecasts import StoredForecast, forecasts_table, read_forecasts
 from tests.unit.controlplane.history_rows import record
 from tests.unit.controlplane.world import World
 from tests.unit.pipeline.metrics_database import copied
@@ -64,7 +64,7 @@ def test_disks_and_groups_are_forecast_and_stored_once(database: str, tmp_path: 
     assert timedelta(hours=18) < full < timedelta(hours=23)
     assert found["group:g"]["level"] == 1_000 and timedelta(minutes=55) < caught < timedelta(minutes=64)
     table = forecasts_table(LakeSettings.of_folder(tmp_path / "lake").open())
-    assert len(stored(table, now - timedelta(days=1))) == 4, "the restart of run-1 added nothing"
+    assert len(read_forecasts(table, now - timedelta(days=1))) == 4, "the restart of run-1 added nothing"
     assert [row[0] for row in status["report"][0]["rows"]] == ["broker:1", "group:g"]
     assert [a["decided"] for a in status["accuracy"]] == [0, 0]
 

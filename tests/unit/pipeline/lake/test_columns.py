@@ -80,18 +80,18 @@ def test_plain_json_types() -> None:
 
 def test_missing_columns_are_new_names_and_wider_types() -> None:
     present = columns.struct({"a": IntegerType(), "in": columns.struct({"x": LongType()})})
-    assert columns.missing(present, columns.struct({"a": IntegerType()})) is None
+    assert columns.missing_fields(present, columns.struct({"a": IntegerType()})) is None
     needed = columns.struct(
         {"a": LongType(), "b": StringType(), "in": columns.struct({"x": LongType(), "y": DoubleType()})}
     )
-    found = columns.missing(present, needed)
+    found = columns.missing_fields(present, needed)
     assert found is not None
     assert [f.name for f in found.fields] == ["a", "b", "in"]
     assert "y" in str(found) and "x" not in str(found)
 
 
 def test_a_column_keeps_a_type_that_is_wide_enough() -> None:
-    assert columns.missing(columns.struct({"a": LongType()}), columns.struct({"a": IntegerType()})) is None
+    assert columns.missing_fields(columns.struct({"a": LongType()}), columns.struct({"a": IntegerType()})) is None
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_a_column_keeps_a_type_that_is_wide_enough() -> None:
 )
 def test_columns_that_a_table_cannot_have(needed: StructType, error: type[Exception]) -> None:
     with pytest.raises(error):
-        columns.missing(columns.struct({"a": LongType()}), needed)
+        columns.missing_fields(columns.struct({"a": LongType()}), needed)

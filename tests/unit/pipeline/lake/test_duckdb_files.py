@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.table import Table
 
 from pipeline.lake import duckdb_files
-from pipeline.lake.duckdb_files import FilesUnreadable, create_view, dataset, listed, quote
+from pipeline.lake.duckdb_files import FilesUnreadable, create_view, dataset, quote, sql_list
 from tests.unit.pipeline.lake.records import archive_of, put, record
 from weir_common.lake import ValueFormat
 
@@ -28,7 +28,7 @@ def paths(table: Table) -> list[str]:
 
 def test_names_and_paths_are_quoted() -> None:
     assert quote('a"b') == '"a""b"'
-    assert listed(["/a'b", "/c"]) == "['/a''b', '/c']"
+    assert sql_list(["/a'b", "/c"]) == "['/a''b', '/c']"
 
 
 def test_files_of_a_file_system_are_opened_by_duckdb(table: Table) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.lake.forecasts import StoredForecast, forecasts_table, store, stored
+from pipeline.lake.forecasts import StoredForecast, forecasts_table, read_forecasts, store
 from weir_common.lake_catalog import LakeSettings
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -31,9 +31,9 @@ def test_a_run_that_ends_at_a_step_is_stored_once_by_its_restart(tmp_path: Path,
         store(table, [DISK], "run-1", step)
     again = forecasts_table(LakeSettings.of_folder(tmp_path).open())
     assert store(again, [DISK], "run-1") is (victim != "committed")
-    assert stored(again.refresh(), AT) == [DISK] and stored(again, AT + timedelta(seconds=1)) == []
+    assert read_forecasts(again.refresh(), AT) == [DISK] and read_forecasts(again, AT + timedelta(seconds=1)) == []
 
 
 def test_a_run_without_forecasts(tmp_path: Path) -> None:
     table = forecasts_table(LakeSettings.of_folder(tmp_path).open())
-    assert store(table, [], "run-1") and stored(table.refresh(), AT) == []
+    assert store(table, [], "run-1") and read_forecasts(table.refresh(), AT) == []

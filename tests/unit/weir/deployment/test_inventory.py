@@ -39,7 +39,7 @@ def test_the_example_has_three_machines_and_needs_its_secrets(tables: dict[str, 
         (MachineRole.WEB, 2),
         (MachineRole.WORKER, 2),
     ):
-        assert len(found.having(role)) == count
+        assert len(found.machines_with(role)) == count
     assert problems(tomllib.loads(EXAMPLE)).count("replace it") == 4
 
 
