@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Collection, Iterable
 
 from brokerd.net.connection import Connection
-from brokerd.net.turns import BROKERS
+from brokerd.net.fair_scheduler import BROKERS
 from brokerd.security.principals import ANONYMOUS
 from brokerd.wire.messages import DescribeLogDirsResponse
 

@@ -43,7 +43,7 @@ MODULES: Final = (
     "brokerd.net.request",
     "brokerd.net.request_metrics",
     "brokerd.net.slots",
-    "brokerd.net.turns",
+    "brokerd.net.fair_scheduler",
     "brokerd.replication.catch_up_pacing",
     "brokerd.replication.fetch_client",
     "brokerd.replication.fetcher_manager",

@@ -176,7 +176,7 @@ class HalfFront(FrontPartition):
     def _select(self, now: Now) -> None:
         assert self._checks is not None
         topic, expired = self._lanes[FrontTarget.TOPIC], self._lanes[FrontTarget.EXPIRED]
-        # The journal entry of an expiry is written in this turn or not at all, so that a decision of a producer can still win.
+        # The journal entry of an expiry is written in this iteration or not at all, so that a decision of a producer can still win.
         room = DUE_RECORDS if expired.capacity and not expired.due else 0
         tick = half_messages.HalfMessagesTick(self._checks.room, room)
         self._run_effects(self._messages.handle(tick, min(now.wall_ms, self._horizon_ms)))

@@ -33,7 +33,7 @@ class RoutePrincipal:
         """Source offset. The bytes read below it are counted."""
 
     def refresh(self, name: str, now: Now) -> None:
-        """Determine the permissions and quotas for this turn. `name`: the principal of the definition that is in use, empty for none."""
+        """Determine the permissions and quotas for this iteration. `name`: the principal of the definition that is in use, empty for none."""
         self._name = name
         self.may_read = not name or self._port.may_read(name)
         self.read_throttled, self.write_throttled = self._waits_for(FETCH, now), self._waits_for(PRODUCE, now)

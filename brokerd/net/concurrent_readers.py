@@ -12,7 +12,7 @@ CONCURRENT_MS = 50
 """Two connections that send file data within this time read concurrently. Between two fetches of one consumer there is less than that."""
 SEND_BUFFER_BYTES = 240_000
 """SO_SNDBUF of concurrent readers, 2.3 times the default of `socket.send.buffer.bytes` in Kafka. The kernel accepts 2.2 times this number of bytes, so two
-calls send a response of 1 MiB, and the event loop serves it in two turns. With 100 KiB or with the buffer of a single reader it costs more."""
+calls send a response of 1 MiB, and the event loop serves it in two iterations. With 100 KiB or with the buffer of a single reader it costs more."""
 
 
 class ConcurrentReaders:

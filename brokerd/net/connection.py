@@ -19,9 +19,9 @@ from brokerd.net.buffers import spares
 from brokerd.net.cached_regions import CachedRegions
 from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.concurrent_readers import ConcurrentReaders
+from brokerd.net.fair_scheduler import BROKERS
 from brokerd.net.loop import HANGUP, PEER_CLOSED, READ, WRITE, Loop
 from brokerd.net.slots import Slot
-from brokerd.net.turns import BROKERS
 from brokerd.wire.framing import FileRegion
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 """Maximum number of queued response bytes of one connection, including file regions. Above it the connection is not read."""
 ANSWER_BYTES_MAX = 1024 * 1024
 """Maximum number of queued response bytes in memory, including responses that wait for an earlier one."""
-REQUESTS_PER_TURN = 64
-"""Maximum number of requests of one connection that are handled before other connections of the owner. See also `turns`."""
-SEND_BYTES_PER_TURN = 8 * 1024 * 1024
-"""Maximum number of bytes that one connection sends per loop turn, so that a fast consumer does not starve others."""
+REQUESTS_PER_ITERATION = 64
+"""Maximum number of requests of one connection that are handled before other connections of the owner. See also `fair_scheduler`."""
+SEND_BYTES_PER_ITERATION = 8 * 1024 * 1024
+"""Maximum number of bytes that one connection sends per loop iteration, so that a fast consumer does not starve others."""
 SEND_PARTS_MAX = 64
 """Maximum number of response parts per system call."""
 READ_BYTES_MAX = 16 * 1024
@@ -100,7 +100,7 @@ class Connection:
         self._backlog: memoryview | None = None  # received and not handled yet
         self.owner: Hashable = peer.rpartition(":")[0]
         """Owner of the loop time that this connection uses: the IP address until the principal is known."""
-        self._due = 0  # events that wait for the owner's turn
+        self._due = 0  # events that wait for the owner's time slice
         self._blocking = 0  # waiting requests that block later ones
         self._needs_client = False
         self._gone: Callable[[], None] | None = None
@@ -135,7 +135,7 @@ class Connection:
             self._peer_closed()
         self._due |= events & (READ | WRITE)
         if self._due:
-            self.loop.turns.add(self.owner, self)
+            self.loop.scheduler.add(self.owner, self)
 
     def serve(self, until: float) -> bool:
         """Send queued bytes, then handle requests until time `until`. Returns whether more work is left."""
@@ -160,7 +160,7 @@ class Connection:
         except OSError:
             left = False
         if left:
-            # The event is handled in the turn of the connection. If it stayed registered, epoll would report it again and again.
+            # The event is handled in the time slice of the connection. If it stayed registered, epoll would report it again and again.
             self._sees_peer_close = False
             self._update_events()
         else:
@@ -207,7 +207,7 @@ class Connection:
 
     def _split(self, data: memoryview, until: float, *, own: bool = False) -> None:
         """Handle the complete frames in `data` until time `until`, at least one. Keep the rest. `own`: the memory belongs to this connection only."""
-        pos, end, clock = 0, len(data), self.loop.turns.clock
+        pos, end, clock = 0, len(data), self.loop.scheduler.clock
         handled = 0
         while not self.closed:
             left = end - pos
@@ -223,7 +223,7 @@ class Connection:
             if left < LENGTH + length:
                 self._keep(data[pos:end], LENGTH + length)
                 return
-            if handled and (handled == REQUESTS_PER_TURN or not self._has_room() or clock() >= until):
+            if handled and (handled == REQUESTS_PER_ITERATION or not self._has_room() or clock() >= until):
                 self._backlog = data[pos:end] if own else memoryview(bytearray(data[pos:end]))
                 return
             self._on_frame(self, data[pos + LENGTH : pos + LENGTH + length])
@@ -241,7 +241,7 @@ class Connection:
         )
 
     def _resume(self, until: float) -> None:
-        """Continue with bytes that were left for a later turn."""
+        """Continue with bytes that were left for a later iteration."""
         data, self._backlog = self._backlog, None
         assert data is not None
         self._corked = True
@@ -299,7 +299,7 @@ class Connection:
             self._update_events()
 
     def _flush(self) -> None:
-        budget = SEND_BYTES_PER_TURN
+        budget = SEND_BYTES_PER_ITERATION
         output = self._output
         try:
             while output and budget > 0:
@@ -354,7 +354,7 @@ class Connection:
     def _on_loaded(self) -> None:
         if not self.closed:
             self._due |= WRITE
-            self.loop.turns.add(self.owner, self)
+            self.loop.scheduler.add(self.owner, self)
 
     def _together(self) -> list[Any]:
         """The parts for one system call: parts in memory and small file regions."""
@@ -416,7 +416,7 @@ class Connection:
             return
         room = self._has_room()
         if room and self._backlog is not None:
-            self.loop.turns.add(self.owner, self)
+            self.loop.scheduler.add(self.owner, self)
         sending = (self._output and not self._cached.loading) or self._unsent
         events = (READ if room and self._backlog is None else 0) | (WRITE if sending else 0)
         if self._blocking and self._needs_client and self._sees_peer_close:

@@ -1,6 +1,6 @@
 """The event loop: one thread, one epoll, file descriptors and timers.
 
-Callbacks must return soon (`turns` divides the work of clients). Only the poll blocks. Does not contain the protocol or partitions.
+Callbacks must return soon (`fair_scheduler` divides the work of clients). Only the poll blocks. Does not contain the protocol or partitions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import count
 
 from brokerd.cluster.model import Now
-from brokerd.net.turns import Turns
+from brokerd.net.fair_scheduler import FairScheduler
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
@@ -21,7 +21,7 @@ PEER_CLOSED = select.EPOLLRDHUP
 """The peer has closed its side. Reported only if registered."""
 
 POLL_MS_MAX = 1_000
-"""Maximum poll time. The loop turns at least this often, for its watchdog."""
+"""Maximum poll time. The loop runs an iteration at least this often, for its watchdog."""
 
 
 def read_clocks() -> Now:
@@ -40,10 +40,10 @@ class Timer:
 
 
 class Loop:
-    """`now` is read once per turn. The watchdog compares `progress`."""
+    """`now` is read once per iteration. The watchdog compares `progress`."""
 
     def __init__(self) -> None:
-        self.turns = Turns(time.perf_counter)
+        self.scheduler = FairScheduler(time.perf_counter)
         self._callbacks_done = 0
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[int], None]] = {}
@@ -51,16 +51,16 @@ class Loop:
         self._number = count()
         self._stopping = False
         self.now = read_clocks()
-        self.after_turn: list[Callable[[], None]] = []
+        self.after_iteration: list[Callable[[], None]] = []
         self.watch_gaps(1 << 62, lambda gap_ms: None)
 
     @property
     def progress(self) -> int:
         """A number that changes with every callback and every portion of work."""
-        return self._callbacks_done + self.turns.portions
+        return self._callbacks_done + self.scheduler.portions
 
     def watch_gaps(self, gap_ms_max: int, on_gap: Callable[[int], None]) -> None:
-        """Call `on_gap` with the gap in ms, first in a turn, if more than `gap_ms_max` have passed since the last turn."""
+        """Call `on_gap` with the gap in ms, first in an iteration, if more than `gap_ms_max` have passed since the last iteration."""
         self._gap_ms_max, self._on_gap = gap_ms_max, on_gap
 
     def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
@@ -94,10 +94,10 @@ class Loop:
 
     def run(self) -> None:
         while not self._stopping:
-            self.turn()
+            self.run_iteration()
 
     def begin(self) -> None:
-        """Start the first turn. The time since the creation of the loop (imports, settings) does not count as a gap between turns."""
+        """Start the first iteration. The time since the creation of the loop (imports, settings) does not count as a gap between iterations."""
         self.now = read_clocks()
 
     def wake(self, now: Now) -> Now:
@@ -106,14 +106,14 @@ class Loop:
             self._on_gap(gap_ms)
         return now
 
-    def turn(self) -> None:
+    def run_iteration(self) -> None:
         timeout = POLL_MS_MAX
         while self._timers and self._timers[0][2].cancelled:
             heapq.heappop(self._timers)
-        if self.turns.pending:
+        if self.scheduler.pending:
             timeout = 0
         elif self._timers:
-            # Read the clock again, because the last turn may have taken long.
+            # Read the clock again, because the last iteration may have taken long.
             timeout = max(0, min(timeout, self._timers[0][0] - read_clocks().mono_ms))
         ready = self._epoll.poll(timeout / 1000)
         now = self.wake(read_clocks())
@@ -122,7 +122,7 @@ class Loop:
             if callback is not None:
                 callback(events)
                 self._callbacks_done += 1
-        self.turns.run()
+        self.scheduler.run()
         due: list[Timer] = []
         while self._timers and self._timers[0][0] <= now.mono_ms:
             due.append(heapq.heappop(self._timers)[2])
@@ -130,7 +130,7 @@ class Loop:
             if not timer.cancelled:
                 timer.callback(now)
                 self._callbacks_done += 1
-        for hook in self.after_turn:
+        for hook in self.after_iteration:
             hook()
         self._callbacks_done += 1
 

@@ -16,10 +16,10 @@ from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.request_buckets import BOUNDS_S
 from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.connection import Connection
+from brokerd.net.fair_scheduler import BROKERS
 from brokerd.net.rejections import Denial
 from brokerd.net.request_metrics import ApiMetrics
 from brokerd.net.slots import Slot
-from brokerd.net.turns import BROKERS
 from brokerd.security.principals import ANONYMOUS
 from brokerd.wire import framing
 from brokerd.wire.errors import ErrorCode
@@ -208,7 +208,7 @@ class Request:
         result is None."""
         try:
             return work()
-        except Exception:  # from a turn or a job, where no caller handles it
+        except Exception:  # from an iteration or a job, where no caller handles it
             log.exception(
                 "request failed after its handler had returned: api_key=%d version=%d",
                 self.header.api_key,

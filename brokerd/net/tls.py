@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any
 
 from brokerd.cluster.rejection_reasons import RejectionReason
-from brokerd.net.connection import GONE, RECEIVE_BYTES, SEND_BYTES_PER_TURN, SEND_PARTS_MAX, Connection
+from brokerd.net.connection import GONE, RECEIVE_BYTES, SEND_BYTES_PER_ITERATION, SEND_PARTS_MAX, Connection
 from brokerd.net.loop import HANGUP, READ, WRITE, Loop
 from brokerd.security.principals import distinguished_name
 from brokerd.wire.framing import FileRegion
@@ -189,7 +189,7 @@ class TlsConnection(Connection):
             self.loop.modify(self.fd, events)
 
     def _flush(self) -> None:
-        budget, output, tls = SEND_BYTES_PER_TURN, self._output, self._tls
+        budget, output, tls = SEND_BYTES_PER_ITERATION, self._output, self._tls
         try:
             tls.push()
             while output and budget > 0 and not tls.unsent:
@@ -254,4 +254,4 @@ class TlsConnection(Connection):
         self._read_scheduled = False
         if not self.closed and self._events & READ and not self._tls.drained:
             self._due |= READ
-            self.loop.turns.add(self.owner, self)
+            self.loop.scheduler.add(self.owner, self)

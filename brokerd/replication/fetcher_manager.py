@@ -172,7 +172,7 @@ class FetcherManager:
         return None if state is None or self.replica_manager.broker_id in state.isr_ids else bucket
 
     def _schedule(self, fetcher: LeaderFetcher, at_mono_ms: int | None = None) -> None:
-        # Send in the next turn, because many partitions change their leader in the same turn when a broker fails or moves its leaderships.
+        # Send in the next iteration, because many partitions change their leader in the same iteration when a broker fails or moves its leaderships.
         if fetcher.scheduled and at_mono_ms is None:
             return
         if at_mono_ms is None:

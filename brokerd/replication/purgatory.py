@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from itertools import count
 
-from brokerd.net.turns import Turns
+from brokerd.net.fair_scheduler import FairScheduler
 from brokerd.security.principals import ANONYMOUS
 
 WAITERS_MAX = 100_000
@@ -30,7 +30,7 @@ NOTHING, EVERYTHING = -1, 1 << 62
 class DelayedOperation:
     """An operation that waits on one or more keys. `try_complete()` returns whether it is done. `complete(expired)` is called exactly once.
 
-    `client`: True if a client waits, False if a broker waits. `owner`: the owner of the time slice (`net/turns`) in which the operation is
+    `client`: True if a client waits, False if a broker waits. `owner`: the owner of the time slice (`net/fair_scheduler`) in which the operation is
     evaluated. None: the operation is evaluated immediately, by the code that causes the change.
     """
 
@@ -105,8 +105,8 @@ class WaitingFetches:
 
 
 class Purgatory:
-    def __init__(self, turns: Turns | None = None) -> None:
-        self._turns = turns
+    def __init__(self, scheduler: FairScheduler | None = None) -> None:
+        self._scheduler = scheduler
         self._by_key: dict[Hashable, dict[int, DelayedOperation]] = {}
         self._least_needs: dict[Hashable, int] = {}
         """The lowest value by key that an operation needs. A check below it costs nothing, however many operations wait."""
@@ -186,11 +186,11 @@ class Purgatory:
         for waiter in ready:
             if waiter.queued or waiter.done:
                 continue
-            if waiter.owner is None or self._turns is None:
+            if waiter.owner is None or self._scheduler is None:
                 self.evaluate(waiter)
             else:
                 waiter.queued = True
-                self._turns.add(waiter.owner, waiter)
+                self._scheduler.add(waiter.owner, waiter)
 
     def evaluate(self, waiter: DelayedOperation) -> None:
         if waiter.done:
@@ -210,11 +210,11 @@ class Purgatory:
     def expire(self, now_mono_ms: int) -> None:
         while self._deadlines and self._deadlines[0] <= now_mono_ms:
             for waiter in self._by_deadline.pop(heapq.heappop(self._deadlines), {}).values():
-                if waiter.owner is None or self._turns is None:
+                if waiter.owner is None or self._scheduler is None:
                     self.abandon(waiter)
                 elif not waiter.done:
                     waiter.expired = True
-                    self._turns.add(waiter.owner, waiter)
+                    self._scheduler.add(waiter.owner, waiter)
 
     def next_deadline(self) -> int | None:
         while self._deadlines and self._deadlines[0] not in self._by_deadline:

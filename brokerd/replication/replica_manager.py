@@ -73,9 +73,9 @@ class ReplicaManager:
         self.controller_proposals = ControllerProposals(outbox)
         self.bootstrap, self.voting = Bootstrap(outbox), Voting(outbox)
         self.unflushed: dict[TopicPartition, Replica] = {}
-        """Replicas with operations that wait for a flush. Log maintenance flushes them at the end of the turn."""
+        """Replicas with operations that wait for a flush. Log maintenance flushes them at the end of the iteration."""
         self.unflushed_starts: dict[TopicPartition, Replica] = {}
-        """Replicas whose log start offset a client has raised. Log maintenance flushes it at the end of the turn."""
+        """Replicas whose log start offset a client has raised. Log maintenance flushes it at the end of the iteration."""
         self._outbox = outbox
         self.damage_reports = DamageReports(outbox)
         self.truncations = Truncations()
@@ -203,7 +203,7 @@ class ReplicaManager:
         """At the end of an iteration of the event loop, open the replicas that this iteration may open. Returns whether some are left."""
         while (tp := self.pending_openings.next()) is not None:
             self.sync(tp, now)
-        return self.pending_openings.end_turn()
+        return self.pending_openings.end_iteration()
 
     def retry_opening(self, now: Now) -> None:
         """Retry replicas that were not opened because the disk was full."""

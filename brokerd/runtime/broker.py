@@ -92,7 +92,7 @@ class BrokerServer:
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
         self.identity = BrokerIdentity(self.log_dirs, config.broker_id, environment)
         self.disk_probes = disk_probes.DiskProbes(self.log_dirs, environment, self.jobs, config.__getitem__)
-        self.purgatory = Purgatory(self.loop.turns)
+        self.purgatory = Purgatory(self.loop.scheduler)
         self.waiting_fetches = WaitingFetches(
             lambda: int(config["max.waiting.fetches.per.principal"]), lambda: int(config["max.waiting.fetches.per.ip"])
         )
@@ -177,7 +177,7 @@ class BrokerServer:
             coordinator_lookup.verify, enabled=lambda: config["transaction.partition.verification.enable"]
         )
         self.decompression_jobs = environment.decompression_jobs
-        self.background_work = BackgroundWork(self.loop.turns, self.decompression_jobs)
+        self.background_work = BackgroundWork(self.loop.scheduler, self.decompression_jobs)
         self.produce = ProduceApi(self.loop, self.replica_manager, verification, self.background_work, auth)
         self.coordinators = Coordinators(
             config,
@@ -297,7 +297,7 @@ class BrokerServer:
         self.loop.every(request_metrics.WINDOW_MS, lambda now: self.dispatch.metrics.rotate())
         self.loop.every(REOPEN_INTERVAL_MS, self.replica_manager.retry_opening)
         self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
-        self.loop.after_turn.append(self._after_turn)
+        self.loop.after_iteration.append(self._after_iteration)
 
     def _send_to_controller(
         self, payload: AnyPayload, timeout_ms: int, done: Callable[[RequestAnswered | None], None]
@@ -354,7 +354,7 @@ class BrokerServer:
         self.remote_logs.tick(now)
         self.loop.call_later(TICK_MS, self._tick)
 
-    def _after_turn(self) -> None:
+    def _after_iteration(self) -> None:
         if self.replica_manager.open_pending(self.loop.now):
             self.loop.call_later(0, lambda now: None)  # start the next iteration without waiting for sockets
         if self.replica_manager.unflushed:
@@ -413,7 +413,7 @@ class BrokerServer:
         self.loop.begin()
         while not self.stopped:
             try:
-                self.loop.turn()
+                self.loop.run_iteration()
             except DiskFailed:
                 self.identity.tail_in_doubt()  # a flush failed without a handler: the next start must not trust the tail of the logs
                 raise

@@ -55,7 +55,9 @@ class WatchdogThread:
             reported = True
             frame = sys._current_frames().get(thread_id)
             where = "".join(traceback.format_stack(frame)) if frame is not None else ""
-            log.warning("event loop turn is slow: verdict=%s silent_ms=%d\n%s", verdict.value, watch.silent_ms, where)
+            log.warning(
+                "event loop iteration is slow: verdict=%s silent_ms=%d\n%s", verdict.value, watch.silent_ms, where
+            )
             if verdict is not WatchdogVerdict.SLOW:
                 log.critical("event loop hangs, process exits: verdict=%s silent_ms=%d", verdict.value, watch.silent_ms)
                 os._exit(EXIT_STATUS)

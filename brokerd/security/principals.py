@@ -104,5 +104,5 @@ def _attribute(key: str, value: str) -> str:
 
 
 def owner_of(principal: str, address: Hashable) -> Hashable:
-    """The owner of the loop time of a connection (`net/turns`): the principal, or the IP address without authentication."""
+    """The owner of the loop time of a connection (`net/fair_scheduler`): the principal, or the IP address without authentication."""
     return address if principal == ANONYMOUS else ("principal", principal)

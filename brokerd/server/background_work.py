@@ -1,4 +1,4 @@
-"""Long tasks of requests. A task runs in steps: in the time slices of its owner (`net/turns`), and in jobs on another thread.
+"""Long tasks of requests. A task runs in steps: in the time slices of its owner (`net/fair_scheduler`), and in jobs on another thread.
 
 Invariants: the tasks of one owner run one after the other, in order. At most ACTIVE_MAX tasks have decompressed data at the same time. `done` is
 called once, on the event loop's thread, unless the client has disconnected or a step has failed. Does not contain: the tasks themselves.
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 
-from brokerd.net.turns import SHARE_S_MAX, Turns
+from brokerd.net.fair_scheduler import SHARE_S_MAX, FairScheduler
 from brokerd.storage.jobs import Runner
 from brokerd.wire.steps import Ended, Job, Steps, next_step
 
@@ -37,8 +37,8 @@ Queued = tuple[WorkOwner, Steps[object], Done]
 
 
 class BackgroundWork:
-    def __init__(self, turns: Turns, jobs: Runner) -> None:
-        self.turns, self.jobs = turns, jobs
+    def __init__(self, scheduler: FairScheduler, jobs: Runner) -> None:
+        self.scheduler, self.jobs = scheduler, jobs
         self._lines: dict[Hashable, _Line] = {}
         self._begun = 0
         self._waiting: deque[_Line] = deque()
@@ -57,8 +57,8 @@ class BackgroundWork:
             self._waiting.append(line)
             return
         self._begun += 1
-        until = self.turns.slice_end_s
-        line.resume(next_step, self.turns.clock() + SHARE_S_MAX if until is None else until)
+        until = self.scheduler.slice_end_s
+        line.resume(next_step, self.scheduler.clock() + SHARE_S_MAX if until is None else until)
 
     @property
     def waiting(self) -> int:
@@ -74,7 +74,7 @@ class BackgroundWork:
         if self._waiting:
             self._begun += 1
             following = self._waiting.popleft()
-            self.turns.add(following.owner, following)
+            self.scheduler.add(following.owner, following)
 
 
 class _Line:
@@ -91,9 +91,9 @@ class _Line:
         return False  # `resume` adds the line again if more steps are left
 
     def resume(self, first: Callable[[Steps[object]], Job | Ended | None], until: float) -> None:
-        """Run the steps of the first task, starting with `first`, until time `until`. The task continues in the next turn or at the end of a job."""
+        """Run the steps of the first task, starting with `first`, until time `until`. The task continues in the next iteration or at the end of a job."""
         requester, steps, done = self.queue[0]
-        clock, step = self._background_work.turns.clock, first
+        clock, step = self._background_work.scheduler.clock, first
 
         def portion() -> Job | Ended | None:
             job = step(steps)
@@ -103,7 +103,7 @@ class _Line:
 
         job = None if requester.abandoned else requester.attempt(portion)
         if job is _more_steps:
-            self._background_work.turns.add(self.owner, self)
+            self._background_work.scheduler.add(self.owner, self)
         elif job is None or isinstance(job, Ended):
             self.queue.popleft()
             self._background_work.on_task_ended(self)
@@ -119,9 +119,9 @@ class _Line:
 
         def on_finished(error: BaseException | None) -> None:
             value = made[0] if made else None
-            # Continue in the owner's time slice. If several jobs complete in one turn, immediate continuation would use more than one time slice.
+            # Continue in the owner's time slice. If several jobs complete in one iteration, immediate continuation would use more than one time slice.
             self._next = lambda _: next_step(steps, value, error)
-            self._background_work.turns.add(self.owner, self)
+            self._background_work.scheduler.add(self.owner, self)
 
         self._background_work.jobs.submit(lambda: made.append(job()), on_finished)
 

@@ -150,7 +150,7 @@ class Dispatch:
 
         def spent_seconds() -> float:
             nonlocal since
-            if since is None:  # the response is sent later, in another turn
+            if since is None:  # the response is sent later, in another iteration
                 return 0.0
             before, since = since, time.perf_counter()
             return since - before

@@ -73,7 +73,7 @@ class Probes:
     def stand_by(self, now: Now) -> None:
         self.liveness.stand_by(now)
 
-    def turn(self, now: Now) -> bool:
+    def run_iteration(self, now: Now) -> bool:
         """Handle socket events and start due connection attempts. True when `dead` has grown."""
         by_socket = {p.sock.fileno(): p for p in self._probes.values() if p.sock is not None}
         for fd, _ in self._epoll.poll(0):

@@ -93,7 +93,7 @@ class LivenessProbes(Protocol):
 
     def stand_by(self, now: Now) -> None: ...
 
-    def turn(self, now: Now) -> bool: ...
+    def run_iteration(self, now: Now) -> bool: ...
 
     def close(self) -> None: ...
 
@@ -144,7 +144,7 @@ class Controller:
         poll.register(self._probes.fileno(), select.POLLIN)
         while not self._stopping:
             poll.poll(TICK_MS)
-            self.turn()
+            self.run_iteration()
         self._database.close()
         self._probes.close()
         self._store.close()
@@ -152,7 +152,7 @@ class Controller:
     def stop(self) -> None:
         self._stopping = True
 
-    def turn(self) -> None:
+    def run_iteration(self) -> None:
         self._store.pump()
         try:
             os.eventfd_read(self._eventfd)
@@ -163,7 +163,7 @@ class Controller:
             self._handle(self._posted.popleft())
         self.tailer.tick(now)
         self.ensemble.tick(now)
-        if self._probes.turn(now):
+        if self._probes.run_iteration(now):
             self._handle_brokers()
         if self.appender is not None and now.mono_ms - self._retried_ms >= UNKNOWN_WRITE_RETRY_MS:
             self._retried_ms = now.mono_ms

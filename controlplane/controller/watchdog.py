@@ -1,5 +1,5 @@
 """Ends a controller process whose event loop hangs. Otherwise kazoo's thread would keep the session and the /controller node alive permanently. While the
-loop turns, the service manager is notified: it restarts a process that is stopped or does not end.
+loop runs, the service manager is notified: it restarts a process that is stopped or does not end.
 
 Invariant: the watchdog counts its own wake-ups, so that a process that was stopped and continued is not ended.
 """
@@ -23,13 +23,13 @@ WAKES_PER_MESSAGE = 20
 
 
 class WatchedController(Controller):
-    """A controller that counts the turns of its loop. Its process ends when there is no turn for `limit_s` seconds (`watch`)."""
+    """A controller that counts the iterations of its loop. Its process ends when there is no iteration for `limit_s` seconds (`watch`)."""
 
-    turns = 0
+    iterations = 0
 
-    def turn(self) -> None:
-        self.turns += 1
-        super().turn()
+    def run_iteration(self) -> None:
+        self.iterations += 1
+        super().run_iteration()
 
     def watch(self, limit_s: float) -> None:
         threading.Thread(target=self._watch, args=(limit_s,), name="watchdog", daemon=True).start()
@@ -38,8 +38,8 @@ class WatchedController(Controller):
         seen, wakes, notified = -1, 0, 0
         while not self._stopping:
             time.sleep(WAKE_SECONDS)
-            wakes = wakes + 1 if self.turns == seen else 0
-            seen = self.turns
+            wakes = wakes + 1 if self.iterations == seen else 0
+            seen = self.iterations
             notified += 1
             if notified >= WAKES_PER_MESSAGE and not wakes:
                 notify_watchdog()

@@ -1,10 +1,10 @@
-"""Rolling restart: the next step of a job, from the turns of its brokers and the observed cluster. Pure.
+"""Rolling restart: the next step of a job, from the steps of its brokers and the observed cluster. Pure.
 
 Invariants: brokers restart one at a time, and the next one only after the previous one is in sync again. A broker restarts only when each of
 its partitions keeps min.insync.replicas without it, and after its leadership was moved away. An unknown or old observation is a reason to
 wait. Does not contain: the database, clocks, the restart of a process.
 
-    waiting -> demoting -> restarting -> catching_up -> done          skipped: the restart was cancelled before its turn
+    waiting -> demoting -> restarting -> catching_up -> done          skipped: the restart was cancelled before its step
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weir_common.phrases import counted, joined, sentence
 AGE_SECONDS_MAX = 5.0
 """Maximum age of the observed state of the cluster when a broker is demoted or restarted."""
 SETTLED_SECONDS = 2.0
-"""Seconds from the observation that a broker is in sync to the end of its turn. Values from the moment of its return may still arrive."""
+"""Seconds from the observation that a broker is in sync to the end of its step. Values from the moment of its return may still arrive."""
 NOT_STARTED_SECONDS = 30.0
 """Seconds until a requested restart that did not start is reported."""
 AWAY_SECONDS = 90.0
@@ -36,7 +36,7 @@ class RestartState(StrEnum):
 
 
 class StepState(StrEnum):
-    """State of the turn of one broker."""
+    """State of the step of one broker."""
 
     WAITING = "waiting"
     DEMOTING = "demoting"
@@ -74,8 +74,8 @@ class BrokerSeen:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """The turn of one broker. Times are Unix seconds. `back_at`: when the broker was first observed in sync again. `leads_before`: no other user had
-    demoted the broker, so the turn restores its leadership."""
+    """The step of one broker. Times are Unix seconds. `back_at`: when the broker was first observed in sync again. `leads_before`: no other user had
+    demoted the broker, so the step restores its leadership."""
 
     id: int
     broker_id: int
@@ -100,7 +100,7 @@ class RestartSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RestartChange:
-    """Change of one turn; None = unchanged. `demote`: demote the broker (True) or restore its leadership (False). `restart_process`: request the restart of its
+    """Change of one step; None = unchanged. `demote`: demote the broker (True) or restore its leadership (False). `restart_process`: request the restart of its
     process. The request may be repeated until the process was restarted."""
 
     step_id: int
@@ -115,7 +115,7 @@ class RestartChange:
 
 @dataclass(frozen=True, slots=True)
 class RestartDecision:
-    """The change of one turn, if any, and the new state and note of the restart (None = unchanged)."""
+    """The change of one step, if any, and the new state and note of the restart (None = unchanged)."""
 
     change: RestartChange | None = None
     state: RestartState | None = None
@@ -199,7 +199,7 @@ def _under_way(view: RestartSnapshot, at: StepView, broker: BrokerSeen, now: flo
 
 def _demoting(view: RestartSnapshot, at: StepView, broker: BrokerSeen) -> RestartChange:
     if view.state != RestartState.RUNNING:
-        # The broker has not restarted yet. Its leadership is restored, and it waits for its turn again (or is skipped).
+        # The broker has not restarted yet. Its leadership is restored, and it waits for its step again (or is skipped).
         return RestartChange(at.id, StepState.WAITING, "", demote=False if at.leads_before else None)
     if broker.broker_epoch != at.broker_epoch:
         return RestartChange(at.id, StepState.CATCHING_UP, sentence(texts.RESTARTED_ELSEWHERE))

@@ -43,7 +43,7 @@ class RollingRestart(models.Model):
 
 
 class RestartStep(models.Model):
-    """The turn of one broker. `broker_epoch`: its registration before the restart. `process`: what the supervisor must end (pid and start time), so
+    """The step of one broker. `broker_epoch`: its registration before the restart. `process`: what the supervisor must end (pid and start time), so
     that no later process of that name is ended. `leads_before`: no other user had demoted the broker."""
 
     restart = models.ForeignKey(RollingRestart, on_delete=models.CASCADE, related_name="steps")

@@ -122,7 +122,7 @@ class ClusterMonitor:
         self._sampled = False
         self._sample_note = ""
         self._stopping = False
-        self.turns = 0
+        self.iterations = 0
         """Number of iterations of the loop, including failed ones. It does not increase while the loop hangs."""
         self._database_failing = False
         self._thread: threading.Thread | None = None
@@ -164,9 +164,9 @@ class ClusterMonitor:
         poll.register(self._wake, select.POLLIN)
         while not self._stopping:
             poll.poll(100)
-            self.turns += 1
+            self.iterations += 1
             try:
-                self.turn()
+                self.run_iteration()
             except DatabaseError as e:
                 self._database_failed(e)
             except Exception:
@@ -188,7 +188,7 @@ class ClusterMonitor:
             except DatabaseError as e:
                 self._database_failed(e)
 
-    def turn(self) -> None:
+    def run_iteration(self) -> None:
         """One iteration: handle input from ZooKeeper and brokers, then write rows and publish. Raises DatabaseError without data loss."""
         try:
             os.eventfd_read(self._wake)

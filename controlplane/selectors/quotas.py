@@ -69,7 +69,7 @@ QUOTA_COLUMNS = {"name": "key", "changed_at": "changed_at", "changed_by": "chang
 class QuotaFilter(RowFilter):
     query = filters.CharFilter(method="search", help_text="Part of a user, a client id or an address.")
     entity_type = filters.ChoiceFilter(
-        choices=[(t, t) for t in ENTITY_TYPES], method="having", help_text="Quotas whose entity has this type."
+        choices=[(t, t) for t in ENTITY_TYPES], method="with_entity", help_text="Quotas whose entity has this type."
     )
 
     def search(self, rows: QuerySet[AccessEntry], name: str, value: str) -> QuerySet[AccessEntry]:

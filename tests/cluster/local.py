@@ -240,7 +240,7 @@ class NoProbes:
     def stand_by(self, now: Any) -> None:
         pass
 
-    def turn(self, now: Any) -> bool:
+    def run_iteration(self, now: Any) -> bool:
         return False
 
     def close(self) -> None:

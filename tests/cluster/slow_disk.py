@@ -79,7 +79,7 @@ def install(report: Report, delay_s: float) -> None:
     waits("fdatasync", lambda fd: True)
     waits("pread", lambda fd, length, position: not in_memory(fd, position, length))
     waits("sendfile", lambda out, fd, position, length: not in_memory(fd, position, length))
-    turn, opened, stops = Loop.turn, Listeners.open, Listeners.stop_accepting
+    turn, opened, stops = Loop.run_iteration, Listeners.open, Listeners.stop_accepting
     longest = 0.0
 
     def timed(self: Loop) -> None:
@@ -113,7 +113,7 @@ def install(report: Report, delay_s: float) -> None:
         report.serving = False
         stops(self)
 
-    Loop.turn, Listeners.open, Listeners.stop_accepting = timed, open_and_report, stop_and_report  # type: ignore[method-assign]
+    Loop.run_iteration, Listeners.open, Listeners.stop_accepting = timed, open_and_report, stop_and_report  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

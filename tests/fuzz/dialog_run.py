@@ -57,10 +57,10 @@ class ClientConnection:
                 pass
             else:
                 self.put(self._out.read())
-                self.stage.turn()
+                self.stage.run_iteration()
                 return
             self.put(self._out.read())
-            self.stage.turn()
+            self.stage.run_iteration()
             self.receive()
         raise AssertionError("the stage's own handshake fails")
 
@@ -86,7 +86,7 @@ class ClientConnection:
             try:
                 view = view[self.sock.send(view) :]
             except BlockingIOError:
-                self.stage.turn()
+                self.stage.run_iteration()
                 self.receive()
             except OSError:
                 return
@@ -137,9 +137,9 @@ def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outc
 
     def settle() -> None:
         for _ in range(TURNS_MAX):
-            stage.turn()
+            stage.run_iteration()
             if not received():
-                stage.turn(2)
+                stage.run_iteration(2)
                 if not received():
                     return
 
@@ -156,10 +156,10 @@ def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outc
             case ["send" | "raw", line, data]:
                 # Before its own handshake a connection is not encrypted: `raw` and `send` are the same.
                 guarded(lambda: lines[line].send(bytes.fromhex(data)))
-                guarded(stage.turn)
+                guarded(stage.run_iteration)
             case ["damaged", line, data, position, xor]:
                 guarded(lambda: lines[line].send(bytes.fromhex(data), (position, xor)))
-                guarded(stage.turn)
+                guarded(stage.run_iteration)
             case ["time", ms]:
                 guarded(settle)
                 # In pieces: a second without progress would be a problem of its own.

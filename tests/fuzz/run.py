@@ -104,7 +104,7 @@ class Run:
         client.sock.setblocking(False)
         answer = b""
         for _ in range(200):
-            self.stage.turn()
+            self.stage.run_iteration()
             try:
                 answer += client.sock.recv(65_536)
             except BlockingIOError:
@@ -115,7 +115,7 @@ class Run:
             self.stage.pass_time(20)
             return "a produce request is not answered"
         client.close()
-        self.stage.turn(3)
+        self.stage.run_iteration(3)
         reported = framing.decode_response(ApiKey.PRODUCE, 9, memoryview(answer[4:]))[1]
         code = reported.responses[0].partition_responses[0].error_code
         return None if code == 0 else f"a produce request is answered with {code}"

@@ -141,7 +141,7 @@ class ControllerNode(Node):
         super().__init__(world, "controller-1")
         rng = world.rng
         self.controller = Controller(
-            SimStore(ensemble, self, 3_000, wake=self.turn),
+            SimStore(ensemble, self, 3_000, wake=self.run_iteration),
             self.name,
             rows,
             clock=self.clock,
@@ -150,11 +150,11 @@ class ControllerNode(Node):
         )
         self._tick()
 
-    def turn(self) -> None:
-        self.controller.turn()
+    def run_iteration(self) -> None:
+        self.controller.run_iteration()
 
     def _tick(self) -> None:
-        self.turn()
+        self.run_iteration()
         self.post(TICK_MS * MS, self._tick, timer=True)
 
 
@@ -257,15 +257,15 @@ class Stage:
         store.quiet = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         return store
 
-    def turn(self, times: int = 1) -> None:
+    def run_iteration(self, times: int = 1) -> None:
         for _ in range(times):
             self.loop.call_later(0, lambda now: None)  # no iteration waits for events that may never arrive
-            self.loop.turn()
+            self.loop.run_iteration()
 
     def pass_time(self, ms: int) -> None:
         self.clock.ms += ms
         self.world.run(self.clock.ms * MS)
-        self.turn(2)
+        self.run_iteration(2)
 
     def connect(self, protocol: str) -> tuple[socket.socket, Connection]:
         client, server = socket.socketpair()

@@ -97,7 +97,7 @@ def test_a_request_with_too_many_items_is_rejected(stage: Stage, monkeypatch: py
         client.send(
             frame(0, 9, r(acks=-1, timeout_ms=1_000, topic_data=[r.TopicProduceData(name=topic, partition_data=parts)]))
         )
-        stage.turn(5)
+        stage.run_iteration(5)
         reported = framing.decode_response(0, 9, memoryview(client.sock.recv(65_536))[4:])[1]
         assert [p.error_code for p in reported.responses[0].partition_responses] == codes, topic
         client.close()

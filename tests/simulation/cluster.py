@@ -77,7 +77,7 @@ REQUEST_US, REQUEST_US_PER_KIB = 150, 5
 FSYNC_US = 3 * MS
 SLOW_US = (500 * MS, 4_000 * MS)
 """A busy disk: each flush takes that long."""
-TURN_US_MAX = 100 * MS
+ITERATION_US_MAX = 100 * MS
 """The longest allowed iteration of a broker's event loop: it never waits for a disk, and work that grows with a request is done in slices."""
 SESSIONS_LAST_US = (300 * MS, 8_000 * MS)
 
@@ -273,7 +273,7 @@ class BrokerNode(Node):
 
         self.disk.flushes = flushes
         self.disk.cold = lambda: self.cluster.disk_rng.random() < self.cluster.cold
-        self.broker.replica_manager.pending_openings.per_turn = 1  # a topic's partitions open in different turns
+        self.broker.replica_manager.pending_openings.per_iteration = 1  # a topic's partitions open in different turns
         self.post(self.world.between(*SESSIONS_LAST_US), self._lose_sessions)
 
     def _lose_sessions(self) -> None:
@@ -293,7 +293,7 @@ class BrokerNode(Node):
     def turned(self, spent_us: int) -> None:
         from tests.simulation.checkers import Violation
 
-        if spent_us > TURN_US_MAX and not self.broker.stopping:
+        if spent_us > ITERATION_US_MAX and not self.broker.stopping:
             raise Violation(f"{self.name}: one iteration of its event loop took {spent_us // MS} ms")
 
     def kill(self) -> None:
@@ -388,7 +388,7 @@ class SimDatabase:
     def deliver(self, read: DesiredRead) -> None:
         def reported() -> None:
             self._post(read)
-            self._node.turn()
+            self._node.run_iteration()
 
         # In the order of the writes: a database that returns a row returns every row committed before it.
         world = self._node.world
@@ -438,7 +438,7 @@ class ControllerNode(Node):
         self._start()
 
     def _start(self) -> None:
-        self.store = SimStore(self.cluster.ensemble, self, SESSION_MS, wake=self.turn)
+        self.store = SimStore(self.cluster.ensemble, self, SESSION_MS, wake=self.run_iteration)
         self.database = SimDatabase(self.cluster, self)
         self.probes = SimProbes(self.cluster, self)
         rng = self.world.rng
@@ -455,11 +455,11 @@ class ControllerNode(Node):
         self._tick()
 
     def _tick(self) -> None:
-        self.turn()
+        self.run_iteration()
         self.post(TICK_MS * MS, self._tick, timer=True)
 
-    def turn(self) -> None:
-        self.controller.turn()
+    def run_iteration(self) -> None:
+        self.controller.run_iteration()
 
     @property
     def acts(self) -> bool:

@@ -93,7 +93,7 @@ class SimProbes:
             self._refusing_until_us[incarnation] = self._cluster.world.now_us + for_ms * MS
             self._ended(incarnation)
 
-    def turn(self, now: Now) -> bool:
+    def run_iteration(self, now: Now) -> bool:
         for broker_id in self.liveness.due(now):
             self.liveness.on_attempt(broker_id)
             incarnation = (broker_id, self.liveness.evidence[broker_id].broker_epoch)
@@ -136,7 +136,7 @@ class SimProbes:
             node.on_death.append(lambda: self._died(incarnation))
         else:
             self.liveness.unreachable(broker_id, now)
-        self._node.turn()
+        self._node.run_iteration()
 
     def _died(self, incarnation: Incarnation) -> None:
         """The process to which the probe is connected has died."""
@@ -154,4 +154,4 @@ class SimProbes:
             self.liveness.on_connection_ended(incarnation[0], self._node.clock())
             if not self._acting:
                 self._ended_standing_by.add(incarnation)
-            self._node.turn()
+            self._node.run_iteration()

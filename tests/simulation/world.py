@@ -14,8 +14,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from brokerd.cluster.model import Now
+from brokerd.net.fair_scheduler import FairScheduler
 from brokerd.net.loop import Loop, Timer
-from brokerd.net.turns import Turns
 
 MS = 1_000
 S = 1_000_000
@@ -183,10 +183,10 @@ class Node:
         try:
             self.loop.wake(self.clock())
             event()
-            self.loop.turns.run()
-            if self.loop.turns.pending:
+            self.loop.scheduler.run()
+            if self.loop.scheduler.pending:
                 self.post(0, lambda: None)  # the next iteration
-            for hook in self.loop.after_turn:
+            for hook in self.loop.after_iteration:
                 hook()
         finally:
             spent_us = world.spent_us
@@ -235,10 +235,10 @@ class SimLoop(Loop):
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self.turns = Turns(lambda: node.world.moment_us / S)
+        self.scheduler = FairScheduler(lambda: node.world.moment_us / S)
         self._callbacks_done = 0
         self.now = node.clock()
-        self.after_turn = []
+        self.after_iteration = []
         self.watch_gaps(1 << 62, lambda gap_ms: None)
 
     def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
@@ -256,7 +256,7 @@ class SimLoop(Loop):
         self._node.post(delay_us, lambda: None if timer.cancelled else timer.callback(self.now), timer=True)
         return timer
 
-    def turn(self) -> None:
+    def run_iteration(self) -> None:
         raise AssertionError("a simulated loop is turned by its world")
 
     def close(self) -> None:

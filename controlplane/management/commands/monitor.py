@@ -42,11 +42,11 @@ class Command(BaseCommand):
         hub.deliver_through(through_loop(loop))
         monitor = build(settings.WEIR.zookeeper, hub)
         monitor.start()
-        has_lock, turns = True, monitor.turns
+        has_lock, iterations = True, monitor.iterations
         while has_lock and not done.wait(LOCK_SECONDS):
             has_lock = lock.is_held()
-            if monitor.turns != turns:
-                turns = monitor.turns
+            if monitor.iterations != iterations:
+                iterations = monitor.iterations
                 notify_watchdog()
         monitor.stop()
         loop.call_soon_threadsafe(loop.stop)

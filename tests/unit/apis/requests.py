@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from brokerd.net.client_traffic import ClientTraffic
-from brokerd.net.turns import Turns, Work
+from brokerd.net.fair_scheduler import FairScheduler, Work
 from brokerd.server.background_work import BackgroundWork
 
 
@@ -78,7 +78,7 @@ class JobsNow(LaterJobs):
         self.end()
 
 
-class TurnsNow(Turns):
+class TurnsNow(FairScheduler):
     """Runs each task when it is added. The clock does not advance."""
 
     def __init__(self) -> None:

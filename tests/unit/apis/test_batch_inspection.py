@@ -10,7 +10,7 @@ import pytest
 from brokerd.apis.batch_inspection import SHORT_RECORDS, records_of
 from brokerd.apis.produce import ProduceApi
 from brokerd.authz.auth_helper import ALLOW_ALL
-from brokerd.net.turns import Turns
+from brokerd.net.fair_scheduler import FairScheduler
 from brokerd.replication.transaction_verification import TransactionVerification
 from brokerd.server.background_work import BackgroundWork
 from brokerd.wire import records
@@ -29,11 +29,11 @@ LARGE = bytes(records.UNPACKED_ON_THE_LOOP_BYTES)
 class Scene:
     def __init__(self, **configs: str) -> None:
         self.harness = Harness(SimDisk(), configs={k.replace("_", "."): v for k, v in configs.items()})
-        self.jobs, self.turns = LaterJobs(), Turns(lambda: 0.0)
+        self.jobs, self.scheduler = LaterJobs(), FairScheduler(lambda: 0.0)
         loop: Any = SimpleNamespace(now=self.harness.now)
         verification = TransactionVerification(lambda *a, **k: None, enabled=lambda: False)  # type: ignore[arg-type]
         self.api = ProduceApi(
-            loop, self.harness.replica_manager, verification, BackgroundWork(self.turns, self.jobs), ALLOW_ALL
+            loop, self.harness.replica_manager, verification, BackgroundWork(self.scheduler, self.jobs), ALLOW_ALL
         )
         self.answers: list[tuple[str, int]] = []
 
@@ -69,7 +69,7 @@ def test_a_batch_with_a_large_uncompressed_size_is_decompressed_in_the_backgroun
     first = scene.send("first", value=LARGE)
     assert (scene.answers, first.blocked, scene.written) == ([], True, [])
     scene.jobs.end()
-    scene.turns.run()
+    scene.scheduler.run()
     assert scene.answers == [("first", 0)]
     assert scene.written == [LARGE]
     second = scene.send("second")
@@ -81,10 +81,10 @@ def test_batches_of_one_principal_are_appended_in_order_across_its_connections()
     scene.send("first", value=LARGE)
     scene.send("second", value=b"2")
     scene.send("third", value=LARGE[1:])
-    while scene.jobs.jobs or scene.turns.pending:
+    while scene.jobs.jobs or scene.scheduler.pending:
         if scene.jobs.jobs:
             scene.jobs.end()
-        scene.turns.run()
+        scene.scheduler.run()
     assert scene.answers == [("first", 0), ("second", 0), ("third", 0)]
     assert scene.written == [LARGE, b"2", LARGE[1:]]
 
@@ -95,10 +95,10 @@ def test_an_idempotent_producers_sequence_is_checked_at_the_append() -> None:
     scene.send("1", producer_id=7, producer_epoch=0, base_sequence=1)
     assert scene.answers == []
     scene.jobs.end()
-    scene.turns.run()
+    scene.scheduler.run()
     scene.send("0 again", value=LARGE, producer_id=7, producer_epoch=0, base_sequence=0)
     scene.jobs.end()
-    scene.turns.run()
+    scene.scheduler.run()
     assert scene.answers == [("0", 0), ("1", 0), ("0 again", 0)]
     assert len(scene.written) == 2
 
@@ -110,7 +110,7 @@ def test_a_record_without_a_key_is_rejected_in_a_batch_of_any_size(codec: int, v
     scene.send("bad", key=None, value=value, codec=codec)
     if scene.jobs.jobs:
         scene.jobs.end()
-    scene.turns.run()
+    scene.scheduler.run()
     assert scene.answers == [("bad", ErrorCode.INVALID_RECORD)]
     assert scene.written == []
 
@@ -120,7 +120,7 @@ def test_a_former_leader_appends_nothing_after_the_inspection() -> None:
     scene.send("late", value=LARGE)
     scene.harness.replica_manager.produce_suspended = True
     scene.jobs.end()
-    scene.turns.run()
+    scene.scheduler.run()
     assert scene.answers == [("late", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     assert scene.written == []
 
@@ -130,7 +130,7 @@ def test_nothing_is_appended_for_a_client_that_disconnected_during_the_inspectio
     request = scene.send("gone", value=LARGE)
     request.abandoned = True
     scene.jobs.end()
-    scene.turns.run()
+    scene.scheduler.run()
     assert (scene.answers, scene.written) == ([], [])
 
 
@@ -139,10 +139,10 @@ def test_a_topics_compression_type_recompresses_without_decoding_records(value: 
     scene = Scene(compression_type="zstd")
     scene.send("plain", codec=0, value=value, count=3)
     scene.send("packed", codec=ZSTD, value=value)
-    while scene.jobs.jobs or scene.turns.pending:
+    while scene.jobs.jobs or scene.scheduler.pending:
         if scene.jobs.jobs:
             scene.jobs.end()
-        scene.turns.run()
+        scene.scheduler.run()
     assert scene.answers == [("plain", 0), ("packed", 0)]
     assert [h.compression for h in scene.harness.replica.log.headers(0)] == [ZSTD] * 2
     assert scene.written == [value] * 4

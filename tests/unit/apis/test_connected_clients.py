@@ -8,7 +8,7 @@ from uuid import UUID
 
 from brokerd.apis.connected_clients import connected_clients
 from brokerd.net.client_traffic import ClientTraffic
-from brokerd.net.turns import BROKERS
+from brokerd.net.fair_scheduler import BROKERS
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.framing import decode_response, encode_response
 from brokerd.wire.messages import DescribeLogDirsResponse

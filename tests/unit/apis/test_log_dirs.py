@@ -39,7 +39,7 @@ def led(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
 
 
 def reported(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
-    replica_manager: Any = SimpleNamespace(hosted={}, led=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
+    replica_manager: Any = SimpleNamespace(hosted={}, led_replicas=lambda: replicas, log_dirs=SimpleNamespace(all=[]))
     api = LogDirsApi(
         replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
     )  # type: ignore[arg-type]

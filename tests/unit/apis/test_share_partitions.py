@@ -35,7 +35,7 @@ class MemoryLog:
         self.end_offset = self.bytes_read = 0
         found: list[AbortedTxn] = []
         self.found = found
-        self.aborted = SimpleNamespace(counts=found, between=lambda offset, upto: found)
+        self.aborted = SimpleNamespace(counts=found, overlapping=lambda offset, upto: found)
 
     def write(self, count: int, producer_id: int = -1, key: bytes | None = None) -> None:
         records = [Record(i, 1, key, b"v") for i in range(count)]

@@ -126,7 +126,7 @@ def test_transactions_and_their_topics_are_returned_with_describe_permission() -
     )
     one = SimpleNamespace(transactional_id="x", record=record, state=state)
     broker = Broker(
-        transactions=UnusedComponent("transactions", existing=lambda i: (one, 0), shards={}, each=lambda: [one])
+        transactions=UnusedComponent("transactions", find_existing=lambda i: (one, 0), shards={}, each=lambda: [one])
     )
     broker.allow("describe topic t")
     body = m.DescribeTransactionsRequest(transactional_ids=["y", "x"])

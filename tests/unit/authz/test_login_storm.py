@@ -110,7 +110,7 @@ def test_an_idle_connection_is_closed_before_one_with_a_queued_login(
     silent = [socket.create_connection(_address(server)) for _ in range(40)]
     server.until(lambda: len(server.accepted) == 1 and _seen(server) == 12, TURNS_MAX, "the limit")
     for _ in range(50):
-        server.turn()
+        server.run_iteration()
     assert clients.retries == 0
     for sock in silent:
         sock.close()

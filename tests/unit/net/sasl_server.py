@@ -109,15 +109,15 @@ class SaslServer:
         body = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
         peer.send_request(framing.encode_request(ApiKey.HEARTBEAT, 3, 0, "client", body), done)
 
-    def turn(self) -> None:
+    def run_iteration(self) -> None:
         self.loop.call_later(1, lambda now: None)  # no iteration waits for an event that may not occur
-        self.loop.turn()
+        self.loop.run_iteration()
 
     def until(self, condition: Callable[[], bool], turns_max: int, what: str) -> None:
         for _ in range(turns_max):
             if condition():
                 return
-            self.turn()
+            self.run_iteration()
         raise AssertionError(f"nothing for {turns_max} turns: {what}")
 
     def close(self) -> None:

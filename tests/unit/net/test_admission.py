@@ -96,11 +96,11 @@ def test_a_connection_above_the_rate_is_delayed_and_closed(monkeypatch: pytest.M
         return out
 
     while len(received) < 2:
-        loop.turn()
+        loop.run_iteration()
     assert len(listener.connections) == 2
     gone: set[int] = set()
     while len(gone) < 3:
-        loop.turn()
+        loop.run_iteration()
         gone |= set(ended())
         if loop.now.mono_ms - began < 300:
             assert gone <= {4}, "two are kept, the third finds no room to wait"
@@ -130,14 +130,14 @@ def test_a_listener_pauses_and_resumes() -> None:
     listener.open()
     loop.every(1, lambda now: None)
     socks = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(40)]
-    loop.turn()
+    loop.run_iteration()
     began = loop.now.mono_ms
     while len(listener.connections) < 30:
-        loop.turn()
+        loop.run_iteration()
     assert loop.now.mono_ms - began >= 400, "ten more than a second's worth, at twenty a second"
     for sock in socks[:30]:
         sock.close()
     while listener.connections:
-        loop.turn()
+        loop.run_iteration()
     listener.stop_accepting()
     loop.close()

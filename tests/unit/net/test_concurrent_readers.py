@@ -12,9 +12,9 @@ import pytest
 from brokerd.net.admission import Admission
 from brokerd.net.concurrent_readers import CONCURRENT_MS, SEND_BUFFER_BYTES, ConcurrentReaders
 from brokerd.net.connection import READ_BYTES_MAX, Connection
+from brokerd.net.fair_scheduler import BROKERS
 from brokerd.net.listener import Listener, SocketBuffers
 from brokerd.net.loop import Loop
-from brokerd.net.turns import BROKERS
 from brokerd.wire.framing import FileRegion
 
 LIMITED = 2 * SEND_BUFFER_BYTES
@@ -71,7 +71,7 @@ class ReadingClients:
         self.listener.open()
         self.clients = [socket.create_connection(("127.0.0.1", self.listener.port)) for _ in range(count)]
         while len(self.listener.connections) < count:
-            self.loop.turn()
+            self.loop.run_iteration()
         self.connections: list[Connection] = list(self.listener.connections.values())
 
     def send(self) -> None:

@@ -95,10 +95,10 @@ def test_data_in_the_page_cache_is_sent_immediately(cold: ColdFileServer) -> Non
 def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold: ColdFileServer, length: int) -> None:
     cold.answer(b"<", cold.region(7, length), b">")
     cold.answer(b"next")
-    cold.turn(5)
+    cold.run_iteration(5)
     assert cold.received() in (b"", b"<") and not cold.file.loads, "nothing was read, and the loop turned"
     cold.device.read()
-    cold.turn(3)
+    cold.run_iteration(3)
     assert cold.received().lstrip(b"<") == CONTENT[7 : 7 + length] + b">next"
 
 
@@ -116,10 +116,10 @@ def test_the_event_loop_does_not_spin_while_a_response_waits(cold: ColdFileServe
 def test_the_cached_part_of_a_response_is_sent_first(cold: ColdFileServer) -> None:
     cold.file.upto = 20_000
     cold.answer(cold.region())
-    cold.turn(2)
+    cold.run_iteration(2)
     assert cold.received() == CONTENT[:20_000]
     cold.device.read()
-    cold.turn(2)
+    cold.run_iteration(2)
     assert cold.received() == CONTENT[20_000:SIZE]
 
 
@@ -127,14 +127,14 @@ def test_a_closed_connection_gets_no_late_response(cold: ColdFileServer) -> None
     cold.answer(cold.region())
     cold.connection.close()
     cold.device.read()
-    cold.turn(2)
+    cold.run_iteration(2)
     assert cold.forgotten == 1
 
 
 def test_a_disconnect_during_a_waiting_response_is_detected(cold: ColdFileServer) -> None:
     cold.answer(cold.region())
     cold.client.close()
-    cold.turn(2)
+    cold.run_iteration(2)
     assert cold.connection.closed
 
 
@@ -144,7 +144,7 @@ def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold: ColdFile
     for _ in range(LOADS_MAX):
         assert not cold.received()
         cold.device.read()
-        cold.turn(2)
+        cold.run_iteration(2)
     assert cold.received() == CONTENT[:SIZE] and not cold.device.queue
 
 

@@ -20,7 +20,7 @@ class Loop:
     def call_later(self, ms: int, callback: Callable[[Any], None]) -> None:
         self.later.append(callback)
 
-    def turn(self) -> None:
+    def run_iteration(self) -> None:
         later, self.later = self.later, []
         for callback in later:
             callback(None)
@@ -73,19 +73,19 @@ def scene() -> Scene:
 def test_a_request_to_this_broker_uses_its_handlers_without_a_socket(scene: Scene) -> None:
     scene.send(1)
     assert not scene.served, "not within the call"
-    scene.loop.turn()
+    scene.loop.run_iteration()
     (request,) = scene.served
     assert (request.body.group_id, request.client_id, request.from_privileged_listener) == ("g", "broker-1", True)
     request.reply("answer")
     assert not scene.answers
-    scene.loop.turn()
+    scene.loop.run_iteration()
     assert scene.answers == ["answer"] and not scene.peers
 
 
 def test_a_broker_without_an_address_gives_no_response(scene: Scene) -> None:
     scene.send(9)
     assert not scene.answers
-    scene.loop.turn()
+    scene.loop.run_iteration()
     assert scene.answers == [None]
 
 

@@ -45,10 +45,10 @@ class ServedConnection:
     def forget(self, connection: Connection) -> None:
         self.forgotten += 1
 
-    def turn(self, times: int = 1) -> None:
+    def run_iteration(self, times: int = 1) -> None:
         for _ in range(times):
             self.loop.call_later(0, lambda now: None)  # no iteration waits for an event that may not occur
-            self.loop.turn()
+            self.loop.run_iteration()
 
     def send(self, data: bytes) -> None:
         """Send all bytes while the loop runs."""
@@ -58,8 +58,8 @@ class ServedConnection:
             try:
                 view = view[self.client.send(view) :]
             except BlockingIOError:
-                self.turn()
-        self.turn(3)
+                self.run_iteration()
+        self.run_iteration(3)
 
     def received(self) -> bytes:
         self.client.setblocking(False)
@@ -97,7 +97,7 @@ def test_fragmented_frames_arrive_complete_and_in_order(served: ServedConnection
     cuts = sorted(rng.randrange(len(stream) + 1) for _ in range(rng.choice((0, 3, 30))))
     for start, end in pairwise((0, *cuts, len(stream))):
         served.send(stream[start:end])
-    served.turn(5)
+    served.run_iteration(5)
     assert served.frames == bodies
 
 
@@ -139,17 +139,17 @@ def test_a_frame_length_alone_allocates_no_memory(served: ServedConnection) -> N
 def test_a_thousand_pipelined_requests_are_handled_in_batches(served: ServedConnection) -> None:
     bodies = [b"%04d" % i for i in range(1_000)]
     ticks = count()
-    served.loop.turns.clock = lambda: next(ticks) * 0.0001
+    served.loop.scheduler.clock = lambda: next(ticks) * 0.0001
     served.client.sendall(framed(*bodies))
-    served.turn()
-    assert len(served.frames) <= limits.REQUESTS_PER_TURN
-    turns = 1
+    served.run_iteration()
+    assert len(served.frames) <= limits.REQUESTS_PER_ITERATION
+    iterations = 1
     while len(served.frames) < len(bodies):
-        served.turn()
-        turns += 1
-        assert turns < 100
+        served.run_iteration()
+        iterations += 1
+        assert iterations < 100
     assert served.frames == bodies
-    assert turns >= len(bodies) // limits.REQUESTS_PER_TURN
+    assert iterations >= len(bodies) // limits.REQUESTS_PER_ITERATION
 
 
 def test_unanswered_requests_pause_the_reading_of_others() -> None:
@@ -161,13 +161,13 @@ def test_unanswered_requests_pause_the_reading_of_others() -> None:
 
     one.connection._on_frame = wait
     one.send(framed(*[b"%04d" % i for i in range(1_000)]))
-    one.turn(50)
+    one.run_iteration(50)
     assert len(one.frames) == limits.REQUESTS_IN_FLIGHT_MAX
     answered, got = 0, b""
     while len(one.slots) > answered:
         one.connection.answer(one.slots[answered], [b"%04d" % answered])
         answered += 1
-        one.turn()
+        one.run_iteration()
         got += one.received()
     assert answered == 1_000
     assert one.frames == [b"%04d" % i for i in range(1_000)]
@@ -186,13 +186,13 @@ def test_unread_responses_pause_the_reading_of_requests() -> None:
     one.connection._on_frame = reply
     one.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     one.client.sendall(framed(*[b"?"] * 2_000))
-    one.turn(100)
+    one.run_iteration(100)
     stuck = len(one.frames)
     assert stuck < 60, f"{stuck} answers of {len(answer)} bytes are held for a client that reads none"
     got = 0
     for _ in range(20_000):
         got += len(one.received())
-        one.turn()
+        one.run_iteration()
         if got == 2_000 * len(answer):
             break
     assert got == 2_000 * len(answer)
@@ -211,13 +211,13 @@ def test_responses_queued_behind_a_pending_one_count_too() -> None:
 
     one.connection._on_frame = reply
     one.send(framed(*[b"?"] * 200))
-    one.turn(20)
+    one.run_iteration(20)
     assert len(one.slots) < 30
     one.connection.answer(one.slots[0], None)  # this request has no response
     got = 0
     for _ in range(5_000):
         got += len(one.received())
-        one.turn()
+        one.run_iteration()
     assert got == 199 * 100_000
     one.close()
 
@@ -226,10 +226,10 @@ def test_responses_are_sent_in_the_order_of_requests(served: ServedConnection) -
     slots = [served.connection.open_slot() for _ in range(4)]
     for i in (3, 1, 0):
         served.connection.answer(slots[i], [b"%d" % i])
-    served.turn()
+    served.run_iteration()
     assert served.received() == b"01"
     served.connection.answer(slots[2], None)
-    served.turn()
+    served.run_iteration()
     assert served.received() == b"3"
 
 
@@ -242,7 +242,7 @@ def test_a_file_region_is_sent_between_buffers(served: ServedConnection) -> None
         got = b""
         for _ in range(200):
             got += served.received()
-            served.turn()
+            served.run_iteration()
         assert got == b"<" + (b"0123456789" * 5_000) + b">"
 
 
@@ -251,14 +251,14 @@ def test_a_region_longer_than_its_file_closes_the_connection_only(served: Served
         file.write(b"short")
         file.flush()
         served.connection.answer(served.connection.open_slot(), [FileRegion(file, 0, 500)])
-        served.turn(2)
+        served.run_iteration(2)
     assert served.connection.closed
 
 
 def test_a_response_to_a_closed_connection_is_dropped(served: ServedConnection) -> None:
     slot = served.connection.open_slot()
     served.client.close()
-    served.turn(2)
+    served.run_iteration(2)
     assert served.connection.closed
     served.connection.answer(slot, [b"late"])
 
@@ -280,7 +280,7 @@ def test_the_port_is_bound_immediately_and_rejects_connections_until_it_is_opene
         one.open()
         with socket.socket() as client:
             assert client.connect_ex(("127.0.0.1", one.port)) == 0
-            loop.turn()
+            loop.run_iteration()
             assert len(one.connections) == 1
     finally:
         one.stop_accepting()
@@ -304,7 +304,7 @@ def accepted_buffers(configured: SocketBuffers) -> tuple[int, int]:
     try:
         listener.open()
         with socket.create_connection(("127.0.0.1", listener.port)):
-            loop.turn()
+            loop.run_iteration()
             (connection,) = listener.connections.values()
             option = connection.sock.getsockopt
             return option(socket.SOL_SOCKET, socket.SO_SNDBUF), option(socket.SOL_SOCKET, socket.SO_RCVBUF)
@@ -323,7 +323,7 @@ def test_a_muted_connection_is_read_after_the_longest_throttle_time(
     served.connection.mute(10)
     served.client.sendall(framed(b"late"))
     while not served.frames:
-        served.turn()
+        served.run_iteration()
     assert served.frames == [b"late"]
     assert served.loop.now.mono_ms - began >= 150
 
@@ -336,7 +336,7 @@ def test_a_disconnect_of_a_muted_connection_is_detected_at_the_next_check(
     served.connection.close()
     until = read_clocks().mono_ms + 60_000
     while served.loop._timers and read_clocks().mono_ms < until:
-        served.loop.turn()
+        served.loop.run_iteration()
     assert not served.loop._timers, "nothing holds the connection"
 
 
@@ -347,7 +347,7 @@ def test_pipelined_slow_requests_take_several_turns() -> None:
     two_server.setblocking(False)
     order: list[str] = []
     clock_s = [0.0]
-    one.loop.turns.clock = lambda: clock_s[0]
+    one.loop.scheduler.clock = lambda: clock_s[0]
 
     def slow(connection: Connection, frame: memoryview) -> None:
         order.append("slow")
@@ -363,10 +363,10 @@ def test_pipelined_slow_requests_take_several_turns() -> None:
     two = Connection(one.loop, two_server, "quiet:1", quick, lambda c: None, LIMIT)
     one.client.sendall(framed(*[b"?"] * 6))
     two_client.sendall(framed(b"?"))
-    one.turn()
+    one.run_iteration()
     assert order.count("quick") == 1
     assert order.count("slow") == 1
-    one.turn(5)
+    one.run_iteration(5)
     assert order.count("slow") == 6, "buffered requests are served without new bytes"
     assert one.received() == b"x" * 6
     two.close()
@@ -379,7 +379,7 @@ def test_connections_of_one_principal_are_served_in_turn() -> None:
     pairs = [socket.socketpair() for _ in range(5)]
     order: list[str] = []
     clock_s = [0.0]
-    one.loop.turns.clock = lambda: clock_s[0]
+    one.loop.scheduler.clock = lambda: clock_s[0]
 
     def slow(connection: Connection, frame: memoryview) -> None:
         order.append(connection.peer)
@@ -392,7 +392,7 @@ def test_connections_of_one_principal_are_served_in_turn() -> None:
         connections.append(Connection(one.loop, server, f"{i}", slow, lambda c: None, LIMIT))
         connections[-1].owner = "hostile"
         client.sendall(framed(*[b"?"] * 3))
-    one.turn(20)
+    one.run_iteration(20)
     assert [sorted(order[i : i + 5]) for i in range(0, 15, 5)] == [["0", "1", "2", "3", "4"]] * 3
     for connection, (client, _) in zip(connections, pairs, strict=True):
         connection.close()
@@ -414,15 +414,15 @@ def test_a_blocking_request_delays_later_ones_and_keeps_their_order() -> None:
 
     one.connection._on_frame = note
     one.send(framed(b"a", b"w1", b"b", b"w2", b"c"))
-    one.turn(3)
+    one.run_iteration(3)
     assert one.frames == [b"a", b"w1"]
     one.send(framed(b"d"))
     assert one.frames == [b"a", b"w1"]
     one.connection.answer(one.slots[1], [b"w1"])
-    one.turn(3)
+    one.run_iteration(3)
     assert one.frames == [b"a", b"w1", b"b", b"w2"]
     one.connection.answer(one.slots[3], [b"w2"])
-    one.turn(3)
+    one.run_iteration(3)
     assert one.received() == b"aw1bw2cd"
     one.close()
 
@@ -432,7 +432,7 @@ def test_a_disconnect_during_a_blocking_request_is_detected() -> None:
     one.connection._on_frame = lambda connection, frame: connection.block(connection.open_slot(), needs_client=True)
     one.send(framed(b"w"))
     one.client.close()
-    one.turn(3)
+    one.run_iteration(3)
     assert one.connection.closed
 
 
@@ -451,9 +451,9 @@ def test_requests_received_before_a_disconnect_are_handled() -> None:
     one.send(framed(b"w"))
     one.client.sendall(framed(b"last words"))
     one.client.shutdown(socket.SHUT_WR)
-    one.turn(5)
+    one.run_iteration(5)
     assert (one.frames, one.connection.closed) == ([b"w"], False)
     one.connection.answer(one.slots[0], [b"w"])
-    one.turn(5)
+    one.run_iteration(5)
     assert (one.frames, one.connection.closed) == ([b"w", b"last words"], True)
     one.close()

@@ -16,9 +16,9 @@ def test_only_a_gap_after_the_first_turn_counts_as_a_stall() -> None:
     loop.call_later(0, lambda now: ran.append(time.sleep(0.2)))
     while not ran:  # the timer may not be due in the first turn
         loop.call_later(0, lambda now: None)
-        loop.turn()
+        loop.run_iteration()
     assert not gaps
     loop.call_later(0, lambda now: None)
-    loop.turn()
+    loop.run_iteration()
     assert len(gaps) == 1 and gaps[0] >= 200
     loop.close()

@@ -31,17 +31,17 @@ class PeerHarness:
         for _ in range(count):
             self.peer.send_request(b"?", done or self.note)
         if self.other is None:
-            self.turn()
+            self.run_iteration()
             self.other, _ = self.listener.accept()
-        self.turn(3)
+        self.run_iteration(3)
 
     def note(self, frame: memoryview | None) -> None:
         self.received.append(None if frame is None else bytes(frame))
 
-    def turn(self, times: int = 1) -> None:
+    def run_iteration(self, times: int = 1) -> None:
         for _ in range(times):
             self.loop.call_later(1, lambda now: None)  # no iteration waits for an event that may not occur
-            self.loop.turn()
+            self.loop.run_iteration()
 
     def answer(self, data: bytes) -> None:
         """Send all bytes while the loop runs."""
@@ -52,8 +52,8 @@ class PeerHarness:
             try:
                 view = view[self.other.send(view) :]
             except BlockingIOError:
-                self.turn()
-        self.turn(5)
+                self.run_iteration()
+        self.run_iteration(5)
 
     def close(self) -> None:
         self.peer.close()
@@ -78,7 +78,7 @@ def wait_for(requested: PeerHarness, count: int) -> None:
     for _ in range(10_000):
         if len(requested.received) >= count:
             return
-        requested.turn()
+        requested.run_iteration()
     raise AssertionError(f"{len(requested.received)} of {count} answers")
 
 
@@ -101,7 +101,7 @@ def test_the_buffer_of_a_large_response_is_released(requested: PeerHarness) -> N
     requested.send_request(2)
     requested.answer(frame(bytes(SPARE_BYTES_MAX + 1)))
     wait_for(requested, 1)
-    requested.turn(3)
+    requested.run_iteration(3)
     assert len(requested.peer._input) <= SPARE_BYTES_MAX
     requested.answer(frame(b"small"))
     wait_for(requested, 2)

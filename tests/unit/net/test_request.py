@@ -10,10 +10,10 @@ import pytest
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.cluster.request_buckets import bucket_of
 from brokerd.net.client_traffic import ClientTraffic
+from brokerd.net.fair_scheduler import BROKERS
 from brokerd.net.rejections import Denial
 from brokerd.net.request import Request, Session
 from brokerd.net.request_metrics import ApiMetrics, RequestMetrics
-from brokerd.net.turns import BROKERS
 from brokerd.wire import framing
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey

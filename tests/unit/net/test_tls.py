@@ -94,7 +94,7 @@ class Client:
         try:
             return act(*arguments)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            self._served.loop.turn()
+            self._served.loop.run_iteration()
             return WAIT
 
     def exchange(self, stream: bytes, count: int, piece: Callable[[], int] = lambda: 100_000) -> list[bytes]:
@@ -181,7 +181,7 @@ def test_a_broker_connects_to_another_broker_over_tls(echo: TlsListener, authori
     for body in bodies:
         peer.send_request(framed(body), lambda frame: received.append(None if frame is None else bytes(frame)))
     while len(received) < len(bodies):
-        loop.turn()
+        loop.run_iteration()
     assert received == bodies
     peer.close()
 
@@ -194,7 +194,7 @@ def test_a_broker_rejects_an_untrusted_broker(echo: TlsListener, tmp_path: Path)
     received: list[bytes | None] = []
     peer.send_request(framed(b"secret"), lambda frame: received.append(None if frame is None else bytes(frame)))
     while not received:
-        loop.turn()
+        loop.run_iteration()
     assert received == [None]
 
 
@@ -268,9 +268,9 @@ def test_a_silent_unauthenticated_connection_is_closed(
         unknown_clients = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(3)]
         for sock, beginning in zip(unknown_clients, (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"), strict=True):
             sock.sendall(beginning)
-        served.loop.turn()
+        served.loop.run_iteration()
         while len(served.listener.connections) > 1:
-            served.loop.turn()
+            served.loop.run_iteration()
         assert known.send_request(b"I have shown who I am") == b"I have shown who I am"
     finally:
         served.close()

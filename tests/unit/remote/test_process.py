@@ -27,7 +27,7 @@ def turn_until(loop: Loop, condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
-        loop.turn()
+        loop.run_iteration()
 
 
 def test_a_killed_helper_is_started_again_and_every_request_is_answered_once(loop: Loop, tmp_path: Path) -> None:

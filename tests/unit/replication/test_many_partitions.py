@@ -61,22 +61,22 @@ def test_the_replicas_of_each_directory_are_counted() -> None:
 
 def test_many_new_partitions_are_opened_in_batches() -> None:
     harness = Harness(SimDisk())
-    harness.replica_manager.pending_openings.per_turn = 10
+    harness.replica_manager.pending_openings.per_iteration = 10
     harness.replica_manager.open_pending(harness.now)
     applied(harness, created(25))
     assert len(harness.replica_manager.hosted) == 1 + 10, "the loop stood still for all of them"
     assert harness.replica_manager.open_pending(harness.now), "nobody asks for the rest"
-    turns = 0
+    iterations = 0
     while harness.replica_manager.open_pending(harness.now):
-        turns += 1
-    assert turns == 1 and len(harness.replica_manager.hosted) == 1 + 25
+        iterations += 1
+    assert iterations == 1 and len(harness.replica_manager.hosted) == 1 + 25
     assert all(r.leads for r in harness.replica_manager.hosted.values())
 
 
 def test_pending_openings_follow_the_current_metadata_log() -> None:
     """The partition is moved away, led by another broker, or deleted while its opening is delayed."""
     harness = Harness(SimDisk())
-    harness.replica_manager.pending_openings.per_turn = 1
+    harness.replica_manager.pending_openings.per_iteration = 1
     harness.replica_manager.open_pending(harness.now)
     applied(harness, created(3))
     elsewhere = PartitionState((2,), (ReplicaIncarnation(2, 12),), 2, 12, 1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerd.net.turns import Turns
+from brokerd.net.fair_scheduler import FairScheduler
 from brokerd.replication.purgatory import FORGET_FROM, WAITERS_MAX, DelayedOperation, Purgatory, WaitingFetches
 from brokerd.security.principals import ANONYMOUS
 
@@ -135,8 +135,8 @@ def test_growth_checks_only_operations_whose_needed_size_is_reached() -> None:
 
 
 def test_an_operation_with_a_principal_is_checked_once_in_the_turn_of_the_principal() -> None:
-    turns = Turns(lambda: 0.0)
-    purgatory = Purgatory(turns)
+    scheduler = FairScheduler(lambda: 0.0)
+    purgatory = Purgatory(scheduler)
     requested = 0
 
     def send_request() -> bool:
@@ -153,26 +153,26 @@ def test_an_operation_with_a_principal_is_checked_once_in_the_turn_of_the_princi
     for _ in range(50):
         purgatory.check("a")
     assert (requested, brokers.ended) == (0, [False]), "the change itself asks brokers' promises only"
-    turns.run()
+    scheduler.run()
     assert requested == 100
     purgatory.check("a")
     purgatory.expire(500)
     assert ended == []
-    turns.run()
+    scheduler.run()
     assert (ended, len(purgatory), requested) == ([True] * 100, 0, 100)
 
 
 def test_an_abandoned_operation_ends_once_and_is_removed() -> None:
-    turns = Turns(lambda: 0.0)
-    purgatory, promise = Purgatory(turns), Promise()
+    scheduler = FairScheduler(lambda: 0.0)
+    purgatory, promise = Purgatory(scheduler), Promise()
     promise.waiter.owner = "reader"
     purgatory.add(promise.waiter, 500)
     purgatory.check("a")
     purgatory.abandon(promise.waiter)
     purgatory.abandon(promise.waiter)
-    turns.run()
+    scheduler.run()
     purgatory.expire(500)
-    turns.run()
+    scheduler.run()
     assert (promise.ended, len(purgatory)) == ([True], 0)
 
 

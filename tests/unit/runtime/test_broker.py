@@ -19,7 +19,7 @@ def test_an_io_error_that_ends_the_process_is_recorded_first() -> None:
 
     broker: Any = SimpleNamespace(
         stopped=False,
-        loop=SimpleNamespace(begin=lambda: None, turn=turn),
+        loop=SimpleNamespace(begin=lambda: None, run_iteration=turn),
         identity=SimpleNamespace(tail_in_doubt=lambda: doubts.append("in doubt")),
         _watchdog=SimpleNamespace(start=lambda: None),
     )

@@ -61,7 +61,7 @@ class Client:
 def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontDelivery:
     image = SimpleNamespace(topics={HALF_ID: SimpleNamespace(name="t.half")}, topic_named=lambda name: None)
     replica_manager: Any = SimpleNamespace(
-        named=lambda topic, partition: replicas.get((topic, partition)),
+        find_by_name=lambda topic, partition: replicas.get((topic, partition)),
         image=image,
         hosted={r.tp: r for r in replicas.values() if r.config.half_topic},
         produce_suspended=False,

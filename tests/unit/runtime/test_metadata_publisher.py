@@ -47,7 +47,7 @@ class Components:
 def test_listeners_open_after_the_image_is_applied() -> None:
     components = Components()
     components.publisher.image_loaded(Image(), NOW)
-    order = ("config.follow", "replica_manager.load", "throttles.load", "authorizer.changed", "listeners.open")
+    order = ("config.follow", "replica_manager.load", "throttles.load", "authorizer.on_acls_changed", "listeners.open")
     assert components.calls(*order) == list(order)
     assert components.mock.mock_calls[-1] == call.listeners.open()
 
@@ -67,7 +67,7 @@ def test_only_a_changed_acl_ends_the_fetch_sessions(kind: AccessKind) -> None:
     components = Components()
     components.apply(AccessChanged(kind, "key", 1, {}))
     assert components.mock.fetch_sessions.end_all.called is (kind is AccessKind.ACL)
-    assert components.mock.authorizer.changed.called is (kind not in (AccessKind.GROUP, AccessKind.ROUTE))
+    assert components.mock.authorizer.on_acls_changed.called is (kind not in (AccessKind.GROUP, AccessKind.ROUTE))
 
 
 def test_an_invalid_quota_is_reported_and_the_others_apply(caplog: pytest.LogCaptureFixture) -> None:

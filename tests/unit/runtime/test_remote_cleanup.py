@@ -27,7 +27,7 @@ class Scene:
         self.names: list[str] = []
         self.error = HelperError.NONE
         metadata: Any = SimpleNamespace(
-            led=lambda: self.led,
+            led_partitions=lambda: self.led,
             is_current=lambda index: self.current,
             refresh=lambda index: self.current and index in self.led,
             append=self.append,

@@ -61,7 +61,7 @@ def test_a_follower_reports_its_remote_records_once_when_the_metadata_is_read() 
     scene.log.apply(LogStart(TP, 1, 3))
     scene.poll()
     assert scene.reported == 1, "nothing says that it has changed"
-    scene.followers.changed(TP)
+    scene.followers.on_remote_log_changed(TP)
     scene.poll()
     assert scene.replica.remote_start_offset == 3 and scene.reported == 2
 

@@ -24,7 +24,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], str]] = {
     "history_changed": ((REPLICA,), "history_reads.partition_changed"),
     "retain_history": ((REPLICA,), "history_reads.retain"),
     "confirm_leadership": ((print,), "leadership_confirmation.request"),
-    "replica_lost": (("a tail",), "identity.lost"),
+    "replica_lost": (("a tail",), "identity.record_loss"),
     "io_error": ((), "identity.tail_in_doubt"),
     "directory_failed": ((), "log_directory_failed"),
 }

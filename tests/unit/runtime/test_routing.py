@@ -23,7 +23,7 @@ class Scene:
         self.replica: Any = SimpleNamespace(tp=TopicPartition(UUID(int=1), 0), leads=True, hw_key=lambda: "hw")
         self.timers: list[Any] = []
         replica_manager: Any = SimpleNamespace(
-            image=self.image, named=lambda topic, index: self.replica, topic_config=None
+            image=self.image, find_by_name=lambda topic, index: self.replica, topic_config=None
         )
         loop: Any = SimpleNamespace(now=Now(0, 0), call_at=lambda ms, call: self.timers.append(call))
         unused: Any = SimpleNamespace()

@@ -44,13 +44,13 @@ def watched(
 def test_a_hanging_loop_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     exits, logged = watched(monkeypatch, [WatchdogVerdict.WORKS, WatchdogVerdict.HANGS])
     assert exits == [EXIT_STATUS]
-    assert logged == ["event loop turn is slow", "event loop hangs, process exits"]
+    assert logged == ["event loop iteration is slow", "event loop hangs, process exits"]
 
 
 def test_a_slow_turn_is_reported_once_until_the_loop_works_again(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, works = WatchdogVerdict.SLOW, WatchdogVerdict.WORKS
     exits, logged = watched(monkeypatch, [slow, slow, slow, works, slow])
-    assert not exits and logged == ["event loop turn is slow"] * 2
+    assert not exits and logged == ["event loop iteration is slow"] * 2
 
 
 def test_a_controlled_shutdown_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from brokerd.net.turns import ALONE_SHARE_S_MAX, SHARE_S_MAX, Turns
+from brokerd.net.fair_scheduler import ALONE_SHARE_S_MAX, SHARE_S_MAX, FairScheduler
 from brokerd.server.background_work import ACTIVE_MAX, BackgroundWork
 from brokerd.wire.records import CorruptBatch
 from brokerd.wire.steps import Steps
@@ -15,9 +15,9 @@ from tests.unit.apis.requests import FakeRequest, LaterJobs
 class Scene:
     def __init__(self) -> None:
         self.clock_s = 0.0
-        self.turns = Turns(lambda: self.clock_s)
+        self.scheduler = FairScheduler(lambda: self.clock_s)
         self.jobs = LaterJobs()
-        self.background_work = BackgroundWork(self.turns, self.jobs)
+        self.background_work = BackgroundWork(self.scheduler, self.jobs)
         self.done: list[Any] = []
         self.steps_taken: list[str] = []
 
@@ -33,16 +33,16 @@ class Scene:
         self.background_work.start(requester, steps, self.done.append)
         return requester
 
-    def turn(self, times: int = 1) -> None:
+    def run_iteration(self, times: int = 1) -> None:
         for _ in range(times):
-            self.turns.run()
+            self.scheduler.run()
 
 
 def test_short_work_completes_in_the_call() -> None:
     scene = Scene()
     scene.start("a", scene.steps("a", 2))
     assert scene.done == ["a"]
-    assert not scene.turns.pending
+    assert not scene.scheduler.pending
 
 
 def test_long_work_takes_a_slice_of_each_turn_beside_other_principals() -> None:
@@ -52,9 +52,9 @@ def test_long_work_takes_a_slice_of_each_turn_beside_other_principals() -> None:
     assert before <= SHARE_S_MAX + 0.0005
     scene.start("quiet", scene.steps("q", 1))
     assert scene.done == ["q"]
-    scene.turn()
+    scene.run_iteration()
     assert scene.clock_s - before <= ALONE_SHARE_S_MAX + 3 * 0.0005
-    scene.turn(1_000)
+    scene.run_iteration(1_000)
     assert scene.done == ["q", "h"]
 
 
@@ -62,7 +62,7 @@ def test_the_work_of_one_principal_runs_in_order() -> None:
     scene = Scene()
     for name in ("first", "second", "third"):
         scene.start("a", scene.steps(name, 10))
-    scene.turn(100)
+    scene.run_iteration(100)
     assert scene.done == ["first", "second", "third"]
     assert scene.steps_taken == ["first"] * 10 + ["second"] * 10 + ["third"] * 10
 
@@ -86,11 +86,11 @@ def test_a_job_runs_on_a_thread_and_returns_its_value_or_error() -> None:
     scene.start("a", steps(7))
     scene.start("b", steps(CorruptBatch("torn")))
     assert (scene.done, len(scene.jobs.jobs)) == ([], 2)
-    scene.turn(3)
+    scene.run_iteration(3)
     assert scene.done == [], "nothing is asked again while the job is under way"
     scene.jobs.end()
     scene.jobs.end()
-    scene.turn()
+    scene.run_iteration()
     assert scene.done == ["got 7", "rejected: torn"]
 
 
@@ -99,10 +99,10 @@ def test_the_work_of_a_disconnected_client_is_abandoned_and_the_next_continues()
     requester = scene.start("a", scene.steps("gone", 100))
     scene.start("a", scene.steps("next", 1))
     requester.abandoned = True
-    scene.turn(5)
+    scene.run_iteration(5)
     assert scene.done == ["next"]
     assert scene.steps_taken.count("gone") < 100
-    assert not scene.turns.pending
+    assert not scene.scheduler.pending
 
 
 def test_an_error_in_the_work_affects_only_its_request() -> None:
@@ -124,7 +124,7 @@ def test_an_error_in_the_work_affects_only_its_request() -> None:
     requester.attempt = attempt  # type: ignore[method-assign]
     scene.background_work.start(requester, faulty(), scene.done.append)
     scene.start("a", scene.steps("next", 1))
-    scene.turn(3)
+    scene.run_iteration(3)
     assert (requester.closed, scene.done) == (True, ["next"])
 
 
@@ -142,6 +142,6 @@ def test_the_number_of_principals_with_running_work_is_limited_and_all_complete(
     assert len(begun) == ACTIVE_MAX
     for _ in range(3 * ACTIVE_MAX):
         scene.jobs.end()
-        scene.turn()
+        scene.run_iteration()
     assert scene.done == list(range(3 * ACTIVE_MAX))
     assert scene.background_work.waiting == 0

@@ -53,18 +53,18 @@ class ProbeWatch:
             {1: Registration(1, "uuid", host, self.listener.port, None, None, True, broker_epoch=broker_epoch)}
         )
 
-    def turn(self, ms: int = 0) -> bool:
+    def run_iteration(self, ms: int = 0) -> bool:
         self.ms += ms
-        return self.probes.turn(Now(self.ms, self.ms))
+        return self.probes.run_iteration(Now(self.ms, self.ms))
 
     def until_connected(self, times: int = 1) -> None:
         def connected() -> bool:
-            self.turn(10)
+            self.run_iteration(10)
             self.listener.accept()
             return len(self.listener.inside) == times
 
         wait_for(connected, "the probe to connect")
-        wait_for(lambda: self.turn() or not select.select([self.probes], [], [], 0)[0], "the probe to know it")
+        wait_for(lambda: self.run_iteration() or not select.select([self.probes], [], [], 0)[0], "the probe to know it")
 
 
 @pytest.fixture
@@ -80,11 +80,11 @@ def test_a_process_is_dead_after_two_refused_connections(watch: ProbeWatch) -> N
     watch.until_connected()
     watch.listener.crash()
     wait_for(lambda: select.select([watch.probes], [], [], 0)[0], "the end of the connection")
-    assert not watch.turn(), "dead by the end of a connection alone"
-    assert not watch.turn(REFUSED_RETRY_MS - 1)
-    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
+    assert not watch.run_iteration(), "dead by the end of a connection alone"
+    assert not watch.run_iteration(REFUSED_RETRY_MS - 1)
+    wait_for(lambda: watch.run_iteration(REFUSED_RETRY_MS), "the verdict")
     assert watch.probes.dead == {(1, 7)}
-    assert not watch.turn(10 * UNREACHABLE_RETRY_MS), "reported two times"
+    assert not watch.run_iteration(10 * UNREACHABLE_RETRY_MS), "reported two times"
 
 
 def test_a_broker_that_closes_connections_and_accepts_new_ones_is_alive(watch: ProbeWatch) -> None:
@@ -102,10 +102,10 @@ def test_a_port_that_never_accepted_a_connection_proves_nothing(watch: ProbeWatc
     watch.listener.crash()
     watch.see()
     for _ in range(10):
-        assert not watch.turn(UNREACHABLE_RETRY_MS)
+        assert not watch.run_iteration(UNREACHABLE_RETRY_MS)
         select.select([watch.probes], [], [], 0.02)
     watch.listener.open()
-    watch.turn(UNREACHABLE_RETRY_MS)
+    watch.run_iteration(UNREACHABLE_RETRY_MS)
     watch.until_connected()
     assert not watch.probes.dead
 
@@ -113,7 +113,7 @@ def test_a_port_that_never_accepted_a_connection_proves_nothing(watch: ProbeWatc
 def test_a_host_name_that_cannot_be_resolved_proves_nothing(watch: ProbeWatch) -> None:
     watch.see(host="no-such-host.invalid")
     for _ in range(5):
-        assert not watch.turn(UNREACHABLE_RETRY_MS)
+        assert not watch.run_iteration(UNREACHABLE_RETRY_MS)
         select.select([watch.probes], [], [], 0.02)
     assert not watch.probes.dead
 
@@ -122,14 +122,14 @@ def test_a_probe_result_belongs_to_one_broker_epoch(watch: ProbeWatch) -> None:
     watch.see()
     watch.until_connected()
     watch.listener.crash()
-    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
+    wait_for(lambda: watch.run_iteration(REFUSED_RETRY_MS), "the verdict")
     watch.see()
     assert watch.probes.dead == {(1, 7)}, "the registration outlives its process, and the verdict stands"
     watch.listener.open()
     watch.see(broker_epoch=9)
     assert not watch.probes.dead
     watch.until_connected()
-    assert not watch.turn(UNREACHABLE_RETRY_MS)
+    assert not watch.run_iteration(UNREACHABLE_RETRY_MS)
     watch.probes.watch({})
     wait_for(lambda: watch.listener.inside[0].recv(1) == b"", "the connection to be given up")
 
@@ -143,10 +143,10 @@ def test_a_standby_controller_makes_no_verdict_and_tries_disconnected_brokers_af
     watch.listener.crash()
     wait_for(lambda: select.select([watch.probes], [], [], 0)[0], "the end of the connection")
     for _ in range(5):
-        assert not watch.turn(UNREACHABLE_RETRY_MS)
+        assert not watch.run_iteration(UNREACHABLE_RETRY_MS)
     watch.probes.begin_term(Now(watch.ms, watch.ms))
     began_ms = watch.ms
-    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
+    wait_for(lambda: watch.run_iteration(REFUSED_RETRY_MS), "the verdict")
     assert watch.probes.dead == {(1, 7)} and watch.ms - began_ms < UNREACHABLE_RETRY_MS
 
 
@@ -165,7 +165,7 @@ class TwoConnectedBrokers:
         wait_for(self.connected, "the probes to connect")
 
     def connected(self) -> bool:
-        self.turn(10)
+        self.run_iteration(10)
         for listener in self.listeners.values():
             listener.accept()
         return all(listener.inside for listener in self.listeners.values()) and not self.doubtful(1, 2)
@@ -174,17 +174,19 @@ class TwoConnectedBrokers:
         evidence = self.probes.liveness.evidence
         return [b for b in brokers if not evidence[b].was_connected or evidence[b].in_doubt]
 
-    def turn(self, ms: int = 0) -> bool:
+    def run_iteration(self, ms: int = 0) -> bool:
         """Advance the clock by `ms` and run all timers. Connection errors may be delayed a moment."""
         self.ms += ms
-        reported = self.probes.turn(Now(self.ms, self.ms))
+        reported = self.probes.run_iteration(Now(self.ms, self.ms))
         while select.select([self.probes], [], [], 0.05)[0]:
-            reported |= self.probes.turn(Now(self.ms, self.ms))
+            reported |= self.probes.run_iteration(Now(self.ms, self.ms))
         return reported
 
     def ends(self, broker_id: int) -> None:
         """The controller detects the end of this connection; the clock does not advance."""
-        wait_for(lambda: not self.turn() and self.doubtful(broker_id), f"the end of the connection to {broker_id}")
+        wait_for(
+            lambda: not self.run_iteration() and self.doubtful(broker_id), f"the end of the connection to {broker_id}"
+        )
 
 
 @pytest.fixture
@@ -199,19 +201,19 @@ def two() -> Iterator[TwoConnectedBrokers]:
 def test_brokers_that_die_together_are_reported_together(two: TwoConnectedBrokers) -> None:
     two.listeners[1].crash()
     two.ends(1)
-    assert not two.turn(REFUSED_RETRY_MS - 1)
+    assert not two.run_iteration(REFUSED_RETRY_MS - 1)
     two.listeners[2].crash()
     two.ends(2)
-    assert not two.turn(1), "1 was refused twice, 2 once: a verdict on both is near"
-    assert not two.turn(REFUSED_RETRY_MS - 2)
-    assert two.turn(1)
+    assert not two.run_iteration(1), "1 was refused twice, 2 once: a verdict on both is near"
+    assert not two.run_iteration(REFUSED_RETRY_MS - 2)
+    assert two.run_iteration(1)
     assert two.probes.dead == {(1, 7), (2, 7)}
 
 
 def test_a_probe_result_does_not_wait_for_connected_brokers(two: TwoConnectedBrokers) -> None:
     two.listeners[1].crash()
     two.ends(1)
-    assert two.turn(REFUSED_RETRY_MS)
+    assert two.run_iteration(REFUSED_RETRY_MS)
     assert two.probes.dead == {(1, 7)}
 
 
@@ -219,9 +221,12 @@ def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: TwoCon
     two.listeners[1].crash()
     two.ends(1)
     two.listeners[2].hang_up()
-    wait_for(lambda: not two.turn() and (two.listeners[2].accept() or two.listeners[2].inside), "2 to be asked again")
-    wait_for(lambda: not two.turn() and not two.doubtful(2), "2 to have answered")
-    assert two.turn(REFUSED_RETRY_MS)
+    wait_for(
+        lambda: not two.run_iteration() and (two.listeners[2].accept() or two.listeners[2].inside),
+        "2 to be asked again",
+    )
+    wait_for(lambda: not two.run_iteration() and not two.doubtful(2), "2 to have answered")
+    assert two.run_iteration(REFUSED_RETRY_MS)
     assert two.probes.dead == {(1, 7)}
 
 
@@ -235,9 +240,9 @@ def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two: TwoConnected
     two.ends(2)
     two.listeners[1].crash()
     two.ends(1)
-    assert not two.turn(REFUSED_RETRY_MS)
-    assert not two.turn(TOGETHER_MS_MAX - 1)
-    assert two.turn(1)
+    assert not two.run_iteration(REFUSED_RETRY_MS)
+    assert not two.run_iteration(TOGETHER_MS_MAX - 1)
+    assert two.run_iteration(1)
     assert two.probes.dead == {(1, 7)}
     for one in crowd:
         one.close()

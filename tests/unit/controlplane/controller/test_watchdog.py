@@ -11,16 +11,16 @@ from controlplane.controller import watchdog
 from controlplane.controller.watchdog import WAKE_SECONDS, WatchedController
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, turns: list[int], limit_s: float) -> list[int]:
-    """The exit statuses after these counts of turns, one per wake-up."""
+def watched(monkeypatch: pytest.MonkeyPatch, iterations: list[int], limit_s: float) -> list[int]:
+    """The exit statuses after these counts of iterations, one per wake-up."""
     controller: Any = object.__new__(WatchedController)
-    controller._stopping, controller.turns = False, 0
+    controller._stopping, controller.iterations = False, 0
     exits: list[int] = []
-    left = list(turns)
+    left = list(iterations)
 
     def sleep(seconds: float) -> None:
         assert seconds == WAKE_SECONDS
-        controller.turns = left.pop(0)
+        controller.iterations = left.pop(0)
         controller._stopping = not left
 
     def end(status: int) -> None:
@@ -35,29 +35,29 @@ def watched(monkeypatch: pytest.MonkeyPatch, turns: list[int], limit_s: float) -
 
 
 @pytest.mark.parametrize(
-    ("turns", "exits"),
+    ("iterations", "exits"),
     [([1, 1, 1, 1, 1], [70]), ([1, 1, 1, 1], []), ([1, 1, 1, 2, 2, 2, 2], []), ([1, 2, 3, 4, 5, 6], [])],
 )
 def test_a_loop_without_turns_for_the_limit_ends_the_process(
-    monkeypatch: pytest.MonkeyPatch, turns: list[int], exits: list[int]
+    monkeypatch: pytest.MonkeyPatch, iterations: list[int], exits: list[int]
 ) -> None:
-    assert watched(monkeypatch, turns, 4 * WAKE_SECONDS) == exits
+    assert watched(monkeypatch, iterations, 4 * WAKE_SECONDS) == exits
 
 
-@pytest.mark.parametrize(("turns", "messages"), [([1, 2, 3, 4, 5, 6, 7], 2), ([1, 2, 2, 2, 2, 2, 2], 0)])
+@pytest.mark.parametrize(("iterations", "messages"), [([1, 2, 3, 4, 5, 6, 7], 2), ([1, 2, 2, 2, 2, 2, 2], 0)])
 def test_the_service_manager_is_notified_while_the_loop_turns(
-    monkeypatch: pytest.MonkeyPatch, turns: list[int], messages: int
+    monkeypatch: pytest.MonkeyPatch, iterations: list[int], messages: int
 ) -> None:
     sent: list[int] = []
     monkeypatch.setattr(watchdog, "WAKES_PER_MESSAGE", 3)
     monkeypatch.setattr(watchdog, "notify_watchdog", lambda: sent.append(1))
-    watched(monkeypatch, turns, 10)
+    watched(monkeypatch, iterations, 10)
     assert len(sent) == messages
 
 
 def test_each_turn_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     controller: Any = object.__new__(WatchedController)
-    monkeypatch.setattr(watchdog.Controller, "turn", lambda self: None)
-    controller.turn()
-    controller.turn()
-    assert controller.turns == 2
+    monkeypatch.setattr(watchdog.Controller, "run_iteration", lambda self: None)
+    controller.run_iteration()
+    controller.run_iteration()
+    assert controller.iterations == 2

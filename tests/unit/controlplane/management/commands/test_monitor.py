@@ -25,7 +25,7 @@ def test_the_monitor_is_stopped_by_a_signal(number: signal.Signals, monkeypatch:
         handlers[number]()
 
     monkeypatch.setattr(command, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=handlers.__setitem__))
-    fake = SimpleNamespace(start=start, stop=lambda: calls.append("stop"), turns=0)
+    fake = SimpleNamespace(start=start, stop=lambda: calls.append("stop"), iterations=0)
     monkeypatch.setattr(monitor, "build", lambda address, hub: fake)
     run("monitor", "--skip-checks")
     assert calls == ["start", "stop"]
@@ -34,7 +34,7 @@ def test_the_monitor_is_stopped_by_a_signal(number: signal.Signals, monkeypatch:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
-    fake = SimpleNamespace(start=lambda: done.append("start"), stop=lambda: done.append("stop"), turns=0)
+    fake = SimpleNamespace(start=lambda: done.append("start"), stop=lambda: done.append("stop"), iterations=0)
     monkeypatch.setattr(command, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
     monkeypatch.setattr(command, "LOCK_SECONDS", 0.001)
     monkeypatch.setattr(monitor, "build", lambda address, hub: fake)
@@ -73,19 +73,19 @@ def test_a_process_on_standby_ends_by_a_signal(calls: list[str], monkeypatch: py
 def test_the_service_manager_is_notified_on_standby_and_while_the_monitor_makes_progress(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns = iter([1, 2, 2, 2])
+    iterations = iter([1, 2, 2, 2])
     acquired = iter([False, True])
 
     class Progress:
         start = stop = staticmethod(lambda: None)
-        turns = 0
+        iterations = 0
 
     progress = Progress()
 
     def is_held(lock: object) -> bool:
-        progress.turns = next(turns, 0)
+        progress.iterations = next(iterations, 0)
         calls.append("is_held")
-        return progress.turns > 0
+        return progress.iterations > 0
 
     monkeypatch.setattr(monitor, "build", lambda address, hub: progress)
     monkeypatch.setattr(command.ProcessLock, "acquire", lambda lock: next(acquired))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerd.net.turns import (
+from brokerd.net.fair_scheduler import (
     ACTIVE_S,
     ALONE_SHARE_S_MAX,
     BROKERS,
     BUSY_SHARE_S_MAX,
+    ITERATION_S_MAX,
     SHARE_S_MAX,
     SHARE_S_MIN,
-    TURN_S_MAX,
-    Turns,
+    FairScheduler,
 )
 
 
@@ -44,82 +44,82 @@ class Requests:
 
 def test_each_principal_gets_its_share_of_a_turn() -> None:
     clock, seen = Clock(), []
-    turns = Turns(clock)
-    turns.add("hostile", Requests(clock, "h", 10_000, 0.0005, seen))
-    turns.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
-    turns.run()
+    scheduler = FairScheduler(clock)
+    scheduler.add("hostile", Requests(clock, "h", 10_000, 0.0005, seen))
+    scheduler.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
+    scheduler.run()
     assert seen.count("q") == 1
     assert clock.s <= SHARE_S_MAX + 0.0005 + 0.0001
-    assert turns.pending, "the rest is served in the next turn without a new event"
+    assert scheduler.pending, "the rest is served in the next iteration without a new event"
 
 
 def test_a_thousand_connections_of_one_principal_share_one_slice_in_order() -> None:
     clock, seen = Clock(), []
-    turns = Turns(clock)
+    scheduler = FairScheduler(clock)
     for i in range(1_000):
-        turns.add("hostile", Requests(clock, str(i), 3, ALONE_SHARE_S_MAX, seen))
-    turns.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
-    turns.run()
+        scheduler.add("hostile", Requests(clock, str(i), 3, ALONE_SHARE_S_MAX, seen))
+    scheduler.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
+    scheduler.run()
     assert seen == ["0", "q"]
-    while turns.pending:
-        turns.run()
+    while scheduler.pending:
+        scheduler.run()
     seen.remove("q")
     assert seen == [str(i) for _ in range(3) for i in range(1_000)], "each is served before one is served again"
 
 
 def test_all_work_completes() -> None:
     clock, seen = Clock(), []
-    turns = Turns(clock)
+    scheduler = FairScheduler(clock)
     works = [Requests(clock, f"{o}{i}", i + 1, 0.0003, seen) for o in "abc" for i in range(20)]
     for work in works:
-        turns.add(work.name[0], work)
-    turns.add("a", works[0])  # a second add has no effect
+        scheduler.add(work.name[0], work)
+    scheduler.add("a", works[0])  # a second add has no effect
     for _ in range(10_000):
-        if not turns.pending:
+        if not scheduler.pending:
             break
-        turns.run()
+        scheduler.run()
     assert all(seen.count(w.name) == int(w.name[1:]) + 1 for w in works)
 
 
 def test_one_long_request_delays_others_only_once() -> None:
     clock, seen = Clock(), []
-    turns = Turns(clock)
-    turns.add("hostile", Requests(clock, "h", 5, 0.4, seen))
-    turns.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
-    turns.run()
+    scheduler = FairScheduler(clock)
+    scheduler.add("hostile", Requests(clock, "h", 5, 0.4, seen))
+    scheduler.add("quiet", Requests(clock, "q", 1, 0.0001, seen))
+    scheduler.run()
     assert seen == ["h", "q"]
 
 
 def test_work_that_arrives_in_a_turn_is_served_in_it_within_the_share() -> None:
     clock, seen = Clock(), []
-    turns = Turns(clock)
+    scheduler = FairScheduler(clock)
     woken = Requests(clock, "woken", 1, 0.0001, seen)
     own = Requests(clock, "own", 1, 0.0001, seen)
     producer = Requests(clock, "producer", 1, 2 * ALONE_SHARE_S_MAX, seen)
 
     def wake() -> None:
-        turns.add("reader", woken)
-        turns.add("producer", own)
+        scheduler.add("reader", woken)
+        scheduler.add("producer", own)
 
     producer.then = wake
-    turns.add("producer", producer)
-    turns.run()
+    scheduler.add("producer", producer)
+    scheduler.run()
     assert seen == ["producer", "woken"]
-    turns.run()
+    scheduler.run()
     assert seen == ["producer", "woken", "own"]
 
 
 def test_with_many_principals_the_slices_shrink_and_all_are_served() -> None:
     clock, seen = Clock(), []
-    turns = Turns(clock)
+    scheduler = FairScheduler(clock)
     for i in range(50):
-        turns.add(i, Requests(clock, str(i), 1_000, 0.0001, seen))
-    turns.run()
+        scheduler.add(i, Requests(clock, str(i), 1_000, 0.0001, seen))
+    scheduler.run()
     assert {str(i) for i in range(50)} == set(seen)
-    assert clock.s <= TURN_S_MAX + 50 * 0.0002
+    assert clock.s <= ITERATION_S_MAX + 50 * 0.0002
     for i in range(50, 2_000):
-        turns.add(i, Requests(clock, str(i), 1, SHARE_S_MIN / 2, seen))
-    turns.run()
+        scheduler.add(i, Requests(clock, str(i), 1, SHARE_S_MIN / 2, seen))
+    scheduler.run()
     assert {str(i) for i in range(2_000)} == set(seen)
 
 
@@ -128,17 +128,17 @@ class OtherPrincipal:
 
     def __init__(self) -> None:
         self.clock, self.seen = Clock(), list[str]()
-        self.turns = Turns(self.clock)
-        self.turns.add("busy", Requests(self.clock, "b", 1_000_000, 0.0001, self.seen))
+        self.scheduler = FairScheduler(self.clock)
+        self.scheduler.add("busy", Requests(self.clock, "b", 1_000_000, 0.0001, self.seen))
 
     def slice_s(self) -> float:
         """The length of the busy owner's next slice."""
         before = self.clock.s
-        self.turns.run()
+        self.scheduler.run()
         return self.clock.s - before
 
     def quiet(self) -> None:
-        self.turns.add("quiet", Requests(self.clock, "q", 1, 0.0, self.seen))
+        self.scheduler.add("quiet", Requests(self.clock, "q", 1, 0.0, self.seen))
 
 
 def test_a_busy_principal_has_short_slices_while_others_are_active() -> None:
@@ -155,12 +155,12 @@ def test_replication_does_not_shorten_the_slices_of_a_client() -> None:
     """Followers fetch what a slice appended, so short slices cost a fetch of each follower for a few appends."""
     other = OtherPrincipal()
     for _ in range(20):
-        other.turns.add(BROKERS, Requests(other.clock, "f", 1, 0.0, other.seen))
+        other.scheduler.add(BROKERS, Requests(other.clock, "f", 1, 0.0, other.seen))
         assert other.slice_s() >= ALONE_SHARE_S_MAX
-    assert other.seen.count("f") == 20, "the followers are served in each turn"
+    assert other.seen.count("f") == 20, "the followers are served in each iteration"
     other.quiet()
     other.slice_s()
-    other.turns.add(BROKERS, Requests(other.clock, "f", 1, 0.0, other.seen))
+    other.scheduler.add(BROKERS, Requests(other.clock, "f", 1, 0.0, other.seen))
     assert other.slice_s() <= BUSY_SHARE_S_MAX + 0.0001, "another client is active"
 
 
@@ -171,8 +171,8 @@ def test_an_idle_principal_is_served_before_a_busy_one() -> None:
     for i in range(50):
         other.quiet()
         before = len(other.seen)
-        other.turns.run()
-        assert other.seen[before] == "q" and other.seen[-1] == "b", f"turn {i}"
+        other.scheduler.run()
+        assert other.seen[before] == "q" and other.seen[-1] == "b", f"iteration {i}"
 
 
 def test_a_single_principal_has_long_slices_again() -> None:
@@ -190,6 +190,6 @@ def test_a_principal_that_finishes_its_work_is_not_busy() -> None:
     for i in range(5):
         other.quiet()
         other.slice_s()
-        other.turns.add("large", Requests(other.clock, f"l{i}", 10, 0.0001, other.seen))
+        other.scheduler.add("large", Requests(other.clock, f"l{i}", 10, 0.0001, other.seen))
         other.slice_s()
         assert other.seen.count(f"l{i}") == 10, "1 ms of work fits into one slice"

@@ -1,8 +1,8 @@
-"""Fair scheduling of one loop turn between owners of work.
+"""Fair scheduling of one loop iteration between owners of work.
 
-An owner (a principal, or an IP address without authentication) uses at most its time slice of a turn while others wait. Connections of an
-owner are served round-robin. Unfinished work stays in the queue and continues in the next turn without a new event. Every waiting owner is
-served in every turn. Does not contain sockets or requests. The clock is an argument.
+An owner (a principal, or an IP address without authentication) uses at most its time slice of an iteration while others wait. Connections of an
+owner are served round-robin. Unfinished work stays in the queue and continues in the next iteration without a new event. Every waiting owner is
+served in every iteration. Does not contain sockets or requests. The clock is an argument.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 BROKERS = "brokers"
 """The owner of connections of other brokers. Replication has its own time slice, however many connections clients have."""
 SHARE_S_MAX = 0.002
-"""Maximum time slice of one owner per turn in seconds. A quiet client may wait this long for each busy one. A turn costs 0.05 ms, so smaller
+"""Maximum time slice of one owner per iteration in seconds. A quiet client may wait this long for each busy one. An iteration costs 0.05 ms, so smaller
 slices would reduce throughput."""
 ALONE_SHARE_S_MAX = 0.005
 """Maximum time slice of an owner while no other client is active. Followers fetch what a slice appended: with slices of 2 ms they fetched twice
@@ -28,10 +28,10 @@ ACTIVE_S = 1.0
 """Time for which an owner counts as active after it was served. An owner that is the only active one keeps its long slices, which cost less CPU."""
 BUSY_OWNERS_MAX = 1_000
 """Number of remembered busy owners above which owners that are no longer busy are removed."""
-TURN_S_MAX = 0.02
-"""Target duration of a turn in seconds. With more than ten owners the time slices become smaller."""
+ITERATION_S_MAX = 0.02
+"""Target duration of an iteration in seconds. With more than ten owners the time slices become smaller."""
 SHARE_S_MIN = 0.0002
-"""Minimum time slice in seconds: two or three small requests. Below it the overhead of a turn would exceed the work."""
+"""Minimum time slice in seconds: two or three small requests. Below it the overhead of an iteration would exceed the work."""
 
 
 class Work(Protocol):
@@ -41,7 +41,7 @@ class Work(Protocol):
         """Do at least one portion. Stop at the first boundary after `until`. Returns whether more work is ready."""
 
 
-class Turns:
+class FairScheduler:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.portions = 0
@@ -62,7 +62,7 @@ class Turns:
         return bool(self._order)
 
     def add(self, owner: Hashable, work: Work) -> None:
-        """Serve `work` in this turn, or in the next one if `owner` has used its time slice. Idempotent."""
+        """Serve `work` in this iteration, or in the next one if `owner` has used its time slice. Idempotent."""
         queue = self._queues.get(owner)
         if queue is None:
             queue = self._queues[owner] = {}
@@ -70,13 +70,13 @@ class Turns:
         queue[work] = None
 
     def run(self) -> None:
-        """One turn: one time slice for each owner."""
+        """One iteration: one time slice for each owner."""
         order = self._order
         if not order:
             return
         if self._busy and len(order) > 1:
             self._busy_last()
-        share = max(SHARE_S_MIN, min(SHARE_S_MAX, TURN_S_MAX / len(order)))
+        share = max(SHARE_S_MIN, min(SHARE_S_MAX, ITERATION_S_MAX / len(order)))
         served: set[Hashable] = set()
         later: list[Hashable] = []
         while order:
@@ -94,11 +94,11 @@ class Turns:
         order.extend(later)
 
     def _busy_last(self) -> None:
-        """Serve busy owners after the others. Every owner is served in every turn, so this delays no other owner."""
+        """Serve busy owners after the others. Every owner is served in every iteration, so this delays no other owner."""
         now_s, order = self.clock(), self._order
-        by_turn = [*order]
+        by_service = [*order]
         order.clear()
-        order.extend(sorted(by_turn, key=lambda owner: self._is_busy(owner, now_s)))
+        order.extend(sorted(by_service, key=lambda owner: self._is_busy(owner, now_s)))
 
     def _is_busy(self, owner: Hashable, now_s: float) -> bool:
         return now_s - self._busy.get(owner, -BUSY_S) < BUSY_S
