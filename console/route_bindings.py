@@ -69,8 +69,8 @@ def rows_of(bindings: Sequence[Mapping[str, object]]) -> list[Row] | None:
 
 @dataclass(frozen=True, slots=True)
 class BindingText:
-    """A binding for people. `conditions`: a key, a pattern, or the lines of headers. `options`: (label, value), without those that are not set. `definition`:
-    the binding as JSON if rows cannot have it; the other texts are empty then."""
+    """A human-readable binding. `conditions`: a key, a pattern, or the lines of headers. `options`: (label, value), without those that are not set.
+    `definition`: the binding as JSON if rows cannot have it; the other texts are empty then."""
 
     target: str
     match: str = ""

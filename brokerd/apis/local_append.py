@@ -60,7 +60,7 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
                 f"zstd needs Produce version {ZSTD_SINCE} or later: use another compression.type, or a newer client",
             )
         if header.producer_id >= 0 and len(headers) > 1:
-            # Kafka allows only one batch per partition. Several batches without sequence numbers are harmless. With sequence numbers, the second batch depends on
+            # Kafka allows only one batch per partition. Several batches without sequence numbers are safe. With sequence numbers, the second batch depends on
             # the result of the first, and a retry of both batches could not be distinguished from a retry of one.
             return PartitionResult(
                 ErrorCode.INVALID_RECORD,

@@ -14,7 +14,7 @@ class SaslFailure(StrEnum):
     OTHER_MECHANISM = "other_mechanism"
     """The user has a SCRAM credential, but not for the mechanism of this login."""
     CREDENTIALS_OUTDATED = "credentials_outdated"
-    """The broker does not follow the metadata log at present, so a new user or password may not have arrived."""
+    """The broker does not follow the metadata log now, so a new user or password may not have arrived."""
     MECHANISM_NOT_ENABLED = "mechanism_not_enabled"
     REAUTHENTICATION_CHANGED = "reauthentication_changed"
     """A connection is authenticated again with another user or mechanism."""

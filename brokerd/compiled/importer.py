@@ -63,7 +63,7 @@ class CompiledModuleFinder(MetaPathFinder):
 
 
 def is_current(directory: Path) -> bool:
-    """Return whether the modules in `directory` were compiled from the present sources."""
+    """Return whether the modules in `directory` were compiled from the current sources."""
     try:
         return (directory / DIGEST_FILE).read_text() == source_digest()
     except OSError:

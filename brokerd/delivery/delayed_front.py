@@ -62,7 +62,7 @@ class DelayedFront(FrontPartition):
     def ready(self) -> bool:
         return super().ready and self._due_known
 
-    # -- for people --------------------------------------------------------------------------------------------------------
+    # -- metrics and look-ups --------------------------------------------------------------------------------------------------------
     @property
     def pending(self) -> int:
         """The number of records that are not due yet. Cancelled records count until their delivery time. Overdue records count while their bucket, or an

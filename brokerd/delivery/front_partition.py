@@ -28,7 +28,7 @@ from brokerd.wire.records import BatchHeader, Record
 READ_BYTES = 1024 * 1024
 """Maximum number of bytes of the log that are read per tick."""
 OFFSETS_PER_CHUNK = 256
-"""Number of offsets per chunk. Waiting records are counted per chunk, and the log start offset is raised by whole chunks."""
+"""Number of offsets per chunk. Pending records are counted per chunk, and the log start offset is raised by whole chunks."""
 LOG_START_MS = 5_000
 """Minimum time between two raises of the log start offset, because each raise is flushed."""
 
@@ -115,7 +115,7 @@ class FrontPartition:
         """Return whether the record at this offset is in a journal that this leader found."""
         return any(offset in offsets for offsets in self._transferred.values())
 
-    # -- what the features decide ------------------------------------------------------------------------------------------
+    # -- hooks of the subclasses ------------------------------------------------------------------------------------------
     def _reset(self) -> None:
         """Remove everything that was read from memory."""
         raise NotImplementedError

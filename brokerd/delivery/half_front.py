@@ -76,7 +76,7 @@ class HalfFront(FrontPartition):
     def admit(
         self, batch: Iterable[Record], header: BatchHeader, *, keyed: bool
     ) -> NotAdmitted | tuple[HalfRecord, ...]:
-        """Return whether the records of a client's batch may be appended. `keyed`: half messages need a key."""
+        """Return whether the records of a client's batch may be appended. `keyed`: half messages require a key."""
         producer_id = _transaction_of(header)
         admitted: list[HalfRecord] = []
         final: list[tuple[int, str]] = []

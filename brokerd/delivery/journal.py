@@ -22,7 +22,7 @@ SEQUENCES = 2**31
 
 
 class InvalidEntry(ValueError):
-    """The bytes are no journal entry of a known version."""
+    """The bytes are not a journal entry of a known version."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class RoutePartition:
 
     # -- events ----------------------------------------------------------------------------------------------------------
     def change(self, route: Route) -> None:
-        """The definition has changed. Records that were matched before keep their targets, if these accept them soon."""
+        """Use a changed definition. Records that were already matched keep their targets, if the targets accept them within DRAIN_MS."""
         self._next = route
 
     def topics_changed(self) -> None:

@@ -62,7 +62,8 @@ class TransferLane:
         released: Callable[[Sequence[int]], None],
         answered: Callable[[Now], None],
     ) -> None:
-        """`released`: called with the offsets that may be deleted: transferred, or deleted by a client. `answered`: called after an answer."""
+        """`released`: called with the offsets of records that were transferred, or that a client has deleted. `answered`: called after each response of the
+        target."""
         self._log, self._target, self._written = log, target, written
         self._released, self._answered = released, answered
         self._transfer = Transfer()

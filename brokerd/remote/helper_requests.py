@@ -64,7 +64,7 @@ class TimeFields(TypedDict):
 
 
 class KeysFields(TypedDict):
-    """`aborted`: the fields of each `AbortedTxn`; null: also uncommitted records are wanted. `query`: base64."""
+    """`aborted`: the fields of each `AbortedTxn`; null: uncommitted records are requested too. `query`: base64."""
 
     segments: list[SegmentFields]
     start: int

@@ -31,7 +31,8 @@ NS_PER_MS = 1_000_000
 
 @dataclass(slots=True)
 class LastResponse:
-    """`times` at the last response with a peer. `pause_ns`: the pause after it. `rest_ns`: a pause has whole milliseconds, the rest is part of the next one."""
+    """`times` at the last response with a peer. `pause_ns`: the pause after it. `rest_ns`: pauses are whole milliseconds; this remainder is added to the next
+    pause."""
 
     times: ThreadTimes
     pause_ns: int = 0
@@ -51,8 +52,8 @@ class CatchUpPacing:
         """Sum of all pauses. It only grows."""
 
     def wanted_ms(self, peer: int, served: int) -> int:
-        """The pause before the next fetch that this broker wants, after a response with records. `peer`: broker id. `served`: number of requests of producers
-        that this broker has served until now."""
+        """The pause that this broker requests before the next fetch, after a response with records. `peer`: broker id. `served`: number of requests of
+        producers that this broker has served until now."""
         wanted_ns, _ = self._measure(peer, served)
         last = self._last.get(peer)
         if last is not None:
@@ -60,7 +61,7 @@ class CatchUpPacing:
         return wanted_ns // NS_PER_MS
 
     def pause_ms(self, peer: int, served: int, requested_ms: int) -> int:
-        """The pause of the follower: the longer one of its own and that of the leader (`requested_ms`), in the limits of the minimum percentage."""
+        """The pause of the follower: the longer one of its own and that of the leader (`requested_ms`), within the limits of the minimum percentage."""
         wanted_ns, busy_ns = self._measure(peer, served)
         longest_ns = busy_ns * (100 / self._percent_min() - 1)
         last = self._last.get(peer)
@@ -73,7 +74,7 @@ class CatchUpPacing:
         return pause
 
     def _measure(self, peer: int, served: int) -> tuple[int, int]:
-        """(wanted pause, time without a pause since the last response) in ns."""
+        """(requested pause, time without a pause since the last response) in ns."""
         times = self._thread_times()
         if times is None:
             return 0, 0

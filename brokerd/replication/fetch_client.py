@@ -276,7 +276,7 @@ class FetchClient:
         return [SendFetch(tuple(named), tuple(forgotten), self.session_id, self.session_epoch, wait)]
 
     def _end_session(self) -> list[Effect]:
-        """No partition is left. The leader would look at the partitions of the session at each of their appends, so they leave it, and the leader ends it."""
+        """Remove all partitions from the session, so that the leader ends it. Otherwise the leader would check the session at each append to them."""
         forgotten, session_epoch = tuple(self.sent_positions), self.session_epoch
         self.session_epoch = 0
         self.sent_positions.clear()

@@ -2,8 +2,8 @@
 
 Replicas that catch up use a separate connection (decision 103). Their responses are long, and may wait for the leader's disk. Producers with acks=all wait
 for the other replicas.
-Invariant: a partition changes its connection while a response is handled, when no fetch of the old connection is in flight. Otherwise the leader could receive the
-older fetch last.
+Invariant: a partition changes its connection while a response is handled, when no fetch of the old connection is in flight. Otherwise the leader could receive
+the older fetch last.
 Does not contain: when to truncate (`follower_log`), which broker leads (the metadata log).
 """
 
@@ -47,8 +47,8 @@ FETCH_VERSION = 15
 
 
 BEHIND_RESPONSES_MAX = 32
-"""Number of consecutive responses below the high watermark after which a replica that is not in the ISR catches up through the other connection. A response has at
-most `replica.fetch.max.bytes` of a partition."""
+"""Number of consecutive responses below the high watermark after which a replica that is not in the ISR catches up through the other connection. A response
+has at most `replica.fetch.max.bytes` of a partition."""
 
 
 class LeaderFetcher:
@@ -142,7 +142,7 @@ class FetcherManager:
         return state is not None and self.replica_manager.broker_id not in state.isr_ids
 
     def _choose_again(self, fetcher: LeaderFetcher, tp: TopicPartition, high_watermark: int) -> None:
-        """A response of `fetcher` was appended. Change the connection of a replica that has caught up, or that stays behind."""
+        """Change the connection of a replica that has caught up or that stays behind. Called after a response of `fetcher` was appended."""
         replica = self.replica_manager.hosted.get(tp)
         if replica is None or self._fetcher_of.get(tp) is not fetcher:
             return

@@ -115,7 +115,7 @@ class FollowerLogs:
 
     def _may_truncate(self, replica: Replica, offset: int) -> bool:
         """Return whether the log may be truncated to `offset` (-1: emptied) now. Otherwise a flush of its directory is started. Until the flush ends nothing is
-        fetched. Afterwards the leader sends the same response again."""
+        fetched. After the flush the follower sends the same fetch again."""
         log_ = replica.log
         if not log_.forget_flushed(offset):
             return True

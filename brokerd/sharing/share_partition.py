@@ -240,7 +240,7 @@ class SharePartition:
     def acknowledge(
         self, member: str, acknowledgements: Sequence[Acknowledgement], now_ms: int, *, renew: bool = False
     ) -> ErrorCode:
-        """Apply all acknowledgements of a member, or none of them. Those of deleted records have no effect. `renew`: the request may renew locks."""
+        """Apply all acknowledgements of a member, or none of them. Acknowledgements of deleted records have no effect. `renew`: the request may renew locks."""
         ranges = acknowledged_ranges(
             acknowledgements, max(self.start, self.log_start), self.end, renew=renew and self.renew
         )
@@ -269,7 +269,7 @@ class SharePartition:
         return bool(acquired)
 
     def expire(self, now_ms: int) -> bool:
-        """End the locks whose time has passed. Returns whether there were any."""
+        """End the expired locks. Returns whether a lock has ended."""
         if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
             return False
         acquired = [r for r in self._runs.runs if r.state is RecordState.ACQUIRED]

@@ -212,7 +212,7 @@ def open_index(
 
 def open_part(disk: Disk, path: Path, part: KeyIndexPart, on_read: Callable[[int], None]) -> KeyIndex:
     """Return the finished part of the index of the segment at `path`. `on_read`: see `open_index`. A search of it raises InvalidKeyIndex, also when the
-    build has ended and its temporary file is gone."""
+    build has ended and its temporary file was deleted."""
     for entries in part.tail:
         on_read(len(entries))
 

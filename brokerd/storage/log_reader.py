@@ -77,7 +77,7 @@ class LogReader:
                 yield header
 
     def bound_after(self, offset: int, region: FileRegion) -> int | None:
-        """An offset above all records of `region`, which was read from `offset` on, and close to the last one. None: its segment is gone."""
+        """An offset above all records of `region`, which was read from `offset` on, and close to the last one. None: its segment was deleted."""
         for segment in self._segments[self._index_of(offset) :]:
             if segment.file is region.file:
                 return segment.bound_after(region.position + region.length)

@@ -108,8 +108,8 @@ def speed(samples: Samples, now: float) -> float | None:
 
 
 def sample_rates(samples: Samples) -> list[float | None]:
-    """Copied bytes/s up to each sample, None for the first one. Reports of loaded brokers come late: after samples without progress the rate is the average since
-    the last progress. Over the time between two samples it would be many times the throttle."""
+    """Copied bytes/s up to each sample, None for the first one. Reports of loaded brokers come late: after samples without progress the rate is the average
+    since the last progress. Over the time between two samples it would be many times the throttle."""
     out: list[float | None] = []
     since: Sample | None = None
     for s in samples:
@@ -234,7 +234,7 @@ def from_json(rows: Iterable[Sequence[float]]) -> tuple[Sample, ...]:
 
 
 def rate_text(bytes_per_s: float) -> str:
-    """A rate for people."""
+    """A human-readable rate."""
     for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
         if bytes_per_s >= size:
             return f"{bytes_per_s / size:.1f} {unit}"

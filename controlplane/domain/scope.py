@@ -1,6 +1,6 @@
 """Scope of a move: the replicas that an operator requested to move. One frozen dataclass per kind, and the JSON of REST, forms and rows.
 
-Pure. Does not contain: the placement that follows from a scope (`planner`), texts for people.
+Pure. Does not contain: the placement that follows from a scope (`planner`), the texts that describe a scope.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ def count_text(count: int, noun: str, many: str = "") -> str:
 
 
 def size_text(count: float) -> str:
-    """Bytes for people: `20.0 MB`."""
+    """A human-readable number of bytes: `20.0 MB`."""
     amount = float(count)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if amount < 1000 or unit == "TB":

@@ -20,7 +20,7 @@ AFFECTED_FACTOR = 2.0
 """Producers are affected if their p99 is this multiple of the baseline and AFFECTED_MS_MIN above it. Each bucket is half as wide again as the one before."""
 AFFECTED_MS_MIN = 25.0
 """Minimum increase that a producer notices: a quarter of a tenth of a second, below which a response seems immediate. A compiler on the same
-machine doubles a baseline of a few ms; a smaller increase is harmless."""
+machine doubles a baseline of a few ms; a smaller increase has no effect on producers."""
 AFFECTED_SECONDS = 2
 """Consecutive affected seconds until the copy is the cause. The effect of a copy lasts as long as the copy; noise of a machine is short. Until then the
 rate does not grow."""
@@ -128,7 +128,7 @@ def next_speed(speed: Speed, worst_ms: float | None, *, answered: bool, floor: f
     if speed.baseline_seconds <= FIRST_SECONDS and not floor_seconds:
         return replace(
             speed, rate=floor, measured_at=now, floor_seconds=0
-        )  # without produce requests until now, the current rate has not been shown to be harmless
+        )  # without produce requests, it is unknown whether the current rate affects producers
     affected = (
         speed.affected_seconds + 1
         if speed.baseline is not None and is_latency_affected(worst_ms, speed.baseline)

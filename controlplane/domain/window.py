@@ -106,7 +106,7 @@ def window_state(window: Window, now: datetime) -> tuple[bool, datetime | None]:
 
 
 def text(window: Window) -> str:
-    """The window for people."""
+    """The human-readable window."""
     if window.ends is not None:
         begins = f"from {window.begins:%Y-%m-%d %H:%M} " if window.begins is not None else ""
         return f"{begins}to {window.ends:%Y-%m-%d %H:%M} UTC"

@@ -27,7 +27,7 @@ from controlplane.monitoring.group_metrics import GroupMetrics, PartitionLag, gr
 from controlplane.monitoring.projection import BATCH, MetadataProjection, PartitionId
 
 GROUP_GONE_MS = 5_000
-"""Milliseconds that a group must be missing from every live broker's response before its row is deleted, because coordinators move."""
+"""Milliseconds for which a group must be missing from every live broker's response before its row is deleted. Its coordinator may just be moving."""
 
 STORE_MS = 10_000
 """Milliseconds between writes of the data that a restart needs."""
@@ -71,7 +71,7 @@ class GroupLags:
         self._stored_ms = -STORE_MS
         self._limits = lag.DEFAULT_LIMITS
         self._own_limits: dict[str, lag.LagLimits] = {}
-        """Limits of the groups that have their own."""
+        """Limits of the groups with separate thresholds."""
 
     def use_thresholds(self, thresholds: AlertThresholds) -> None:
         """Apply changed limits to all groups. They take effect with the next sample."""
@@ -236,7 +236,7 @@ class GroupLags:
         )
 
     def _share(self, key: Key, total: lag.Track, now_ms: int) -> tuple[float, float] | None:
-        """Rates of a partition whose own reads are too few: its produce rate, consumed in the group's proportion."""
+        """Rates of a partition whose own rates are unknown: its produce rate, and this rate times the group's ratio of consumed to produced records."""
         speeds = total.speeds(now_ms)
         produced = self._ends[key].rate(now_ms, lag.RECENT_MS) if key in self._ends else None
         if speeds is None or produced is None or speeds[1] <= 0:
@@ -253,7 +253,7 @@ class GroupLags:
         return [k for k in out if k in led][:STALLED_MAX]
 
     def forget_groups(self, now_ms: int) -> set[str]:
-        """Drop groups that no broker has described for GROUP_GONE_MS. Returns them."""
+        """Remove and return the groups that no broker has described for GROUP_GONE_MS."""
         gone = {n for n in self.groups if now_ms - self._seen_ms[n] > GROUP_GONE_MS}
         for name in gone:
             del self.groups[name], self._seen_ms[name]

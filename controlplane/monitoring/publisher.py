@@ -67,13 +67,13 @@ class LivePublisher:
         self._published: dict[object, object] = {}
         self._image = Image()
         self._broker_sums: dict[int, BrokerSums] | None = None
-        """Sums over all partitions of the present image; None: not computed yet."""
+        """Sums over all partitions of the current image; None: not computed yet."""
         self._transition: int | None = None
         """Id of the newest published state change of a move."""
         self._running_jobs: set[int] = set()
 
     def image(self, image: Image, difference: Difference, metrics: MetricsCache) -> None:
-        """The image was projected."""
+        """Publish the changes of an image. Called after its projection."""
         self._image = image
         self._broker_sums = None
         for topic_id, indexes in difference.partitions.items():
@@ -87,7 +87,7 @@ class LivePublisher:
             self._brokers(metrics)
 
     def samples(self, changed: SampleChanges, metrics: MetricsCache) -> None:
-        """A round of samples was taken."""
+        """Publish the changes of one round of samples."""
         by_topic: dict[str, list[int]] = {}
         for name, index in changed.offsets | changed.sizes | changed.lagging | changed.traffic:
             by_topic.setdefault(name, []).append(index)
@@ -102,7 +102,7 @@ class LivePublisher:
         self._brokers(metrics)
 
     def periodic(self) -> None:
-        """Once per second: the overview, changes, moves and jobs."""
+        """Publish the overview, changes, moves and jobs. Called once per second."""
         from controlplane.models import Change
         from controlplane.selectors import overview
         from controlplane.selectors.common import as_dict
@@ -120,7 +120,7 @@ class LivePublisher:
         self._jobs()
 
     def messages(self, latest: Mapping[str, MessageMetrics], now_ms: int) -> None:
-        """Half messages, delayed messages and dead letters, once for each round of their collection."""
+        """Publish half messages, delayed messages and dead letters. Called once per collection."""
         if self._published.get("messages") is latest:
             return
         self._published["messages"] = latest
@@ -141,7 +141,7 @@ class LivePublisher:
             self._hub.publish(live_events.MESSAGES, {"topics": shapes[first : first + PARTITIONS_PER_UPDATE]})
 
     def _moves(self) -> None:
-        """Moves in progress, all moves with a changed state, and other changes of the newest moves (such as a planned throttle).
+        """Publish moves in progress, all moves with a changed state, and other changes of the newest moves (such as a planned throttle).
         A move is marked as published only after publication, so that it is read again after a database error."""
         from controlplane.models import Move, MoveTransition
         from controlplane.models.move import WORKING_STATES
@@ -165,7 +165,7 @@ class LivePublisher:
         self._transition = newest
 
     def _jobs(self) -> None:
-        """The newest archive jobs, those that run, and those that were running when they were last published."""
+        """Publish the newest archive jobs, the running jobs, and the jobs that were running when they were last published."""
         from controlplane.models import ArchiveJob
         from controlplane.models.job import ArchiveState
 

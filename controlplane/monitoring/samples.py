@@ -131,7 +131,7 @@ class MetricsCache:
         self._restored = True
 
     settled = False
-    """True after every live broker has answered for some time: a group that is not in memory by then no longer exists."""
+    """True after every live broker has responded for long enough that a group that is not in memory no longer exists."""
 
     # -- memory --------------------------------------------------------------------------------------------------------
     def apply(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> SampleChanges:
@@ -312,7 +312,7 @@ class MetricsCache:
 
     # -- rows ----------------------------------------------------------------------------------------------------------
     def write(self, changed: SampleChanges, projection: MetadataProjection, image: Image) -> None:
-        """Write the changes to rows. Raises DatabaseError; a repeated call with the same `changed` is harmless."""
+        """Write the changes to rows. Raises DatabaseError; the call is idempotent."""
         now = timezone.now()
         ids = {t.name: t.topic_id for t in image.topics.values()}
         pks = {

@@ -17,7 +17,7 @@ KEPT = timedelta(days=7)
 
 
 def write(samples: Iterable[BrokerSample], now: datetime) -> None:
-    """Raises DatabaseError. A repeated call is harmless."""
+    """Write the rows. Idempotent. Raises DatabaseError."""
     found = {s.broker_id: s.share_letters for s in samples if s.share_letters is not None}
     if not found:
         return

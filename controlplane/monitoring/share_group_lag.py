@@ -32,8 +32,8 @@ AgeOf = Callable[[Key, int, int], RecordAge | None]
 
 @dataclass(frozen=True, slots=True)
 class SharePartitionLag:
-    """`start`: the first offset whose delivery has not ended, None before the first fetch. `records`: from there on whose delivery has not ended. `age`: of
-    the record at `start`. `member_count`: members to which the partition is assigned. `block`: why the status is BLOCKED."""
+    """`start`: the first offset whose delivery has not ended, None before the first fetch. `records`: number of records from `start` on whose delivery has not
+    ended. `age`: of the record at `start`. `member_count`: number of members to which the partition is assigned. `block`: why the status is BLOCKED."""
 
     start: int | None
     records: int | None
@@ -49,7 +49,7 @@ class ShareGroupLag:
 
     @property
     def age(self) -> RecordAge | None:
-        """The greatest age. `at_least`: of any partition."""
+        """The greatest age. `at_least` is True if the age of any partition is a lower bound."""
         ages = [p.age for p in self.partitions.values() if p.age is not None]
         return RecordAge(max(a.ms for a in ages), any(a.at_least for a in ages)) if ages else None
 
@@ -162,7 +162,7 @@ class ShareGroupLags:
             self._tracks.setdefault(group_id, {})[topic, index] = track_from_json(stored)
 
     def write(self, changed: Iterable[str], gone: Iterable[str], now: datetime, *, settled: bool) -> None:
-        """`settled`: a group that is not in memory no longer exists. Raises DatabaseError; a repeated call is harmless."""
+        """`settled`: a group that is not in memory no longer exists. Idempotent. Raises DatabaseError."""
         if self._in_rows is None:
             self._in_rows = set(ShareGroupPartition.objects.order_by().values_list("group_id", flat=True).distinct())
         stale = {n for n in self._in_rows if n not in self.groups and (settled or n in gone)}

@@ -18,7 +18,7 @@ class ShareGroupSamples:
         """The time of the last sample of each group."""
 
     def apply(self, samples: Sequence[BrokerSample], *, complete: bool, now_ms: int) -> tuple[set[str], set[str]]:
-        """(groups that changed, groups that are gone). `complete`: every broker answered. `now_ms`: Unix ms."""
+        """(changed groups, deleted groups). `complete`: every broker answered. `now_ms`: Unix ms."""
         found: dict[str, DescribedShareGroup] = {}
         for group in (g for s in samples for g in s.share_groups or ()):
             # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.

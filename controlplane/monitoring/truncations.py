@@ -25,7 +25,7 @@ class TruncationRecorder:
         """The truncations of the last sample of each broker, which are rows already."""
 
     def write(self, samples: Iterable[BrokerSample], image: Image, now: datetime) -> None:
-        """Raises DatabaseError. A repeated call is harmless."""
+        """Write the rows. Idempotent. Raises DatabaseError."""
         found = {s.broker_id: frozenset(s.truncations) for s in samples if s.truncations is not None}
         new = [
             _row(broker_id, t, image.topics[t.topic_id].name)

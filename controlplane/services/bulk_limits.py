@@ -37,7 +37,7 @@ class BulkLimitOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BulkLimitRow:
-    """`key`: the id of the quota or move. `now`: the present limits. `changes`: (limit, value now, new value), None = no limit. `problem`: why it will be
+    """`key`: the id of the quota or move. `now`: the current limits. `changes`: (limit, value now, new value), None = no limit. `problem`: why it will be
     rejected, or ""."""
 
     key: str

@@ -43,9 +43,9 @@ DIGEST_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter at `partition`, `offset`. `record`: the record that is sent for it, to topic `to` and partition `to_partition` (None: by the key). `source`: the
-    failed record, with the id of its topic, and for a retry topic the digest of its share group; "": it is not known, and other dead letters of the same
-    record are sent too. `needed`: headers for the retry topic of a share group, which an edited record gets too."""
+    """A dead letter at `partition`, `offset`. `record`: the record that is sent for it, to topic `to` and partition `to_partition` (None: by the key).
+    `source`: the failed record, with the id of its topic, and for a retry topic the digest of its share group; "": it is not known, and other dead letters of
+    the same record are sent too. `needed`: headers for the retry topic of a share group, which an edited record gets too."""
 
     partition: int
     offset: int
@@ -80,8 +80,8 @@ def check_source(user: User, topic: str) -> None:
 def restore(
     user: User, letters: Sequence[DeadLetter], target: ResendTarget = ResendTarget.TOPIC, *, edited: bool = False
 ) -> RestoredLetters:
-    """Return the dead letters with the records that failed and their targets. `edited`: the record may be gone, because another one replaces it.
-    Raises PermissionDenied, before a record is read."""
+    """Return the dead letters with the records that failed and their targets. `edited`: the record may be missing from the log, because another one replaces
+    it. Raises PermissionDenied, before a record is read."""
     restored = RestoredLetters()
     by_topic: dict[str, list[tuple[DeadLetter, FailedRecord]]] = {}
     for letter in letters:

@@ -191,7 +191,7 @@ def _confirm(operation: RestOperation, arguments: Iterable[str]) -> None:
 
 
 def show(settings: CliOptions, response: Response) -> None:
-    """Print a response, as JSON or as a text for people."""
+    """Print a response, as JSON or as human-readable text."""
     if settings.json and not isinstance(response.data, str):
         click.echo(json.dumps(response.data, indent=2, ensure_ascii=False))
         return
