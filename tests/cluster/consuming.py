@@ -33,13 +33,13 @@ def main(bootstrap: str, group: str, topic: str, settings: str) -> None:
         }
     )
 
-    def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def on_assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
         report(sign="+", places=[tp.partition for tp in partitions])
 
-    def revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def on_revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
         report(sign="-", places=[tp.partition for tp in partitions])
 
-    consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
+    consumer.subscribe([topic], on_assign=on_assigned, on_revoke=on_revoked, on_lost=on_revoked)
     while not stopping:
         messages = [m for m in consumer.consume(50, 0.1) if m.error() is None]
         if not messages:

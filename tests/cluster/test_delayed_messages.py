@@ -57,7 +57,7 @@ class ProducedRecords:
     def add(self, value: str, at_ms: int, partition: int, key: str | None = None) -> None:
         self.times[value] = at_ms
 
-        def placed(error: object, message: Message) -> None:
+        def on_delivery(error: object, message: Message) -> None:
             assert error is None, error
             self.positions[value] = (message.partition(), message.offset())
 
@@ -67,7 +67,7 @@ class ProducedRecords:
             key=key,
             partition=partition,
             headers={"x-deliver-at-ms": str(at_ms)},
-            on_delivery=placed,
+            on_delivery=on_delivery,
         )
         self.producer.poll(0)
 

@@ -64,7 +64,7 @@ class Verifier:
             }
         )
 
-        def delivered(error: object, message: object) -> None:
+        def on_delivery(error: object, message: object) -> None:
             if error is not None:
                 self.failed.append(str(error))
             else:
@@ -73,7 +73,7 @@ class Verifier:
         number, began = 0, time.monotonic()
         while not self._stop.is_set():
             try:
-                producer.produce(self.topic, str(number), partition=number % PARTITIONS, on_delivery=delivered)
+                producer.produce(self.topic, str(number), partition=number % PARTITIONS, on_delivery=on_delivery)
                 number += 1
             except BufferError:
                 producer.poll(0.1)

@@ -55,11 +55,11 @@ class HalfMessageProducer:
         if decision is not None:
             headers.append(("x-half", decision))
 
-        def answered(error: Any, message: Message) -> None:
+        def on_response(error: Any, message: Message) -> None:
             if error is not None:
                 self.errors[half_id, decision] = error.name()
 
-        self.producer.produce(f"{self.name}.half", half_id, key=half_id, headers=headers, on_delivery=answered)
+        self.producer.produce(f"{self.name}.half", half_id, key=half_id, headers=headers, on_delivery=on_response)
         self.producer.poll(0)
 
     def flush(self) -> None:

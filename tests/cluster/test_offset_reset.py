@@ -87,11 +87,11 @@ class Member:
     def _run(self, options: dict[str, Any]) -> None:
         consumer = Consumer(options)
 
-        def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        def on_assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             self.has = [tp.partition for tp in partitions]
             self.assignments += 1
 
-        consumer.subscribe([TOPIC], on_assign=assigned, on_lost=lambda *lost: self.has.clear())
+        consumer.subscribe([TOPIC], on_assign=on_assigned, on_lost=lambda *lost: self.has.clear())
         while not self._stop.is_set():
             consumer.poll(0.1)
         consumer.close()

@@ -71,13 +71,13 @@ class Load:
     def _produce(self) -> None:
         at = time.monotonic()
 
-        def delivered(error: Any, message: Any) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
             if error is not None:
                 self.failed.append(str(error))
             else:
                 self.waits.append((time.monotonic() - at) * 1000)
 
-        self._producer.produce(self._topic, RECORD, on_delivery=delivered)
+        self._producer.produce(self._topic, RECORD, on_delivery=on_delivery)
 
     def __enter__(self) -> Load:
         self._thread.start()

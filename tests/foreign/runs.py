@@ -272,7 +272,7 @@ def _listen(
     at, acked = next(iter(features)), []
     deadline = time.monotonic() + FEATURE_SECONDS_MAX
 
-    def answered(answer: str, reason: str = "") -> None:
+    def on_response(answer: str, reason: str = "") -> None:
         answers[at] = {"answer": answer, **({"why": reason} if answer != "yes" else {})}
         say(f"{at:24} {answer} {reason}")
 
@@ -280,10 +280,10 @@ def _listen(
         try:
             line = program.lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            return answered("no", f"no answer within {FEATURE_SECONDS_MAX:.0f} s")
+            return on_response("no", f"no answer within {FEATURE_SECONDS_MAX:.0f} s")
         if line is None:
             if at not in answers:
-                answered("no", f"the program ended with {program.process.wait(60)}")
+                on_response("no", f"the program ended with {program.process.wait(60)}")
             return None
         word, _, rest = line.partition(" ")
         if word == "begin":
@@ -298,4 +298,4 @@ def _listen(
             reason = rest.partition(" ")[2]
             if word == "yes":
                 reason = shown(devcluster, features[at], prefix + at, acked)
-            answered("no" if reason and word == "yes" else word, reason)
+            on_response("no" if reason and word == "yes" else word, reason)

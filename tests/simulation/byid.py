@@ -35,7 +35,7 @@ class ByIdClient(Client):
     def find(self) -> None:
         """Requests the topic's id and its leader."""
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             found = None
             for topic in body.topics if body is not None else ():
                 if topic.name == self.topic and not topic.error_code and topic.partitions:
@@ -51,7 +51,7 @@ class ByIdClient(Client):
 
         topics = [MetadataRequest.MetadataRequestTopic(name=self.topic)]
         body = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        self.send_request(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.METADATA, 12, body, answered)
+        self.send_request(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.METADATA, 12, body, on_response)
 
     def _newer(self, topic_id: UUID) -> bool:
         """A broker that lags may return the id of a deleted topic; the client does not accept an id twice."""
@@ -87,13 +87,15 @@ class ByIdProducer(ByIdClient):
     def _draw_id(self) -> None:
         topic_id = self.topic_id
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is not None and not body.error_code and topic_id == self.topic_id:
                 self.producer_id = body.producer_id
             self.later(self.proceed)
 
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        self.send_request(self.world.rng.choice(list(self.cluster.brokers)), ApiKey.INIT_PRODUCER_ID, 1, body, answered)
+        self.send_request(
+            self.world.rng.choice(list(self.cluster.brokers)), ApiKey.INIT_PRODUCER_ID, 1, body, on_response
+        )
 
     def _send(self) -> None:
         assert self.topic_id is not None
@@ -111,7 +113,7 @@ class ByIdProducer(ByIdClient):
         part = ProduceRequest.PartitionProduceData(index=0, records=bytes(data))
         topics = [ProduceRequest.TopicProduceData(topic_id=topic_id, partition_data=[part])]
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             part = body.responses[0].partition_responses[0] if body is not None else None
             code = ErrorCode(part.error_code) if part is not None else None
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -129,7 +131,7 @@ class ByIdProducer(ByIdClient):
                 self.find()
 
         body = ProduceRequest(acks=-1, timeout_ms=2000, topic_data=topics)
-        self.send_request(self.leader, ApiKey.PRODUCE, 13, body, answered)
+        self.send_request(self.leader, ApiKey.PRODUCE, 13, body, on_response)
 
 
 class ByIdReader(ByIdClient):
@@ -161,7 +163,7 @@ class ByIdReader(ByIdClient):
             topics=[FetchRequest.FetchTopic(topic_id=topic_id, partitions=[part])],
         )
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             part = body.responses[0].partitions[0] if body is not None and body.responses else None
             if part is None or part.error_code:
                 self.find()
@@ -171,7 +173,7 @@ class ByIdReader(ByIdClient):
                     self._saw(topic_id, record)
             self.later(self.proceed, self.world.between(1, 60))
 
-        self.send_request(self.leader, ApiKey.FETCH, 13, body, answered)
+        self.send_request(self.leader, ApiKey.FETCH, 13, body, on_response)
 
     def _saw(self, topic_id: UUID, record: Record) -> None:
         value = record.value or b""

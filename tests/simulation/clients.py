@@ -56,13 +56,13 @@ class Client(Node):
             host, port = self.cluster.brokers[broker_id].address
             peer = self.peers[broker_id] = SimPeer(self.cluster.network, self, host, port, 3000, abortive=self.abortive)
 
-        def answered(frame: memoryview | None) -> None:
+        def on_response(frame: memoryview | None) -> None:
             done(None if frame is None else framing.decode_response(key, version, frame)[1])
 
-        peer.send_request(framing.encode_request(key, version, 0, self.name, body), answered)
+        peer.send_request(framing.encode_request(key, version, 0, self.name, body), on_response)
 
     def refresh(self, then: Any) -> None:
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is not None:
                 for topic in body.topics:
                     for p in topic.partitions:
@@ -72,7 +72,7 @@ class Client(Node):
             then()
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
-        self.send_request(any_broker, ApiKey.METADATA, 9, MetadataRequest(topics=None), answered)
+        self.send_request(any_broker, ApiKey.METADATA, 9, MetadataRequest(topics=None), on_response)
 
     def next_offset(self, place: tuple[str, int], part: Any, offset: int) -> int:
         """A fetch at `offset` got OFFSET_OUT_OF_RANGE. Returns the offset to continue at, or 0 to send the fetch to another broker. In the latter
@@ -128,7 +128,7 @@ class Producer(Client):
         self.enter(self._begin)
 
     def _begin(self) -> None:
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is None or body.error_code:
                 self.later(self._begin)
                 return
@@ -141,7 +141,7 @@ class Producer(Client):
             ApiKey.INIT_PRODUCER_ID,
             1,
             InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0),
-            answered,
+            on_response,
         )
 
     def _next(self) -> None:

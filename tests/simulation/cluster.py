@@ -364,13 +364,13 @@ class BrokerNode(Node):
         """A controlled shutdown. The process ends when it is complete."""
         self.enter(self.broker.stop)
 
-        def ended() -> None:
+        def on_end() -> None:
             if self.broker.stopped:
                 self.kill()
             else:
-                self.post(20 * MS, ended)
+                self.post(20 * MS, on_end)
 
-        self.post(20 * MS, ended)
+        self.post(20 * MS, on_end)
 
 
 class SimDatabase:
@@ -386,14 +386,14 @@ class SimDatabase:
         self._post = post
 
     def deliver(self, read: DesiredRead) -> None:
-        def reported() -> None:
+        def on_report() -> None:
             self._post(read)
             self._node.run_iteration()
 
         # In the order of the writes: a database that returns a row returns every row committed before it.
         world = self._node.world
         self._last_us = max(self._last_us, world.now_us + world.between(1 * MS, 30 * MS))
-        self._node.post(self._last_us - world.now_us, reported)
+        self._node.post(self._last_us - world.now_us, on_report)
 
     def begin_term(self, controller_epoch: int) -> None:
         self._epoch = controller_epoch

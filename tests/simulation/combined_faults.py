@@ -110,7 +110,7 @@ class PreferredElector(Client):
             self.later(self._elect, self.world.between(*ELECTION_MS))
 
     def _elect(self) -> None:
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             results = answer.replica_election_results if answer is not None else []
             for part in (p for t in results for p in t.partition_result):
                 self.world.reached[f"preferred election: {ErrorCode(part.error_code).name}"] += 1
@@ -118,4 +118,4 @@ class PreferredElector(Client):
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         body = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=2_000)
-        self.send_request(any_broker, ApiKey.ELECT_LEADERS, 2, body, answered)
+        self.send_request(any_broker, ApiKey.ELECT_LEADERS, 2, body, on_response)

@@ -108,7 +108,7 @@ class Consumer(Member):
         )
         sent_us, epoch = self.world.now_us, self.generation
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if answer is None or answer.error_code:
                 self._again(None if answer is None else answer.error_code)
                 return
@@ -123,7 +123,7 @@ class Consumer(Member):
                 self._assigned(answer.assignment)
             self._commit()
 
-        self.send_request(self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, answered)
+        self.send_request(self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, on_response)
 
     def _assigned(self, assignment: Any) -> None:
         names = {t.topic_id: t.name for t in self.cluster.image.topics.values()}

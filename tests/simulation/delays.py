@@ -249,11 +249,11 @@ def deliveries_watched(world: World, schedule: Schedule) -> Iterator[None]:
             world.reached["delayed record sent again"] += schedule.delivered[record.value] == 2
         world.reached["delayed batch"] += 1
 
-        def answered(error: ErrorCode, at: Any) -> None:
+        def on_response(error: ErrorCode, at: Any) -> None:
             world.reached["delayed batch not accepted"] += bool(error)
             done(error, at)
 
-        send(self, replica, target, batch, answered)
+        send(self, replica, target, batch, on_response)
 
     FrontDelivery.send = watched  # type: ignore[method-assign]
     try:

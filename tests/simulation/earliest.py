@@ -62,7 +62,7 @@ class FromEarliest(Client):
         )
         topics = [ListOffsetsRequest.ListOffsetsTopic(name=self.place[0], partitions=[part])]
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             part = body.topics[0].partitions[0] if body is not None else None
             if part is None or part.error_code:
                 self._failed(part, lambda: self._ask_time(timestamp, got_offset))
@@ -74,7 +74,7 @@ class FromEarliest(Client):
             ApiKey.LIST_OFFSETS,
             5,
             ListOffsetsRequest(replica_id=-1, isolation_level=1, topics=topics),
-            answered,
+            on_response,
         )
 
     def _failed(self, part: Any, again: Any) -> None:
@@ -190,7 +190,7 @@ class FromEarliest(Client):
         state = self._state
         below = state is not None and offset < state.handover_offset
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             part = body.topics[0].partitions[0] if body is not None else None
             if part is not None and not part.error_code:
                 if part.low_watermark < offset:
@@ -203,7 +203,7 @@ class FromEarliest(Client):
             self._begin()
 
         self.send_request(
-            leader, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics, timeout_ms=2_000), answered
+            leader, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics, timeout_ms=2_000), on_response
         )
 
 

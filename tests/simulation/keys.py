@@ -141,17 +141,17 @@ class LookupWatch:
             watch.begun[id(found)] = first, end
             return found
 
-        def finished(
+        def on_finished(
             server: KeyLookupServer, found: PartitionKeyLookup, committed: bool, done: Callable[[], None]
         ) -> None:
-            def checked() -> None:
+            def on_checked() -> None:
                 first, end = watch.begun.pop(id(found))
                 if found.data.key_lookup:
                     assert found.request.replica is not None
                     watch._check(found.request.replica, found.request, found.data, first, end)
                 done()
 
-            finish(server, found, committed, checked)
+            finish(server, found, committed, on_checked)
 
         def searched(lookup: Any, segment: Segment, job: SegmentSearch) -> None:
             if job.part is not None and job.used_index:
@@ -170,7 +170,7 @@ class LookupWatch:
         with ExitStack() as stack:
             for where, name, value in (
                 (KeyLookupServer, "_part", part),
-                (KeyLookupServer, "_finish", finished),
+                (KeyLookupServer, "_finish", on_finished),
                 (key_lookups, "_add", searched),
                 (Segment, "remove_key_index", counted),
                 (segment_indexing, "ROUND_MS_MIN", ROUND_MS),

@@ -38,13 +38,13 @@ class LogDirOperator(Client):
         topics = [r.AlterReplicaLogDirTopic(name=name, partitions=[index])]
         body = r(dirs=[r.AlterReplicaLogDir(path=self.world.rng.choice(DIRS), topics=topics)])
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if answer is not None:
                 error = ErrorCode(answer.results[0].partitions[0].error_code)
                 self.world.reached[f"move between directories: {error.name}"] += 1
             self._next()
 
-        self.send_request(broker_id, ApiKey.ALTER_REPLICA_LOG_DIRS, 2, body, answered)
+        self.send_request(broker_id, ApiKey.ALTER_REPLICA_LOG_DIRS, 2, body, on_response)
 
 
 def change(cluster: Cluster, duration_s: float) -> None:

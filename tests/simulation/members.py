@@ -103,7 +103,7 @@ class Member(Client):
         self.later(self._find)
 
     def _find(self) -> None:
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is None or body.error_code:
                 self.later(self._find)
                 return
@@ -112,7 +112,7 @@ class Member(Client):
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         self.send_request(
-            any_broker, ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=self.group, key_type=0), answered
+            any_broker, ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=self.group, key_type=0), on_response
         )
 
     def _join(self) -> None:
@@ -145,7 +145,7 @@ class Member(Client):
             group_id=self.group, generation_id=self.generation, member_id=self.member_id, assignments=assigned
         )
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is None or body.error_code:
                 self._again(None if body is None else body.error_code)
                 return
@@ -153,7 +153,7 @@ class Member(Client):
             self.history.assigned(self.generation, self.owned, f"{self.name} {self.member_id}")
             self.later(self._beat, BEAT_MS)
 
-        self.send_request(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
+        self.send_request(self.coordinator, ApiKey.SYNC_GROUP, 3, body, on_response)
 
     def _beat(self) -> None:
         if self.stopped:
@@ -167,7 +167,7 @@ class Member(Client):
             self._leave()
             return
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is None or body.error_code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
                 self._again(None if body is None else body.error_code)
             elif body.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -176,7 +176,7 @@ class Member(Client):
                 self._commit()
 
         body = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
-        self.send_request(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
+        self.send_request(self.coordinator, ApiKey.HEARTBEAT, 3, body, on_response)
 
     def _leave(self) -> None:
         member = LeaveGroupRequest.MemberIdentity(member_id=self.member_id)
@@ -201,7 +201,7 @@ class Member(Client):
             topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=place[0], partitions=[part])],
         )
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is None:
                 self._again(None)
                 return
@@ -212,7 +212,7 @@ class Member(Client):
             else:
                 self._again(error)
 
-        self.send_request(self.coordinator, ApiKey.OFFSET_COMMIT, 9, body, answered)
+        self.send_request(self.coordinator, ApiKey.OFFSET_COMMIT, 9, body, on_response)
 
 
 class Auditor(Member):

@@ -93,7 +93,7 @@ class PipelinedProducer(Client):
         return self.rejected or (self.stopped and all(line.empty for line in self.lines.values()))
 
     def _begin(self) -> None:
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is None or body.error_code:
                 self.later(self._begin)
                 return
@@ -102,7 +102,7 @@ class PipelinedProducer(Client):
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        self.send_request(any_broker, ApiKey.INIT_PRODUCER_ID, 1, body, answered)
+        self.send_request(any_broker, ApiKey.INIT_PRODUCER_ID, 1, body, on_response)
 
     def _write(self) -> None:
         """The application writes a few records, or a burst."""
@@ -170,11 +170,11 @@ class PipelinedProducer(Client):
         if self._in_flight[leader] > 1:
             self.world.reached["several requests in flight"] += 1
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             self._in_flight[leader] -= 1
             self._answered(sent, answer)
 
-        self.send_request(leader, ApiKey.PRODUCE, 9, body, answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, on_response)
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def _answered(self, sent: list[tuple[PartitionQueue, Batch]], body: Any) -> None:

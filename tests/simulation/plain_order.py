@@ -78,7 +78,7 @@ class PlainProducer(Client):
         self.sent.setdefault(number, []).append((leader, peer.number if peer is not None else 0))
         self._in_flight += 1
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             self._in_flight -= 1
             error = answer.responses[0].partition_responses[0].error_code if answer is not None else None
             if error != ErrorCode.NONE:
@@ -89,7 +89,7 @@ class PlainProducer(Client):
             else:
                 self._drain()
 
-        self.send_request(leader, ApiKey.PRODUCE, 9, body, answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, on_response)
 
     def judge(self, numbers: list[int]) -> None:
         """`numbers`: the batches in the log, in order."""

@@ -127,11 +127,11 @@ class Roller(Consumer):
         )
         life = self.lives
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if life == self.lives:
                 self._joined(answer)
 
-        self.send_request(self.coordinator, ApiKey.JOIN_GROUP, 5, body, answered)
+        self.send_request(self.coordinator, ApiKey.JOIN_GROUP, 5, body, on_response)
 
     def _joined(self, body: Any) -> None:
         if body is not None and body.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -170,7 +170,7 @@ class Roller(Consumer):
         )
         sent_us, life = self.world.now_us, self.lives
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if life != self.lives:
                 return
             if body is None or body.error_code:
@@ -193,7 +193,7 @@ class Roller(Consumer):
             else:
                 self.later(self._beat, BEAT_MS)
 
-        self.send_request(self.coordinator, ApiKey.SYNC_GROUP, 3, body, answered)
+        self.send_request(self.coordinator, ApiKey.SYNC_GROUP, 3, body, on_response)
 
     def _beat(self) -> None:
         if not self.stopped and not self.calm and self.world.chance(0.06):
@@ -209,7 +209,7 @@ class Roller(Consumer):
             return
         sent_us, life = self.world.now_us, self.lives
 
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if life != self.lives:
                 return
             had = bool(self.owned)
@@ -225,7 +225,7 @@ class Roller(Consumer):
                 self._commit()
 
         body = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
-        self.send_request(self.coordinator, ApiKey.HEARTBEAT, 3, body, answered)
+        self.send_request(self.coordinator, ApiKey.HEARTBEAT, 3, body, on_response)
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:

@@ -94,12 +94,12 @@ def appends_watched(world: World) -> Iterator[None]:
         world.reached["routed batch"] += 1
         world.reached["routed batch compressed"] += records.peek(batch).compression == GZIP
 
-        def answered(error: ErrorCode, found: int, at: Any) -> None:
+        def on_response(error: ErrorCode, found: int, at: Any) -> None:
             world.reached["routed batch in conflict"] += error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and found >= 0
             world.reached["routed batch not accepted"] += error not in (0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
             done(error, found, at)
 
-        send(self, target, batch, query, answered)
+        send(self, target, batch, query, on_response)
 
     Routing.send = watched  # type: ignore[method-assign]
     try:

@@ -97,7 +97,7 @@ class Deleter(TaskClient):
             return
         self.checker.deleted[partition] = max(offset, self.checker.deleted[partition])
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             part = answer.topics[0].partitions[0] if answer is not None else None
             if part is None or part.error_code:
                 self.leaders.clear()
@@ -110,7 +110,7 @@ class Deleter(TaskClient):
         r = DeleteRecordsRequest
         part = r.DeleteRecordsPartition(partition_index=partition, offset=offset)
         body = r(topics=[r.DeleteRecordsTopic(name=TOPIC, partitions=[part])], timeout_ms=2_000)
-        self.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, answered)
+        self.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, on_response)
 
 
 class Operator(TaskClient):
@@ -147,7 +147,7 @@ class Operator(TaskClient):
             self.wait()
             return
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if answer is None or answer.error_code:
                 self.later(self._find, TRY_MS)
             else:
@@ -155,7 +155,7 @@ class Operator(TaskClient):
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         body = FindCoordinatorRequest(key=GROUP, key_type=0)
-        self.send_request(any_broker, ApiKey.FIND_COORDINATOR, 2, body, answered)
+        self.send_request(any_broker, ApiKey.FIND_COORDINATOR, 2, body, on_response)
 
     def _alter(self, coordinator: int) -> None:
         r = AlterShareGroupOffsetsRequest
@@ -163,7 +163,7 @@ class Operator(TaskClient):
         parts = [part(partition_index=p, start_offset=start) for p, start in self.starts.items()]
         topic = r.AlterShareGroupOffsetsRequestTopic(topic_name=TOPIC, partitions=parts)
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             done = answer is not None and not answer.error_code
             if not done or any(p.error_code for t in answer.responses for p in t.partitions):
                 self.later(self._find, TRY_MS)
@@ -172,7 +172,7 @@ class Operator(TaskClient):
                 self.wait()
 
         body = r(group_id=GROUP, topics=[topic])
-        self.send_request(coordinator, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, body, answered)
+        self.send_request(coordinator, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, body, on_response)
 
 
 def undeliverable(cluster: Cluster, decided: DecidedRecords) -> set[tuple[int, int]]:

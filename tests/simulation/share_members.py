@@ -93,7 +93,7 @@ class ShareMember(Client):
 
     # -- membership ----------------------------------------------------------------------------------------------------
     def _find(self) -> None:
-        def answered(body: Any) -> None:
+        def on_response(body: Any) -> None:
             if body is None or body.error_code:
                 self.later(self._find)
                 return
@@ -102,7 +102,7 @@ class ShareMember(Client):
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         body = FindCoordinatorRequest(key=self.group, key_type=0)
-        self.send_request(any_broker, ApiKey.FIND_COORDINATOR, 2, body, answered)
+        self.send_request(any_broker, ApiKey.FIND_COORDINATOR, 2, body, on_response)
 
     def _beat(self) -> None:
         if self.stopped:
@@ -128,7 +128,7 @@ class ShareMember(Client):
             subscribed_topic_names=[self.topic] if epoch == 0 else None,
         )
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if self.lives != life:
                 self.later(self._find)
             elif answer is None or answer.error_code:
@@ -146,7 +146,7 @@ class ShareMember(Client):
                     self.assigned = {p for t in topics if t.topic_id == self.topic_id for p in t.partitions}
                 self.later(self._beat, BEAT_MS)
 
-        self.send_request(self.coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, 1, body, answered)
+        self.send_request(self.coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, 1, body, on_response)
 
     def _may_leave(self) -> bool:
         """Most members end their share sessions before they leave. The session of the others ends with the connection."""
@@ -199,13 +199,13 @@ class ShareMember(Client):
             topics=[q.AcknowledgeTopic(topic_id=self.topic_id, partitions=parts)],
         )
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             errors = {p.partition_index: p.error_code for t in answer.responses for p in t.partitions}
             self._acknowledged(due, errors)
             if ends:
                 self._forget(broker)
 
-        self._ask(broker, session, ApiKey.SHARE_ACKNOWLEDGE, body, due, answered)
+        self._ask(broker, session, ApiKey.SHARE_ACKNOWLEDGE, body, due, on_response)
 
     def _fetch(self, broker: int, session: Session, wanted: set[int], due: list[AcquiredRecord]) -> None:
         q = ShareFetchRequest
@@ -228,7 +228,7 @@ class ShareMember(Client):
             forgotten_topics_data=[q.ForgottenTopic(topic_id=self.topic_id, partitions=gone)] if gone else [],
         )
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             session.partitions = (session.partitions - set(gone)) | wanted | acknowledging
             data = [p for t in answer.responses for p in t.partitions]
             self._acknowledged(due, {p.partition_index: p.acknowledge_error_code for p in data})
@@ -237,7 +237,7 @@ class ShareMember(Client):
                     self.leaders.pop((self.topic, part.partition_index), None)
                 self._received(broker, part)
 
-        self._ask(broker, session, ApiKey.SHARE_FETCH, body, due, answered)
+        self._ask(broker, session, ApiKey.SHARE_FETCH, body, due, on_response)
 
     @staticmethod
     def _batches(shape: Any, due: Sequence[AcquiredRecord], partition: int) -> list[Any]:
@@ -262,7 +262,7 @@ class ShareMember(Client):
             assert hand.kind is not None
             self.checker.sends((hand.partition, hand.offset), hand.kind)
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if self.lives != life:
                 return
             self.busy.discard(broker)
@@ -275,7 +275,7 @@ class ShareMember(Client):
             session.epoch += 1
             done(answer)
 
-        self.send_request(broker, key, 2, body, answered)
+        self.send_request(broker, key, 2, body, on_response)
 
     def _forget(self, broker: int) -> None:
         """The share session has ended, and with it the locks."""

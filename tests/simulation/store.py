@@ -93,7 +93,7 @@ class SimStore:
     def reconnect(self) -> None:
         life, connection = self.node.life, self.connection
 
-        def arrived() -> None:
+        def on_arrival() -> None:
             if (
                 self.number_at_server
                 or self._closed
@@ -104,7 +104,7 @@ class SimStore:
             ):
                 return
             if self.node.frozen:
-                self.world.after(20 * MS, arrived)
+                self.world.after(20 * MS, on_arrival)
                 return
             session = self.ensemble.sessions.get(self._session)
             if self._session and session is None:
@@ -130,7 +130,7 @@ class SimStore:
                 self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
             self._notice(self._joined)
 
-        self.world.after(self.world.between(1 * MS, 300 * MS), arrived)
+        self.world.after(self.world.between(1 * MS, 300 * MS), on_arrival)
 
     def _joined(self) -> None:
         self._connected = True
@@ -202,12 +202,12 @@ class SimStore:
         self._last_in_us = max(self._last_in_us, self.world.now_us + delay)
         connection = self.connection
 
-        def delivered() -> None:
+        def on_delivery() -> None:
             if connection == self.connection:
                 self._events.append((connection, event, stale))
                 self._wake()
 
-        self.node.post(self._last_in_us - self.world.now_us, delivered)
+        self.node.post(self._last_in_us - self.world.now_us, on_delivery)
 
     def _notice(self, event: Callable[[], None]) -> None:
         """An event that the client detects itself, in order. A frozen client detects it some time after it was thawed: it may act before."""
@@ -225,11 +225,11 @@ class SimStore:
             return
         event = self._notices.popleft()
 
-        def noticed() -> None:
+        def on_notice() -> None:
             self._events.append((-1, event, None))
             self._wake()
 
-        self.node.enter(noticed)
+        self.node.enter(on_notice)
 
     def _wake(self) -> None:
         if self.wake is not None:
@@ -248,7 +248,7 @@ class SimStore:
         self._under_way[serial] = (run, done)
         self._last_out_us = max(self._last_out_us, self.world.moment_us + self.world.between(200, 2 * MS))
 
-        def arrived() -> None:
+        def on_arrival() -> None:
             if connection != self.connection or self._under_way.pop(serial, None) is None:
                 return
             if not self.ensemble.up or not self.linked:
@@ -258,7 +258,7 @@ class SimStore:
             lost = Result(Code.CONNECTION_LOSS)
             self.receive(lambda: self._answered(serial, result), lambda: self._answered(serial, lost))
 
-        self.world.after(self._last_out_us - self.world.now_us, arrived)
+        self.world.after(self._last_out_us - self.world.now_us, on_arrival)
 
     def _answered(self, serial: int, result: Result) -> None:
         done = self._answers.pop(serial, None)

@@ -56,9 +56,9 @@ def created(seed: int) -> str:
 
     def send_request() -> None:
         """Retries until a broker accepts connections, like a client that bootstraps."""
-        client.send_request(1, ApiKey.CREATE_TOPICS, 7, body, received)
+        client.send_request(1, ApiKey.CREATE_TOPICS, 7, body, on_response)
 
-    def received(answer: Any) -> None:
+    def on_response(answer: Any) -> None:
         if answer is None:
             client.later(send_request, world.between(0, 5))
         else:

@@ -87,12 +87,14 @@ def test_acks_1_waits_for_the_leaders_own_disk(seed: int) -> None:
         part = ProduceRequest.PartitionProduceData(index=0, records=data)
         topic = ProduceRequest.TopicProduceData(name="t", partition_data=[part])
 
-        def answered(body: object) -> None:
+        def on_response(body: object) -> None:
             if body is not None and not body.responses[0].partition_responses[0].error_code:  # type: ignore[attr-defined]
                 acknowledged.append(value)
                 write(client, number + 1)
 
-        client.send_request(1, ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic]), answered)
+        client.send_request(
+            1, ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic]), on_response
+        )
 
     for client in clients:
         client.enter(lambda client=client: write(client, 0))  # type: ignore[misc]

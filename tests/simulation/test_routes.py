@@ -94,10 +94,10 @@ def an_answer_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
     send = Routing.send
 
     def sending(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
-        def answered(error: ErrorCode, found: int, at: Any) -> None:
+        def on_response(error: ErrorCode, found: int, at: Any) -> None:
             done(error if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else ErrorCode.NONE, found, at)
 
-        send(self, target, batch, query, answered)
+        send(self, target, batch, query, on_response)
 
     patch.setattr(Routing, "send", sending)
 

@@ -52,7 +52,7 @@ class Member(Client):
     def join(self) -> None:
         """Join the share group once, without heartbeats. The group initializes the state of its share partitions then."""
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             assert answer is not None and not answer.error_code, f"{self.name}: {answer}"
             self.joined = True
 
@@ -60,7 +60,7 @@ class Member(Client):
             group_id=GROUP, member_id=self.name, member_epoch=0, subscribed_topic_names=[TOPIC]
         )
         coordinator = led(self.cluster, GROUP_OFFSETS_TOPIC, 0).core.leader
-        self.enter(lambda: self.send_request(coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, 1, body, answered))
+        self.enter(lambda: self.send_request(coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, 1, body, on_response))
 
     def fetch(self) -> None:
         self.waits = True
@@ -93,7 +93,7 @@ class Member(Client):
         self._send(ApiKey.SHARE_ACKNOWLEDGE, body, self._acknowledged)
 
     def _send(self, key: ApiKey, body: Any, done: Any) -> None:
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             assert answer is not None and not answer.error_code, f"{self.name}: {answer}"
             self.epoch += 1
             done(answer)
@@ -101,7 +101,7 @@ class Member(Client):
         topic = self.cluster.image.topic_named(TOPIC)
         assert topic is not None
         broker = topic.partitions[0].leader if self.broker is None else self.broker
-        self.enter(lambda: self.send_request(broker, key, 2, body, answered))
+        self.enter(lambda: self.send_request(broker, key, 2, body, on_response))
 
     def _fetched(self, answer: Any) -> None:
         self.waits = False
@@ -143,7 +143,7 @@ def serve_members_that_wait() -> None:
     world = cluster.world
     first, second, third, fourth = (Member(cluster, name, topic_id) for name in ("first", "second", "third", "fourth"))
 
-    def fetched(member: Member) -> None:
+    def on_response(member: Member) -> None:
         member.fetch()
         cluster.until(lambda: not member.waits, 2 * WAIT_MS / 1_000, f"the answer to {member.name}")
 
@@ -157,7 +157,7 @@ def serve_members_that_wait() -> None:
     deadline_us = world.now_us + JOINED_S_MAX * S
     while len(first.held) < LOCKS_MAX:
         assert world.now_us < deadline_us, f"acquired: {first.held}, errors: {first.errors}"
-        fetched(first)
+        on_response(first)
         world.run(world.now_us + PAUSE_MS * MS)
     first.errors.clear()  # until the state of the share partition was initialized
     assert first.held == [*range(LOCKS_MAX)]

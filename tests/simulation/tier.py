@@ -240,23 +240,23 @@ class TierWorld:
             epochs.assign(content[0], offset)
         result = Copied(len(data), self.now_ms, tuple(epochs.entries), 0)
 
-        def stored() -> None:
+        def on_stored() -> None:
             self.store[segment.segment_id] = data
 
-            def answered() -> None:
+            def on_response() -> None:
                 if not it.leader.copied(segment.segment_id, result, self.now) or it is not self.current:
                     self.reached["copy ended after its leadership"] += 1
 
-            self.send(answered, lossy=False)
+            self.send(on_response, lossy=False)
 
-        def failed() -> None:
+        def on_failed() -> None:
             if self.rng.random() < 0.5:
                 self.store[segment.segment_id] = dict(list(data.items())[:1])  # a partial copy
                 self.reached["partial copy"] += 1
             it.leader.copied(segment.segment_id, None, self.now)
 
         fails = self.rng.random() < 0.2 and not self.quiet
-        self.send(failed if fails else stored, lossy=False)
+        self.send(on_failed if fails else on_stored, lossy=False)
 
     def send(self, message: Callable[[], None], *, lossy: bool, twice: bool = False) -> None:
         if lossy and not self.quiet and self.rng.random() < 0.2:

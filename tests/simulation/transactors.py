@@ -115,7 +115,7 @@ class Transactional(Client):
         """Sends the request to `where()` until the response has no retriable error; then `done(body, error)`."""
         life = self.life_number
 
-        def again() -> None:
+        def retry() -> None:
             if self.life_number == life and not self.gone:
                 self.persist(where, key, version, body, error_of, done, tries + 1)
 
@@ -124,34 +124,34 @@ class Transactional(Client):
             return
         target = where()
         if target is None:
-            self.later(again, RETRY_MS)
+            self.later(retry, RETRY_MS)
             return
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if self.life_number != life or self.gone:
                 return
             error = error_of(answer) if answer is not None else None
             if answer is None or error in RETRIABLE:
                 self.leaders.clear()
                 self.coordinators.clear()
-                self.refresh(lambda: self.later(again, RETRY_MS))
+                self.refresh(lambda: self.later(retry, RETRY_MS))
                 return
             assert error is not None
             done(answer, error)
 
-        self.send_request(target, key, version, body(), answered)
+        self.send_request(target, key, version, body(), on_response)
 
     def coordinator(self, kind: int, key: str) -> int | None:
         known = self.coordinators.get((kind, key))
         if known is None:
 
-            def reported(answer: Any) -> None:
+            def on_report(answer: Any) -> None:
                 if answer is not None and not answer.coordinators[0].error_code:
                     self.coordinators[kind, key] = answer.coordinators[0].node_id
 
             body = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             self.send_request(
-                self.world.rng.choice(list(self.cluster.brokers)), ApiKey.FIND_COORDINATOR, 4, body, reported
+                self.world.rng.choice(list(self.cluster.brokers)), ApiKey.FIND_COORDINATOR, 4, body, on_report
             )
         return known
 
@@ -206,7 +206,7 @@ class Transactional(Client):
             self._produce(place, values, then)
             return
 
-        def added(answer: Any, error: int) -> None:
+        def on_added(answer: Any, error: int) -> None:
             if error:
                 self.rejected("AddPartitionsToTxn", error)
             else:
@@ -224,7 +224,7 @@ class Transactional(Client):
         def error_of(a: Any) -> int:
             return int(a.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
-        self.persist(self.mine, ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda: body, error_of, added)
+        self.persist(self.mine, ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda: body, error_of, on_added)
 
     def _produce(self, place: Place, values: list[bytes], then: Callable[[], None]) -> None:
         sequence = self.sequences.get(place, 0)
@@ -419,7 +419,7 @@ class Carrier(Transactional):
             return
         life = self.life_number
 
-        def fetched(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if self.life_number != life:
                 return
             part = answer.responses[0].partitions[0] if answer is not None and answer.responses else None
@@ -436,7 +436,7 @@ class Carrier(Transactional):
             ApiKey.FETCH,
             11,
             committed_fetch((self.source, 0), self.offset, self.epochs[self.source, 0]),
-            fetched,
+            on_response,
         )
 
     def _carry(self, found: list[Record]) -> None:

@@ -55,7 +55,7 @@ def confluent_producer(s: dict[str, Any]) -> None:
     )
     reported: list[str] = []
 
-    def delivered(error: Any, message: Any) -> None:
+    def on_delivery(error: Any, message: Any) -> None:
         if error is None:
             reported.append(message.value().decode())
         else:
@@ -64,7 +64,7 @@ def confluent_producer(s: dict[str, Any]) -> None:
     pace = ValueRate(s["rate"])
     while going() or producer.poll(0.05) or len(producer):
         for n in pace.due() if going() else ():
-            producer.produce(s["topic"], f"{s['name']}:{n}", on_delivery=delivered)
+            producer.produce(s["topic"], f"{s['name']}:{n}", on_delivery=on_delivery)
         producer.poll(0.05)
         if reported:
             say(acked=reported)

@@ -62,14 +62,14 @@ def send(
 ) -> None:
     errors: list[KafkaError] = []
 
-    def delivered(error: KafkaError | None, message: Any) -> None:
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
         if error:
             errors.append(error)
         elif reported:
             reported(message.value().decode())
 
     for value in values:
-        producer.produce(name, value, partition=0, on_delivery=delivered)
+        producer.produce(name, value, partition=0, on_delivery=on_delivery)
         producer.poll(0)
     equal(producer.flush(60), 0)
     if errors:

@@ -301,14 +301,14 @@ def test_an_index_that_is_finished_during_a_search_of_its_part_is_kept() -> None
     w = World(42)
     build, active = w.build_part(2, entries_max=0), w.log.segments[-1]
 
-    def finished() -> None:
+    def on_finished() -> None:
         if not build.finished:
             build.extend(active.size, closed=True)
             build.run(1_000_000)
             w.log.disk.rename(build.temporary, build.target)
             active.key_index, active.key_index_part = IndexFileState.CURRENT, None
 
-    data = w.part(before_job=finished)
+    data = w.part(before_job=on_finished)
     assert offsets(versioned.decode(KeyLookupResponse, data.key_lookup, 0)) == w.expected()
     assert active.key_index is IndexFileState.CURRENT
 

@@ -41,16 +41,16 @@ def test_one_large_update_is_kept() -> None:
 def test_a_buffer_of_received_updates_has_no_gap() -> None:
     buffer = UpdateBuffer()
 
-    def received(run: str, seq: int) -> None:
+    def on_response(run: str, seq: int) -> None:
         buffer.append(LiveUpdate(run=run, seq=seq, kind="cluster", data={}))
 
-    received("a", 7)
-    received("a", 8)
+    on_response("a", 7)
+    on_response("a", 8)
     assert [u["seq"] for u in buffer.since("a", 6) or []] == [7, 8]
     assert buffer.since("a", 5) is None
-    received("a", 11)
+    on_response("a", 11)
     assert buffer.since("a", 8) is None and [u["seq"] for u in buffer.since("a", 10) or []] == [11]
-    received("b", 1)
+    on_response("b", 1)
     assert buffer.since("a", 11) is None and buffer.since("b", 1) == []
     for seq in (2, 3):
         buffer.append(LiveUpdate(run="b", seq=seq, kind="topics", data={"topics": [{}] * 3}), rows_max=4)

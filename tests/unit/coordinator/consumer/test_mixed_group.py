@@ -185,16 +185,16 @@ class MixedGroupMachine(RuleBasedStateMachine):
         token = client.waiting = (client.name, self.serial)
         self.requested[token] = client
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             assert token in self.requested, f"{token} was answered twice"
             del self.requested[token]
             if client.waiting == token:  # otherwise the client has stopped waiting
                 client.waiting = None
                 then(answer)
 
-        error = self.groups.handle("g", make(answered))
+        error = self.groups.handle("g", make(on_response))
         if error:
-            answered(g.Answered(error))
+            on_response(g.Answered(error))
 
     def received(self, client: Client, error: int) -> bool:
         """Whether the client may continue."""
@@ -220,7 +220,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         client.to_join = False
         again = client.waiting is not None or client.failed
 
-        def then(answer: Any) -> None:
+        def on_reply(answer: Any) -> None:
             if self.received(client, answer.error) and answer.epoch >= 0:
                 client.epoch = answer.epoch
                 if answer.assigned is not None:
@@ -228,7 +228,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
         self.send_request(
             client,
-            then,
+            on_reply,
             lambda token: ConsumerHeartbeat(
                 token,
                 client.member_id,
@@ -247,7 +247,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             client.using = EMPTY_ASSIGNMENT
         protocols = ((client.kind, subscription(client.using, 0 if client.kind == EAGER else 1)),)
 
-        def then(answer: Any) -> None:
+        def on_reply(answer: Any) -> None:
             if answer.error == ErrorCode.MEMBER_ID_REQUIRED:
                 client.member_id = answer.member_id
             elif self.received(client, answer.error):
@@ -256,7 +256,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
         self.send_request(
             client,
-            then,
+            on_reply,
             lambda token: g.Join(
                 token,
                 client.member_id,
@@ -275,7 +275,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
     def sync(self, client: Client) -> None:
         shares = client.to_sync or {}
 
-        def then(answer: Any) -> None:
+        def on_reply(answer: Any) -> None:
             if self.received(client, answer.error):
                 had, client.to_sync = client.using, None
                 client.using = consumer_protocol.read_assignment(answer.assignment, TOPICS)
@@ -283,7 +283,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
         self.send_request(
             client,
-            then,
+            on_reply,
             lambda token: g.Sync(
                 token, client.member_id, client.instance, client.epoch, "consumer", client.kind, shares
             ),
@@ -346,12 +346,12 @@ class MixedGroupMachine(RuleBasedStateMachine):
         tp, number = min(client.using), self.serial
         place = (NAMES[tp.topic_id], tp.partition)
 
-        def answered(answer: Any) -> None:
+        def on_response(answer: Any) -> None:
             if not answer.error:
                 self.acked[place] = max(number, self.acked.get(place, 0))
 
         offsets = {place: g.Offset(number, -1, "", 1)}
-        self.groups.handle("g", g.Commit(answered, client.member_id, client.instance, client.epoch, offsets))
+        self.groups.handle("g", g.Commit(on_response, client.member_id, client.instance, client.epoch, offsets))
 
     # -- coordinator failures ------------------------------------------------------------------------------------------
     @rule(error=st.sampled_from([0, 0, 0, 7]))
