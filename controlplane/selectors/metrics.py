@@ -42,39 +42,34 @@ COUNTERS = (
 
 Labels = Mapping[str, str | int]
 Series = Iterable[tuple[Labels, float | int | None]]
+MetricRows = tuple[str, str, Series]
+"""Name, help text and series of one metric."""
 
 
 def exposition(*, topics: bool = False) -> bytes:
     """Every metric: a help line, a type line, and a line per series."""
+    metrics = [
+        *_cluster_metrics(),
+        *_broker_metrics(),
+        *_group_metrics(),
+        *_share_group_metrics(),
+        *_message_metrics(),
+        *_move_metrics(),
+        *_alert_metrics(),
+        *(_topic_metrics() if topics else ()),
+    ]
+    registry = CollectorRegistry()
+    registry.register(_Read(metrics))
+    return generate_latest(registry)
+
+
+def _cluster_metrics() -> list[MetricRows]:
     totals = overview()
-    brokers = list(Broker.objects.all())
-    groups = list(ConsumerGroup.objects.defer("members").order_by("pk"))
-
-    def of_groups(name: str) -> Series:
-        return [({"group": g.pk}, getattr(g, name)) for g in groups]
-
-    def of_share_groups(name: str) -> Series:
-        return [({"group": g}, value) for g, value in newest_values(HistorySubject.SHARE_GROUP, name).items()]
-
-    observed = ShareGroupPartition.objects.filter(lag_ms__isnull=False).order_by("group_id").values("group_id")
-    lags = observed.annotate(ms=Max("lag_ms"), at_least=Max(Cast("lag_at_least", IntegerField())))
-    share_lags = [({"group": x["group_id"]}, x["ms"], x["at_least"]) for x in lags]
-    moves = list(
-        Move.objects.filter(state__in=WORKING_STATES)
-        .order_by("pk")
-        .annotate(total=Sum("parts__bytes_total"), done=Sum("parts__bytes_done"))
-    )
-
-    def of_brokers(name: str) -> Series:
-        return [({"broker": b.broker_id}, getattr(b, name)) for b in brokers]
-
-    def of_requests(value_of: Callable[[StoredApi], float | None]) -> Series:
-        return [({"broker": b.broker_id, "api": r["name"]}, value_of(r)) for b in brokers for r in b.requests]
 
     def single(value: float | None) -> Series:
         return [({}, value)]
 
-    found: list[tuple[str, str, Series]] = [
+    return [
         (
             "weir_data_age_seconds",
             "Seconds since the cluster monitor last read the metadata log to its end.",
@@ -118,6 +113,19 @@ def exposition(*, topics: bool = False) -> bytes:
         ),
         ("weir_drift_topics", "Topics that differ between database and cluster.", single(totals.drift)),
         ("weir_changes_pending", "Changes with an unknown outcome.", single(totals.changes_pending)),
+    ]
+
+
+def _broker_metrics() -> list[MetricRows]:
+    brokers = list(Broker.objects.all())
+
+    def of_brokers(name: str) -> Series:
+        return [({"broker": b.broker_id}, getattr(b, name)) for b in brokers]
+
+    def of_requests(value_of: Callable[[StoredApi], float | None]) -> Series:
+        return [({"broker": b.broker_id, "api": r["name"]}, value_of(r)) for b in brokers for r in b.requests]
+
+    return [
         ("weir_broker_alive", "1 while the broker is registered.", of_brokers("alive")),
         (
             "weir_broker_answered",
@@ -211,28 +219,21 @@ def exposition(*, topics: bool = False) -> bytes:
             "1 for each log directory that is offline because its disk does not answer.",
             [({"broker": b.broker_id, "directory": d}, 1) for b in brokers for d in b.dirs_hung],
         ),
+    ]
+
+
+def _group_metrics() -> list[MetricRows]:
+    groups = list(ConsumerGroup.objects.defer("members").order_by("pk"))
+
+    def of_groups(name: str) -> Series:
+        return [({"group": g.pk}, getattr(g, name)) for g in groups]
+
+    return [
         (
             "weir_group_lag_records",
             "Lag of a group in records, of the partitions whose lag is known.",
             of_groups("lag_records"),
         ),
-        (
-            "weir_share_group_lag_records",
-            "Records of a share group whose delivery has not ended, of the partitions whose lag is known. Three significant digits.",
-            of_share_groups("lag_records"),
-        ),
-        ("weir_share_group_members", "Members of a share group.", of_share_groups("member_count")),
-        (
-            "weir_share_group_lag_seconds",
-            "Age of the oldest record whose delivery has not ended in a share group.",
-            [(labels, ms / 1000) for labels, ms, _ in share_lags],
-        ),
-        (
-            "weir_share_group_lag_seconds_is_lower_bound",
-            "1 if weir_share_group_lag_seconds is a lower bound.",
-            [(labels, at_least) for labels, _, at_least in share_lags],
-        ),
-        *_of_messages(),
         (
             "weir_group_lag_seconds",
             "Age of the oldest unread record of a group.",
@@ -263,6 +264,44 @@ def exposition(*, topics: bool = False) -> bytes:
             "1 for each group with its status.",
             [({"group": g.pk, "status": g.status}, 1) for g in groups],
         ),
+    ]
+
+
+def _share_group_metrics() -> list[MetricRows]:
+    observed = ShareGroupPartition.objects.filter(lag_ms__isnull=False).order_by("group_id").values("group_id")
+    lags = observed.annotate(ms=Max("lag_ms"), at_least=Max(Cast("lag_at_least", IntegerField())))
+    share_lags = [({"group": x["group_id"]}, x["ms"], x["at_least"]) for x in lags]
+
+    def of_share_groups(name: str) -> Series:
+        return [({"group": g}, value) for g, value in newest_values(HistorySubject.SHARE_GROUP, name).items()]
+
+    return [
+        (
+            "weir_share_group_lag_records",
+            "Records of a share group whose delivery has not ended, of the partitions whose lag is known. Three significant digits.",
+            of_share_groups("lag_records"),
+        ),
+        ("weir_share_group_members", "Members of a share group.", of_share_groups("member_count")),
+        (
+            "weir_share_group_lag_seconds",
+            "Age of the oldest record whose delivery has not ended in a share group.",
+            [(labels, ms / 1000) for labels, ms, _ in share_lags],
+        ),
+        (
+            "weir_share_group_lag_seconds_is_lower_bound",
+            "1 if weir_share_group_lag_seconds is a lower bound.",
+            [(labels, at_least) for labels, _, at_least in share_lags],
+        ),
+    ]
+
+
+def _move_metrics() -> list[MetricRows]:
+    moves = list(
+        Move.objects.filter(state__in=WORKING_STATES)
+        .order_by("pk")
+        .annotate(total=Sum("parts__bytes_total"), done=Sum("parts__bytes_done"))
+    )
+    return [
         (
             "weir_move_bytes_total",
             "Bytes that an active move has to copy.",
@@ -278,47 +317,51 @@ def exposition(*, topics: bool = False) -> bytes:
             "Copy rate of an active move.",
             [({"move": m.pk, "state": m.state}, m.bytes_per_s) for m in moves],
         ),
+    ]
+
+
+def _alert_metrics() -> list[MetricRows]:
+    return [
         (
             "weir_alert",
             "1 for each open alert.",
             [({"kind": a.kind, "subject": a.subject, "severity": a.severity}, 1) for a in open_alerts()],
         ),
     ]
-    if topics:
-        rows = list(
-            ObservedTopic.objects.order_by("name").values_list(
-                "name", "size_bytes", "records_per_s", "records", "bytes_in_per_s", "bytes_out_per_s"
-            )
+
+
+def _topic_metrics() -> list[MetricRows]:
+    rows = list(
+        ObservedTopic.objects.order_by("name").values_list(
+            "name", "size_bytes", "records_per_s", "records", "bytes_in_per_s", "bytes_out_per_s"
         )
-        found += [
-            (
-                "weir_topic_size_bytes",
-                "Bytes of a topic, one replica of each partition.",
-                [({"topic": t[0]}, t[1]) for t in rows],
-            ),
-            (
-                "weir_topic_records_per_second",
-                "Records produced to the topic per second.",
-                [({"topic": t[0]}, t[2]) for t in rows],
-            ),
-            ("weir_topic_records", "Records of the topic, by its offsets.", [({"topic": t[0]}, t[3]) for t in rows]),
-            (
-                "weir_topic_bytes_in_per_second",
-                "Bytes produced to the topic per second.",
-                [({"topic": t[0]}, t[4]) for t in rows],
-            ),
-            (
-                "weir_topic_bytes_out_per_second",
-                "Bytes of the topic sent to consumers per second.",
-                [({"topic": t[0]}, t[5]) for t in rows],
-            ),
-        ]
-    registry = CollectorRegistry()
-    registry.register(_Read(found))
-    return generate_latest(registry)
+    )
+    return [
+        (
+            "weir_topic_size_bytes",
+            "Bytes of a topic, one replica of each partition.",
+            [({"topic": t[0]}, t[1]) for t in rows],
+        ),
+        (
+            "weir_topic_records_per_second",
+            "Records produced to the topic per second.",
+            [({"topic": t[0]}, t[2]) for t in rows],
+        ),
+        ("weir_topic_records", "Records of the topic, by its offsets.", [({"topic": t[0]}, t[3]) for t in rows]),
+        (
+            "weir_topic_bytes_in_per_second",
+            "Bytes produced to the topic per second.",
+            [({"topic": t[0]}, t[4]) for t in rows],
+        ),
+        (
+            "weir_topic_bytes_out_per_second",
+            "Bytes of the topic sent to consumers per second.",
+            [({"topic": t[0]}, t[5]) for t in rows],
+        ),
+    ]
 
 
-def _of_messages() -> list[tuple[str, str, Series]]:
+def _message_metrics() -> list[MetricRows]:
     """Half messages, delayed messages and dead letters. Topics whose leaders did not answer for a minute are omitted."""
     now = timezone.now()
     since = now - timedelta(milliseconds=STALE_MS)
@@ -382,7 +425,7 @@ def _of_messages() -> list[tuple[str, str, Series]]:
 class _Read(Collector):
     """The metrics in the form that the Prometheus library collects."""
 
-    families: Sequence[tuple[str, str, Series]]
+    families: Sequence[MetricRows]
 
     def collect(self) -> Iterator[Metric]:
         for name, text, series in self.families:
