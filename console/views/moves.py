@@ -78,7 +78,7 @@ def move_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     tab = request.GET.get("tab") if request.GET.get("tab") in ("recoveries", "damage") else "moves"
     state = request.GET.get("state", "")
-    context: dict[str, object] = {"q": query, "tab": tab, "state": state, "damaged": recoveries.damage_reports_open()}
+    context: dict[str, object] = {"q": query, "tab": tab, "state": state, "damaged": recoveries.damaged_replicas_open()}
     if tab == "moves":
         context["page"] = moves.move_list(query=query, state=state, **list_options(request, "-id"))
         context["finished"] = state == moves.FINISHED

@@ -49,7 +49,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
         "page": plans.plan_list(query=query, state=state, **list_options(request, "-id")),
         "q": query,
         "state": state,
-        "damaged": recoveries.damage_reports_open(),
+        "damaged": recoveries.damaged_replicas_open(),
     }
     return render_page(request, "console/plans.html", context, nav="moves")
 

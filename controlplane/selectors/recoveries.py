@@ -155,8 +155,10 @@ def damage_report_page(
     )
 
 
-def damage_reports_open() -> int:
-    return visible(ReplicaDamageReport.objects.filter(ended_at__isnull=True)).count()
+def damaged_replicas_open() -> int:
+    """The number of replicas with an open report, as in the alert. A replica may have several reports."""
+    reports = visible(ReplicaDamageReport.objects.filter(ended_at__isnull=True))
+    return reports.order_by().values("topic_id", "partition", "broker_id").distinct().count()
 
 
 def _damage_report_row(report: ReplicaDamageReport) -> DamageReportRow:
