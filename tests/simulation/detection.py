@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
+
+import pytest
 
 
 class WorldResult(Protocol):
@@ -11,11 +13,22 @@ class WorldResult(Protocol):
     def violation(self) -> str | None: ...
 
 
-def expect_detection(run: Callable[[int], WorldResult], first: int, seeds_max: int) -> None:
-    """Run the worlds of the seeds from `first` on, until one has a violation. Raises AssertionError if `seeds_max` worlds have none."""
-    for seed in range(first, first + seeds_max):
+def expect_detection(
+    mutation: Callable[[pytest.MonkeyPatch], None], run: Callable[[int], WorldResult], first: int, seeds_max: int
+) -> None:
+    """Run the worlds of the seeds from `first` on with the mutation, until one has a violation. Raises AssertionError if `seeds_max` worlds have none, or if the
+    world of the same seed also has a violation without the mutation."""
+    with pytest.MonkeyPatch.context() as patch:
+        mutation(patch)
+        seed, violation = _first_violation(run, range(first, first + seeds_max))
+    print(f"seed {seed}: {violation}")
+    without = run(seed).violation
+    assert without is None, f"seed {seed} has a violation without the mutation: {without}"
+
+
+def _first_violation(run: Callable[[int], WorldResult], seeds: Iterable[int]) -> tuple[int, str]:
+    for seed in seeds:
         violation = run(seed).violation
         if violation is not None:
-            print(f"seed {seed}: {violation}")
-            return
-    raise AssertionError(f"{seeds_max} seeds did not detect the mutation")
+            return seed, violation
+    raise AssertionError("no seed detected the mutation")

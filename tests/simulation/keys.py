@@ -66,6 +66,8 @@ FINAL_MATCHES = 5
 """Matches of one answer of a query at the end."""
 FINAL = (("", b"k0"), ("", b"k7"), ("", b"none"), (HEADER, b"c2"))
 READ_COMMITTED = 1
+FINAL_DURATION_MS = 2_000
+"""Shorter than the time-out of a client, which would otherwise send a long look-up again and again."""
 
 
 # -- the reference ---------------------------------------------------------------------------------------------------------
@@ -384,7 +386,9 @@ class KeySearcher(Client):
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
         if part is None or part.error_code:
             self.leaders.pop(self.place, None)
-            self.later(lambda: self._send_request(query))
+            # A look-up that takes longer than the time-out of this client never ends. At the end only the last queries are sent again.
+            replaced = self.stopped and not any(query is last for last in self.last)
+            self.later(self._next if replaced else lambda: self._send_request(query))
             return
         answer = versioned.decode(KeyLookupResponse, part.key_lookup, VERSION)
         self.found += [m.offset for m in answer.matches]
@@ -508,7 +512,7 @@ class KeyWorld:
                     header_name=header,
                     matches_max=self.final_matches,
                     bytes_max=20_000 * self.final_matches // FINAL_MATCHES,
-                    duration_ms_max=5_000,
+                    duration_ms_max=FINAL_DURATION_MS,
                 )
                 for header, key in FINAL
             ]

@@ -421,9 +421,8 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(run, first, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, run, first, SEEDS_MAX)
 
 
 def a_producer_is_never_fenced(patch: pytest.MonkeyPatch) -> None:
@@ -473,10 +472,9 @@ def offsets_count_before_their_transaction_ends(patch: pytest.MonkeyPatch) -> No
     ],
     ids=lambda m: m.__name__,
 )
-def test_a_removed_rule_of_transactions_is_detected(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
+def test_a_removed_rule_of_transactions_is_detected(mutation: Any) -> None:
     first = RARE.get(mutation.__name__, 1)
-    expect_detection(lambda seed: run(seed, life=exactly_once.live), first, SEEDS_MAX)
+    expect_detection(mutation, lambda seed: run(seed, life=exactly_once.live), first, SEEDS_MAX)
 
 
 def an_observer_counts_for_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -548,11 +546,8 @@ def an_observer_copies_old_records(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_of_tails_is_detected(
-    mutation: Any, life: Live, first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=life), first, SEEDS_MAX)
+def test_a_removed_rule_of_tails_is_detected(mutation: Any, life: Live, first: int) -> None:
+    expect_detection(mutation, lambda seed: run(seed, life=life), first, SEEDS_MAX)
 
 
 def test_a_failing_seed_is_reduced_to_its_shortest_failing_prefix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,5 @@ def test_the_sample_has_growth_and_changed_configs() -> None:
     [(retention_applies_to_front_topics, 1), (a_record_of_a_new_partition_goes_to_an_existing_one, 1)],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, lambda seed: run(seed, life=live), first, SEEDS_MAX)

@@ -298,11 +298,8 @@ def history_replicas_do_not_report_aborts(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda rule: rule.__name__ if callable(rule) else "",
 )
-def test_a_removed_rule_is_detected(
-    rule: Callable[[pytest.MonkeyPatch], None], first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rule(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=early_with_transactions), first, seeds_max=30)
+def test_a_removed_rule_is_detected(rule: Callable[[pytest.MonkeyPatch], None], first: int) -> None:
+    expect_detection(rule, lambda seed: run(seed, life=early_with_transactions), first, seeds_max=30)
 
 
 def test_a_leader_without_history_reads_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,5 @@ def a_moved_log_loses_its_producers(patch: pytest.MonkeyPatch) -> None:
     [(a_truncation_of_the_log_is_ignored, 1), (a_moved_log_loses_its_producers, 1)],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=live), first, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, lambda seed: run(seed, life=live), first, SEEDS_MAX)

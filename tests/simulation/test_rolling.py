@@ -72,6 +72,5 @@ def owned_partitions_of_cooperative_members_are_ignored(patch: pytest.MonkeyPatc
     [converted_members_lose_their_assignment, owned_partitions_of_cooperative_members_are_ignored],
     ids=lambda m: m.__name__,
 )
-def test_a_removed_rule_is_detected(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=live), 6, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any) -> None:
+    expect_detection(mutation, lambda seed: run(seed, life=live), 6, SEEDS_MAX)

@@ -74,6 +74,5 @@ def records_are_routed_before_their_transaction_ends(patch: pytest.MonkeyPatch) 
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, faults_s=FAULTS_S, life=live), first, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, lambda seed: run(seed, faults_s=FAULTS_S, life=live), first, SEEDS_MAX)

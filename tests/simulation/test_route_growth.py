@@ -51,6 +51,5 @@ def added_partitions_start_at_their_end(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("mutation", "first"), [(added_partitions_start_at_their_end, 7)], ids=lambda m: m.__name__ if callable(m) else ""
 )
-def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=live_with_growth), first, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, lambda seed: run(seed, life=live_with_growth), first, SEEDS_MAX)

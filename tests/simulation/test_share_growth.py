@@ -60,6 +60,5 @@ def added_partitions_are_not_assigned(patch: pytest.MonkeyPatch) -> None:
     [(the_state_of_added_partitions_is_not_initialized, 1), (added_partitions_are_not_assigned, 1)],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=live_with_growth), first, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, lambda seed: run(seed, life=live_with_growth), first, SEEDS_MAX)

@@ -89,6 +89,5 @@ def a_record_without_deliveries_left_has_no_dead_letter(patch: pytest.MonkeyPatc
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=live_with_letters), first, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any, first: int) -> None:
+    expect_detection(mutation, lambda seed: run(seed, life=live_with_letters), first, SEEDS_MAX)

@@ -95,6 +95,5 @@ def a_check_of_the_locks_frees_all_keys(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda m: m.__name__,
 )
-def test_a_removed_rule_is_detected(mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-    expect_detection(lambda seed: run(seed, life=live_with_key_order), 1, SEEDS_MAX)
+def test_a_removed_rule_is_detected(mutation: Any) -> None:
+    expect_detection(mutation, lambda seed: run(seed, life=live_with_key_order), 1, SEEDS_MAX)
