@@ -215,6 +215,12 @@ class OrderCarrier(Carrier):
     source = "receipts"
 
 
+class OftenReplacedTransactor(Transactor):
+    """Worlds of all loads have few transactions."""
+
+    zombie_chance, zombie_delay_ms = 0.25, 40
+
+
 class TransactionLoad(Load):
     settings = exactly_once.SETTINGS
     kept = (LEDGER, COPY, "receipts")
@@ -230,7 +236,7 @@ class TransactionLoad(Load):
     def begin(self, duration_s: float) -> None:
         cluster, self.ledger, kind = self.cluster, Ledger(), self.world.rng.choice((1, 2))
         self.source = Producer(cluster, self.history, "s", "receipts", 0, 400)
-        self.workers = [Transactor(cluster, self.ledger, f"t{n}", f"id-{n}", kind) for n in "ab"]
+        self.workers = [OftenReplacedTransactor(cluster, self.ledger, f"t{n}", f"id-{n}", kind) for n in "ab"]
         self.carrier = OrderCarrier(cluster, self.ledger, "c", "id-carrier", kind)
         self.clients = [self.source, *self.workers, self.carrier]
         self.readers = [CommittedReader(cluster, self.ledger, f"tr{i}", place) for i, place in enumerate(self.places)]

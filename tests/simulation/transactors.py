@@ -305,6 +305,10 @@ class Transactional(Client):
 class Transactor(Transactional):
     topic = LEDGER
     """It has two partitions."""
+    zombie_chance = 0.04
+    """The chance that a zombie begins in place of a transaction."""
+    zombie_delay_ms = 1_500
+    """The longest time before the first write of a zombie. Only before the first write of its successor can the coordinator alone reject it."""
     number = 0
     zombies = 0
     """Seed 3079 of tails with transactions: two zombies of the same transaction wrote the same value, and one was committed."""
@@ -313,7 +317,7 @@ class Transactor(Transactional):
         if self.stopped:
             self.idle = True
             return
-        if self.world.chance(0.04):
+        if self.world.chance(self.zombie_chance):
             # The process ends, or only seems to: its successor starts, and this one continues with its state.
             self.world.reached["zombie producer"] += 1
             self.zombies += 1
@@ -366,7 +370,7 @@ class Zombie(Transactional):
             earlier_producer.epoch,
             dict(earlier_producer.sequences),
         )
-        self.later(self.next, self.world.between(0, 1_500))
+        self.later(self.next, self.world.between(0, earlier_producer.zombie_delay_ms))
 
     def next(self) -> None:
         self.begin()
