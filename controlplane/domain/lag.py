@@ -10,6 +10,7 @@ Causes of false alarms, known from Burrow, and the rule against each:
 - A client drains one partition after the other. A member that progresses in another partition is not stalled.
 - A group has offsets of topics that it no longer reads.
 - Clients commit without being members.
+- A group that has read everything is started again some time after a record arrives. The time until it counts as stopped begins with this record.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ GAP_MS = 30_000
 """Maximum time between two observations of a wait. A longer gap is caused by the monitor, not by the consumer."""
 
 GONE_MS = 30_000
-"""A group without members and commits for this time is stopped. A restart of its only member is shorter."""
+"""A group is stopped if it had no members and no commits for this time while records were unread. A restart of its only member is shorter."""
 
 REWOUND_MS = 60_000
 """Time for which the status REWOUND is shown."""
@@ -341,8 +342,9 @@ class Track:
             self.alone_ms = now_ms
 
     def block(self, at_ms: int) -> None:
-        """The partition cannot be read further. The wait of the consumer starts when it can be read again."""
-        if self.waiting_ms is not None:
+        """The partition cannot be read further. The wait of the consumer starts when it can be read again. A group without members does not wait: its time
+        until it counts as stopped continues."""
+        if self.waiting_ms is not None and self.alone_ms is None:
             self.waiting_ms = at_ms
 
     def status(
@@ -367,9 +369,11 @@ class Track:
         if self.alone_ms is not None and not self._progresses(now_ms):
             if unread <= 0:
                 return LagStatus.IDLE
-            if now_ms - self.alone_ms >= self.limits.gone_ms:
+            unread_ms = max(self.alone_ms, self.waiting_ms or 0)
+            if now_ms - unread_ms >= self.limits.gone_ms:
                 return LagStatus.STOPPED
-            return self.trend_status if self.had_members else LagStatus.UNKNOWN
+            had_read_all = unread_ms > self.alone_ms
+            return self.trend_status if self.had_members or had_read_all else LagStatus.UNKNOWN
         if unread <= 0:
             return LagStatus.HEALTHY
         if block is not Block.NONE:

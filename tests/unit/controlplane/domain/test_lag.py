@@ -228,6 +228,37 @@ def test_a_group_without_members_has_stopped_only_if_records_are_unread_and_no_c
     assert commits.status(119_000) is LagStatus.HEALTHY, "a client may commit without being a member"
 
 
+def test_the_time_until_an_idle_group_counts_as_stopped_begins_with_the_first_unread_record() -> None:
+    """One record after an hour without traffic, for a group that had read everything and left: "stopped" came with the next observation."""
+    found = dict(play(lambda s: 10, lambda s: 10 if s < 3600 else 11, 3700, members=False))
+    assert (found[3599], found[3600]) == (LagStatus.IDLE, LagStatus.HEALTHY)
+    stopped = [s for s, status in found.items() if status is LagStatus.STOPPED]
+    assert stopped == list(range(3600 + GONE_MS // 1000, 3700))
+
+
+def test_records_that_are_read_within_the_time_are_no_stop() -> None:
+    """A job that is started for each record, 20 s after it, and leaves again."""
+    track = Track()
+    found = set()
+    for s in range(0, 7200, 5):
+        now, end = s * 1000, s // 600
+        read = end if s % 600 >= 20 else max(0, end - 1)
+        track.note_members(s % 600 == 20, now)
+        track.add(LagSample(now, read, end), 0)
+        found.add(track.status(now))
+    assert LagStatus.STOPPED not in found and found <= {LagStatus.IDLE, LagStatus.HEALTHY}
+
+
+def test_a_stopped_group_stays_stopped_while_its_partition_cannot_be_read() -> None:
+    track = Track()
+    for s in range(0, 300, 5):
+        track.note_members(False, s * 1000)
+        track.add(LagSample(s * 1000, 10, 20), 0)
+        if s > 100:
+            track.block(s * 1000)
+            assert track.status(s * 1000, block=Block.NO_LEADER) is LagStatus.STOPPED
+
+
 def test_a_restart_of_the_only_member_is_no_stop() -> None:
     track = Track()
     for s in range(60):

@@ -71,6 +71,17 @@ def test_burrow_290_a_window_without_lag_does_not_hide_a_stopped_consumer() -> N
     assert track.status((HOUR_S + 600) * 1000 + GONE_MS) is LagStatus.STOPPED
 
 
+def test_burrow_a_group_that_had_read_everything_within_the_last_moments_is_not_stopped() -> None:
+    """Burrow reports no stop while an observation without lag is in its window. The window here is the threshold of a stopped group."""
+    track = Track()
+    for s in range(0, HOUR_S, 5):
+        track.note_members(False, s * 1000)
+        track.add(LagSample(s * 1000, 500, 500), 0)
+    track.add(LagSample(HOUR_S * 1000, 500, 501), 0)
+    assert track.status(HOUR_S * 1000 + 5_000) is not LagStatus.STOPPED
+    assert track.status(HOUR_S * 1000 + GONE_MS) is LagStatus.STOPPED
+
+
 def test_burrow_290_also_with_a_member_that_only_heartbeats() -> None:
     track = Track()
     for s in range(0, 2 * HOUR_S, 5):
