@@ -6,13 +6,13 @@ Contains the helpers of all cases: counts with names, subjects. Does not contain
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from controlplane.domain.alert_phrases import NO_FORECASTS, AlertPhrase
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import AlertCase, AlertFacts, AlertMetric, DiskForecastFacts, Severity
 from controlplane.domain.move_states import MoveState
-from controlplane.domain.text import coarse_duration, size_text
+from controlplane.domain.text import coarse_count, coarse_duration, size_text
 from weir_common.phrases import Phrase, Value, number_of
 
 SUBJECT_CHARS_MAX = 300
@@ -47,6 +47,15 @@ def counted_case(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], su
     plural = ("have", "are", "were", "they", "their", "")
     words = dict(zip(single, single if count == 1 else plural, strict=True))
     return [AlertCase(subject, {"what": what, **words})]
+
+
+def about(
+    count: float, noun: tuple[str, str], rounded: Callable[[float], str] = coarse_count, **values: Value
+) -> Phrase:
+    """`noun` with the count in so few digits that neither the text nor its stored form changes every second."""
+    one, many = noun
+    shown = rounded(count)
+    return Phrase(one, {"count": shown, **values}, many, 1 if shown == "1" else 2)
 
 
 def names_of(names: Sequence[Value], count: int) -> Value:

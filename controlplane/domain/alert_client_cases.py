@@ -6,7 +6,7 @@ Does not contain: the texts, and the severity of the kind (`alert`); the rates f
 from __future__ import annotations
 
 from brokerd.cluster.rejection_reasons import RejectionReason
-from controlplane.domain.alert_cases import names_of
+from controlplane.domain.alert_cases import about, names_of
 from controlplane.domain.alert_phrases import REJECTED, AlertPhrase
 from controlplane.domain.alert_types import (
     AlertCase,
@@ -66,7 +66,7 @@ def clients_rejected(facts: AlertFacts) -> list[AlertCase]:
             rejected_subject(f.client, f.reason),
             {
                 "who": f.client,
-                "rate": Phrase(AlertPhrase.PER_MINUTE, {"count": leading_digit(f.per_min)}),
+                "rate": about(f.per_min, AlertPhrase.PER_MINUTE, leading_digit),
                 "since": Phrase(AlertPhrase.SINCE, {"time": f"{f.since:%H:%M}", "day": f"{f.since:%Y-%m-%d}"}),
                 "why": _rejection_text(f),
                 "advice": _rejected_advice(f),

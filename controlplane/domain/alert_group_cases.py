@@ -5,7 +5,7 @@ Does not contain: the texts, and the severity of a kind (`alert`).
 
 from __future__ import annotations
 
-from controlplane.domain.alert_cases import names_of
+from controlplane.domain.alert_cases import about, names_of
 from controlplane.domain.alert_phrases import AlertPhrase
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import NAMES_MAX, AlertCase, AlertFacts, GroupFacts, Severity, ShareGroupFacts
@@ -41,7 +41,7 @@ def groups(facts: AlertFacts, status: LagStatus) -> list[AlertCase]:
         ]
     names = [g.group_id for g in found[:NAMES_MAX]]
     who = Phrase(AlertPhrase.NAMED, {"what": number_of(count, *AlertPhrase.GROUPS), "names": names_of(names, count)})
-    detail = Phrase(AlertPhrase.RECORDS) if status is LagStatus.DATA_LOST else ""
+    detail = Phrase(AlertPhrase.UNREAD) if status is LagStatus.DATA_LOST else ""
     return [AlertCase("", {"who": who, **_MANY, "lag": "", "detail": detail, "needs": ""})]
 
 
@@ -81,20 +81,15 @@ def share_groups(facts: AlertFacts) -> list[AlertCase]:
 def _lag(g: GroupFacts | ShareGroupFacts) -> Value:
     if g.lag_records is None:
         return ""
-    records = coarse_count(g.lag_records)
     if g.lag_ms is None:
-        return Phrase(AlertPhrase.LAG, {"records": records})
-    age = coarse_duration(g.lag_ms / 1000)
-    return Phrase(AlertPhrase.LAG_AT_LEAST if g.lag_at_least else AlertPhrase.LAG_FOR, {"records": records, "age": age})
+        return about(g.lag_records, AlertPhrase.LAG)
+    form = AlertPhrase.LAG_AT_LEAST if g.lag_at_least else AlertPhrase.LAG_FOR
+    return about(g.lag_records, form, age=coarse_duration(g.lag_ms / 1000))
 
 
 def _detail(group: GroupFacts) -> Value:
     if group.status is LagStatus.DATA_LOST:
-        return (
-            Phrase(AlertPhrase.LOST, {"records": coarse_count(group.lost_records)})
-            if group.lost_records
-            else Phrase(AlertPhrase.RECORDS)
-        )
+        return about(group.lost_records, AlertPhrase.LOST) if group.lost_records else Phrase(AlertPhrase.UNREAD)
     if group.status is LagStatus.STALLED:
         return Phrase(AlertPhrase.OF, {"partition": group.worst}) if group.worst else ""
     if group.consumed_per_s is None or group.produced_per_s is None:

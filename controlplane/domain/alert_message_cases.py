@@ -5,7 +5,7 @@ Does not contain: the texts, and the severity of a kind (`alert`).
 
 from __future__ import annotations
 
-from controlplane.domain.alert_cases import SUBJECT_CHARS_MAX
+from controlplane.domain.alert_cases import SUBJECT_CHARS_MAX, about
 from controlplane.domain.alert_phrases import UNWRITABLE, AlertPhrase
 from controlplane.domain.alert_types import AlertCase, AlertFacts, GroupTopic
 from controlplane.domain.text import coarse_count, coarse_duration
@@ -64,7 +64,7 @@ def dead_letters_growing(facts: AlertFacts) -> list[AlertCase]:
         ((f.dead_letters_grown, f.topic) for f in facts.messages if f.dead_letters_grown is not None), reverse=True
     )
     return [
-        AlertCase(topic, {"topic": topic, "letters": coarse_count(count)})
+        AlertCase(topic, {"topic": topic, "letters": about(count, AlertPhrase.NEW_DEAD_LETTERS)})
         for count, topic in found[:MESSAGE_ALERTS_MAX]
     ]
 
@@ -76,7 +76,7 @@ def dead_letters_missing(facts: AlertFacts) -> list[AlertCase]:
             {
                 "group": x.group_id,
                 "topic": x.topic,
-                "records": coarse_count(x.records),
+                "records": about(x.records, AlertPhrase.RECORDS),
                 "reason": Phrase(UNWRITABLE[x.reason]) if x.reason in UNWRITABLE else x.reason,
             },
             parts=GroupTopic(x.group_id, x.topic),

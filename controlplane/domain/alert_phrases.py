@@ -27,6 +27,7 @@ class AlertPhrase:
     JOBS: Pair = ("{count} job", "{count} jobs")
     ARCHIVE = "archive {id}"
     CHANGES: Pair = ("{count} change", "{count} changes")
+    NEW_DEAD_LETTERS: Pair = ("{count} new dead letter", "{count} new dead letters")
     HALF_MESSAGES: Pair = ("{count} half message", "{count} half messages")
     TOPICS_DIFFER: Pair = ("{count} topic differs", "{count} topics differ")
     GROUPS_WAIT: Pair = ("; {count} group waits there", "; {count} groups wait there")
@@ -45,13 +46,14 @@ class AlertPhrase:
     GROUP = "Group {group}"
     SHARE_GROUP = "Share group {group}"
     SHARE_GROUPS: Pair = ("{count} share group", "{count} share groups")
-    RECORDS = " records"
-    LOST = " {records} records"
+    RECORDS: Pair = ("{count} record", "{count} records")
+    UNREAD = " records before they were consumed"
+    LOST: Pair = (" {count} record before it was consumed", " {count} records before they were consumed")
     OF = " of {partition}"
     PACE = ": it reads {consumed} records/s, producers write {produced}/s"
-    LAG = "; lag {records} records"
-    LAG_FOR = "; lag {records} records, {age}"
-    LAG_AT_LEAST = "; lag {records} records, more than {age}"
+    LAG: Pair = ("; lag {count} record", "; lag {count} records")
+    LAG_FOR: Pair = ("; lag {count} record, {age}", "; lag {count} records, {age}")
+    LAG_AT_LEAST: Pair = ("; lag {count} record, more than {age}", "; lag {count} records, more than {age}")
     NEEDS = " It needs {speed} records/s to catch up within an hour."
     NOT_CONSUMED_BY = "that {groups} have not consumed"
     NOT_CONSUMED = "of {partition} that group {group} has not consumed"
@@ -70,7 +72,7 @@ class AlertPhrase:
     CHANGED_BY = " Last changed by {user}."
     UNDECIDED_MANY = "about {count} undecided half messages"
     UNDECIDED_ONE = "an undecided half message"
-    PER_MINUTE = "about {count} times per minute"
+    PER_MINUTE: Pair = ("about {count} time per minute", "about {count} times per minute")
     SINCE = "{time} UTC on {day}"
     OPERATION = " to {operation} {resource}"
     CLIENT = "client ID {client}, address {address}"

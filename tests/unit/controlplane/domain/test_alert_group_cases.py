@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controlplane.domain.alert import alerts
 from controlplane.domain.alert_thresholds import RULES, ThresholdName
 from controlplane.domain.alert_types import AlertFacts, GroupFacts
@@ -40,3 +42,33 @@ def test_retention_warns_two_hours_ahead_and_is_critical_half_an_hour_before() -
     assert [s for s, _ in severities(7_200)] == ["degraded"]
     assert [s for s, _ in severities(1_800)] == ["at_risk"]
     assert "Within 30 min" in severities(1_800, at_most=True)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("group", "text"),
+    [
+        (GroupFacts("g", LagStatus.STOPPED, lag_records=1), "no members and no commits; lag 1 record."),
+        (GroupFacts("g", LagStatus.STOPPED, lag_records=1, lag_ms=5_000), "; lag 1 record, 5 s."),
+        (
+            GroupFacts("g", LagStatus.STALLED, lag_records=1, lag_ms=5_000, lag_at_least=True),
+            "; lag 1 record, more than 5 s.",
+        ),
+        (GroupFacts("g", LagStatus.STOPPED, lag_records=21, lag_ms=5_000), "; lag 21 records, 5 s."),
+        (
+            GroupFacts("g", LagStatus.DATA_LOST, lag_records=0, lost_records=1),
+            "Group g lost data: retention deleted 1 record before it was consumed; lag 0 records.",
+        ),
+        (GroupFacts("g", LagStatus.DATA_LOST), "retention deleted records before they were consumed."),
+    ],
+)
+def test_one_record_is_singular(group: GroupFacts, text: str) -> None:
+    (found,) = alerts(AlertFacts(groups=(group,)))
+    assert found.text.endswith(text)
+
+
+def test_the_stored_form_does_not_change_with_each_record() -> None:
+    """A stored alert is written again when its text or its values change."""
+    first, second = (
+        alerts(AlertFacts(groups=(GroupFacts("g", LagStatus.STOPPED, lag_records=n),))) for n in (12_340, 12_341)
+    )
+    assert first == second

@@ -33,3 +33,18 @@ def test_the_topics_with_the_oldest_messages_have_the_cases() -> None:
     worst_first = [f"t{n}" for n in range(MESSAGE_ALERTS_MAX + 1, 1, -1)]
     for cases in (half_undecided, half_expired, delayed_overdue, dead_letters_growing):
         assert [c.subject for c in cases(AlertFacts(messages=topics))] == worst_first
+
+
+def test_one_dead_letter_is_singular() -> None:
+    letters = tuple(MissingDeadLetterFacts("workers", f"t{n}", n, "topic-missing") for n in (1, 2))
+    assert [
+        ("1 record of" in a.text, "2 records of" in a.text) for a in alerts(AlertFacts(letters_missing=letters))
+    ] == [
+        (True, False),
+        (False, True),
+    ]
+    topics = tuple(TopicMessageFacts(f"t{n}", dead_letters_grown=n) for n in (1, 2))
+    assert [a.text for a in alerts(AlertFacts(messages=topics))] == [
+        "Topic t2 has about 2 new dead letters in ten minutes.",
+        "Topic t1 has about 1 new dead letter in ten minutes.",
+    ]

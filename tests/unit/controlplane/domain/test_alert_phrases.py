@@ -17,5 +17,5 @@ def test_both_forms_of_a_text_have_the_same_placeholders() -> None:
 
 def test_every_text_is_listed_for_the_catalogues() -> None:
     listed = {text for text, _ in texts()}
-    assert {AlertPhrase.LAG, AlertPhrase.ACCURACY[0], *REJECTED.values()} <= listed
+    assert {AlertPhrase.OF, AlertPhrase.LAG[0], AlertPhrase.ACCURACY[0], *REJECTED.values()} <= listed
     assert RejectionReason.UNAUTHORIZED in REJECTED
