@@ -19,6 +19,7 @@ from console import (
     access_rules,
     cells,
     change_objects,
+    changed_values,
     cluster_cells,
     fragments,
     permission_links,
@@ -85,6 +86,8 @@ register.simple_tag(cluster_cells.disk_free, name="disk_free")
 register.filter("operation", vocabulary.operation_text)
 register.filter("object_text", change_objects.object_text)
 register.simple_tag(change_objects.object_link, name="object_link")
+register.filter("values_of_change", changed_values.values_of_change)
+register.simple_tag(changed_values.short_values, name="short_values")
 register.simple_tag(cells.isr, name="isr")
 register.simple_tag(record_links.committed_offset, name="committed_offset")
 register.simple_tag(permission_links.permission_check, name="permission_check")

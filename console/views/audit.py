@@ -13,6 +13,7 @@ from console import exports
 from console.history_charts import RANGES
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from console.vocabulary import operations_with
+from controlplane.domain.changed_values import changed_values
 from controlplane.monitoring import change_marks
 from controlplane.selectors import changes, topics
 from controlplane.selectors.changes import ChangeRow, previous_configs
@@ -94,7 +95,7 @@ def change(request: HttpRequest, change_id: int) -> HttpResponse:
     row = change_marks.change_row(change_id)
     if row is None:
         return not_found(request, _("change {change_id}").format(change_id=change_id), "audit", nav="audit")
-    context = {"c": row, "diff": difference(row.before, row.after), "restore_url": _restore_url(row)}
+    context = {"c": row, "diff": changed_values(row.before, row.after), "restore_url": _restore_url(row)}
     return render_page(request, "console/change.html", context, nav="audit")
 
 
@@ -103,22 +104,3 @@ def _restore_url(row: ChangeRow) -> str:
     if row.outcome != Outcome.CONFIRMED or not previous_configs(row) or topics.topic_row(row.object_name) is None:
         return ""
     return f"{reverse('topic-alter', args=[row.object_name])}?restore={row.id}"
-
-
-def difference(before: object, after: object) -> list[tuple[str, object, object]]:
-    """(key, before, after) of each different value, with dotted keys for nested values."""
-
-    def flat(value: object, name: str = "") -> dict[str, object]:
-        if isinstance(value, dict) and value:
-            found: dict[str, object] = {}
-            for key, inner in value.items():
-                found |= flat(inner, f"{name}.{key}" if name else str(key))
-            return found
-        return {} if value is None and not name else {name or "value": value}
-
-    was, now = flat(before), flat(after)
-    empty = {
-        key for key, value in (was | now).items() if value == {} and any(k.startswith(f"{key}.") for k in was | now)
-    }
-    keys = sorted((was | now).keys() - empty)
-    return [(key, was.get(key), now.get(key)) for key in keys if was.get(key) != now.get(key)]

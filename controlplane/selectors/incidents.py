@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from controlplane.domain import incident
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.audit_operation import operation_label
+from controlplane.domain.changed_values import ChangedValue, first_values
 from controlplane.domain.next_step import NextStep
 from controlplane.domain.page_phrases import OPERATION_AND_REASON, STATE_ARROW, STATE_CHANGE
 from controlplane.domain.progress import StallCause
@@ -75,7 +76,8 @@ class IncidentRow:
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """`change_id` and `verb`: of the audit log, null and empty for other sources. `actor` empty: observed by the monitor."""
+    """`change_id` and `verb`: of the audit log, null and empty for other sources. `actor` empty: observed by the monitor. `values`: the first changed values of
+    a change, `values_more`: the number of the others; none for a user who sees only some resources, because the audit log is of the whole cluster."""
 
     at: datetime
     source: str
@@ -86,6 +88,8 @@ class ContextRow:
     outcome: str
     change_id: int | None
     verb: str = ""
+    values: list[ChangedValue] = field(default_factory=list)
+    values_more: int = 0
 
     @property
     def is_change(self) -> bool:
@@ -170,20 +174,7 @@ def changes_before(since: datetime) -> list[ContextRow]:
     """The changes by operators, moves and the cluster itself in the 15 minutes before and the minute after, newest first."""
     window = (since - BEFORE, since + AFTER)
     changes = visible(Change.objects.filter(at__range=window).exclude(object_kind__in=(*WITHOUT_EFFECT, "alert")))
-    rows = [
-        ContextRow(
-            c.at,
-            ContextSource.CHANGE,
-            _operation(c),
-            c.actor,
-            c.object_kind,
-            c.object_name,
-            c.outcome,
-            c.pk,
-            c.verb,
-        )
-        for c in changes.order_by("-pk")[:CONTEXT_MAX]
-    ]
+    rows = [_change_row(c) for c in changes.order_by("-pk")[:CONTEXT_MAX]]
     for event in visible(ClusterEvent.objects.filter(at__range=window))[:CONTEXT_MAX]:
         rows.append(
             ContextRow(event.at, ContextSource.CLUSTER, with_phrase(event.text, event.phrase), "", "", "", "", None)
@@ -191,6 +182,23 @@ def changes_before(since: datetime) -> list[ContextRow]:
     for t in visible(MoveTransition.objects.filter(at__range=window)).order_by("-pk")[:CONTEXT_MAX]:
         rows.append(ContextRow(t.at, ContextSource.MOVE, _transition(t), t.actor, "move", str(t.move_id), "", None))
     return sorted(rows, key=lambda r: r.at, reverse=True)
+
+
+def _change_row(change: Change) -> ContextRow:
+    values, more = ([], 0) if limited() else first_values(change.before, change.after)
+    return ContextRow(
+        change.at,
+        ContextSource.CHANGE,
+        _operation(change),
+        change.actor,
+        change.object_kind,
+        change.object_name,
+        change.outcome,
+        change.pk,
+        change.verb,
+        values,
+        more,
+    )
 
 
 def _operation(c: Change) -> str:

@@ -25,7 +25,7 @@ from console.sockets import LiveSocket, _cluster_cells, _visible_moves
 from controlplane.api import access_rules as api_rules
 from controlplane.api import urls as api_urls
 from controlplane.domain.token_scopes import TokenScope
-from controlplane.models import Alert, Broker, GroupPartition, ObservedPartition, ObservedTopic, RoleBinding
+from controlplane.models import Alert, Broker, Change, GroupPartition, ObservedPartition, ObservedTopic, RoleBinding
 from controlplane.monitoring.visible_updates import visible_update
 from controlplane.selectors import shared_rows
 from controlplane.selectors.topics import topic_list
@@ -365,6 +365,19 @@ def test_the_page_of_a_user_lists_the_visible_acls_only(team: Client, operator: 
     sentence = "No ACL names this user. You see only the resources of your role bindings."
     assert sentence in team.get("/users/billing/").content.decode()
     assert "of your role bindings." not in operator.get("/users/").content.decode()
+
+
+def test_a_limited_user_sees_who_changed_a_topic_and_not_the_values(team: Client, operator: Client) -> None:
+    """The values of a change are on the page of the change, which is of the whole cluster."""
+    values = {"before": {"configs": {"retention.ms": "5"}}, "after": {"configs": {"retention.ms": "secret-of-change"}}}
+    Change.objects.create(actor="ann", verb="topic.alter", object_kind="topic", object_name="orders", **values)
+    alert = Alert.objects.create(
+        kind="broker_down", subject="1", severity="degraded", text="x", do="", since=timezone.now()
+    )
+    for address in (f"/alerts/{alert.pk}/", f"/api/v1/alerts/{alert.pk}", "/topics/orders/?tab=changes"):
+        of_team, of_all = (c.get(address).content.decode() for c in (team, operator))
+        assert "ann" in of_team, "the change is listed"
+        assert "secret-of-change" in of_all and "secret-of-change" not in of_team, address
 
 
 def test_a_search_in_alerts_finds_no_word_that_is_not_shown(team: Client, operator: Client) -> None:

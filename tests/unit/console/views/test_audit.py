@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
-from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone, translation
 
 from console.templatetags.weir import spaced
-from console.views.audit import KINDS, difference
+from console.views.audit import KINDS
 from controlplane.domain.audit_operation import AuditOperation
 from controlplane.models import Change
 from controlplane.models.change import Outcome
 from controlplane.services.common import record
+from tests.unit.controlplane.world import World
 from weir_common.phrases import sentence
 
 
@@ -81,19 +84,22 @@ def test_one_change_is_shown_with_its_difference(operator: Client) -> None:
     assert "configs.a" in operator.get(f"/audit/{pk}/").content.decode()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "rows"),
-    [
-        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, [("b", 2, 3)]),
-        (None, {"x": {"y": 1}}, [("x.y", None, 1)]),
-        ({"x": {"y": 1}}, None, [("x.y", 1, None)]),
-        ({"x": {}}, {"x": {"y": 1}}, [("x.y", None, 1)]),
-        (3, 4, [("value", 3, 4)]),
-        (None, None, []),
-    ],
-)
-def test_the_difference_names_nested_values(before: Any, after: Any, rows: list[Any]) -> None:
-    assert difference(before, after) == rows
+@pytest.mark.parametrize("address", ["/audit/", "/topics/orders/?tab=changes"])
+def test_lists_of_changes_have_the_changed_values_without_further_queries(
+    world: World, operator: Client, address: str
+) -> None:
+    world.topic("orders", (1, 2))
+    operator.get(address)
+    with CaptureQueriesContext(connection) as before:
+        assert "retention.ms" not in operator.get(address).content.decode()
+    for n in range(3):
+        after = {"configs": {"retention.ms": str(n), "segment.ms": "7"}, "partitions": 6}
+        values = {"before": {"configs": {"retention.ms": "604800000"}, "partitions": 3}, "after": after}
+        record("ann", "topic.alter", "topic", "orders", **values, outcome=Outcome.CONFIRMED)
+    with CaptureQueriesContext(connection) as read:
+        page = " ".join(re.sub("<[^>]+>", " ", operator.get(address).content.decode()).split())
+    assert "retention.ms 604800000 → 2 segment.ms – → 7 +1 more" in page
+    assert len(read) == len(before)
 
 
 def test_every_kind_of_object_is_a_word_of_the_language() -> None:

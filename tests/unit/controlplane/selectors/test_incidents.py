@@ -67,6 +67,17 @@ def test_the_page_has_the_changes_of_the_fifteen_minutes_before(world: World) ->
     assert [e.kind for e in detail.timeline] == ["opened"]
 
 
+def test_a_change_before_the_alert_has_its_first_changed_values(world: World) -> None:
+    outage(world)
+    values = {"before": {"configs": {"a": "1"}}, "after": {"configs": {"a": "2", "b": "3", "c": "4"}}}
+    Change.objects.create(actor="alice", verb="topic.alter", object_kind="topic", object_name="orders", **values)
+    detail = incidents.incident_detail(Alert.objects.get(kind="broker_down").pk)
+    assert detail is not None
+    (row,) = [r for r in detail.before if r.is_change]
+    assert [(v.name, v.before, v.after) for v in row.values] == [("configs.a", "1", "2"), ("configs.b", None, "3")]
+    assert row.values_more == 1
+
+
 def test_silenced_incidents_are_last_and_an_acknowledgement_names_its_operator(world: World) -> None:
     outage(world)
     services.silence("broker_down", "1", 10, actor="alice", comment="new disk")

@@ -1,0 +1,49 @@
+"""The short form of changed values in lists: bounded, escaped, and only for users who may open the page of the change."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.utils import timezone, translation
+
+from console import changed_values
+from console.changed_values import NAME_CHARS_MAX, VALUE_CHARS_MAX, short_values, values_of_change
+from controlplane.domain.changed_values import ChangedValue
+from controlplane.selectors.changes import ChangeRow
+
+CONFIGS = {"configs": {"retention.ms": "604800000", "cleanup.policy": "delete"}, "partitions": 3}
+CHANGED = {"configs": {"retention.ms": "86400000", "cleanup.policy": "compact", "segment.ms": "1"}, "partitions": 6}
+
+
+def change(before: object, after: object) -> ChangeRow:
+    now = timezone.now()
+    return ChangeRow(1, now, "ann", "topic.alter", "topic", "orders", "", before, after, "confirmed", "", now)
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub("<[^>]+>", " ", html).split())
+
+
+@pytest.mark.parametrize(("language", "more"), [("en", "+2 more"), ("zh-hans", "另有 2 项")])
+def test_the_first_values_and_the_number_of_the_others(language: str, more: str) -> None:
+    with translation.override(language):
+        text = words(values_of_change(change(CONFIGS, CHANGED)))
+    assert text == f"cleanup.policy delete → compact retention.ms 604800000 → 86400000 {more}"
+
+
+def test_a_value_without_a_name_a_new_value_and_no_value() -> None:
+    assert words(values_of_change(change(5, 10))) == "5 → 10"
+    assert words(values_of_change(change(None, {"alerts": True}))) == "alerts – → True"
+    assert values_of_change(change(None, None)) == ""
+
+
+def test_long_values_are_cut_and_markup_is_escaped() -> None:
+    html = short_values([ChangedValue("n" * 500, "<script>", "v" * 5000)], 0)
+    name, before, _, after = words(html).split()
+    assert (len(name), before, len(after)) == (NAME_CHARS_MAX, "&lt;script&gt;", VALUE_CHARS_MAX)
+
+
+def test_a_user_who_may_not_open_the_change_sees_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changed_values, "may_open", lambda page: page != "change")
+    assert values_of_change(change(CONFIGS, CHANGED)) == ""
