@@ -60,6 +60,11 @@ def missing_role(user: User, url: str, *, posts: bool) -> str:
     return lacking_role(user, match, {}, query) or (READ_ONLY if posts and settings.WEIR.read_only else "")
 
 
+def may_use(user: User, url: str) -> bool:
+    """Return whether the user of this request may change something at the address. A button that only the user's role permits is shown only then."""
+    return may_be_shown(url) and not missing_role(user, url, posts=True)
+
+
 def _resolve_address(url: str) -> tuple[ResolverMatch, dict[str, str]]:
     parts = urlsplit(url)
     return resolve(parts.path), dict(parse_qsl(parts.query))

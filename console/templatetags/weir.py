@@ -33,7 +33,7 @@ from console.fragments import code_spans
 from console.notification_forms import alert_kind_title
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.alert_types import AlertKind, AlertMetric, ClientRejection
-from controlplane.domain.text import duration_text
+from controlplane.domain.text import coarse_duration, duration_text
 from controlplane.selectors.notifications import NotificationDeliveryRow
 from controlplane.selectors.paging import Page
 from weir_common import rest_operations
@@ -67,6 +67,7 @@ register.filter("alert_kind_title", alert_kind_title)
 register.filter("threshold_title", vocabulary.threshold_title)
 register.filter("process", fragments.process)
 register.filter("duration", duration_text)
+register.filter("coarse_duration", coarse_duration)
 register.filter("instant_ms", fragments.instant_ms)
 register.filter("state", fragments.state)
 register.filter("state_label", fragments.state_label)
@@ -315,12 +316,15 @@ def curl(
 
 
 @register.inclusion_tag("console/parts/curl_acts.html", takes_context=True)
-def curl_acts(context: RequestContext, noun: str, number: int, verbs: list[str]) -> dict[str, object]:
-    """The REST calls that correspond to the buttons on the page, by curl and by the command line."""
-    address = context["request"].build_absolute_uri(f"/api/v1/{noun}/{number}/")
-    comment = {"comment": "COMMENT"}
-    commands = [rest_operations.command_of("POST", f"/{noun}/{number}/{verb}", comment) for verb in verbs]
-    return {"urls": [address + verb for verb in verbs], "commands": [rest_operations.shell_text(c) for c in commands]}
+def curl_acts(context: RequestContext, noun: str, number: int | list[int], verbs: list[str]) -> dict[str, object]:
+    """The REST calls that correspond to the buttons on the page, by curl and by the command line. `number`: of the object, or of each object."""
+    numbers = number if isinstance(number, list) else [number]
+    paths = [f"/{noun}/{n}/{verb}" for n in numbers for verb in verbs]
+    commands = [rest_operations.command_of("POST", path, {"comment": "COMMENT"}) for path in paths]
+    return {
+        "urls": [context["request"].build_absolute_uri(f"/api/v1{path}") for path in paths],
+        "commands": [rest_operations.shell_text(c) for c in commands],
+    }
 
 
 @register.filter

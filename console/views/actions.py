@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from console.forms import ReasonForm
@@ -36,17 +36,25 @@ class ImmediateAction:
 
 
 def run_immediately(
-    request: HttpRequest, action: ImmediateAction, object_id: int, *, page: str, act: str, nav: str, name: str = ""
+    request: HttpRequest,
+    action: ImmediateAction,
+    object_id: int,
+    *,
+    page: str,
+    act: str,
+    nav: str,
+    name: str = "",
+    back: str = "",
 ) -> HttpResponse:
     """Run the operation and return to the page of the object. `page`, `act`: URL names of the page and of its operations. `name`: of an object that has
-    one, for the message."""
+    one, for the message. `back`: the address of the page to return to, if it is another one."""
     try:
         action.service(object_id, actor=actor(request))
     except Rejected as error:
         return rejected(request, error, reverse(page, args=[object_id]), nav=nav)
     undo = reverse(act, args=[object_id, action.undo]) if action.undo else ""
     flash(request, action.message.format(name or object_id), undo)
-    return redirect_to(page, object_id)
+    return HttpResponseRedirect(back) if back else redirect_to(page, object_id)
 
 
 @dataclass(frozen=True, slots=True)

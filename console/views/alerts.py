@@ -87,7 +87,14 @@ def act(request: HttpRequest, alert_id: int, verb: str) -> HttpResponse:
         return redirect_to("alert", alert_id)
     if verb == AlertVerb.NOTE:
         return _note(request, alert_id)
-    return run_immediately(request, IMMEDIATE[verb], alert_id, page="alert", act="alert-act", nav="alerts")
+    back = _page_of_button(request, reverse("alert", args=[alert_id]))
+    return run_immediately(request, IMMEDIATE[verb], alert_id, page="alert", act="alert-act", nav="alerts", back=back)
+
+
+def _page_of_button(request: HttpRequest, default: str) -> str:
+    """The address of the page whose button sent this request; `default` if the browser does not name it."""
+    page = request.headers.get("Referer", "")
+    return local_address(request, page) if page and urlsplit(page).path != request.path else default
 
 
 def _note(request: HttpRequest, alert_id: int) -> HttpResponse:
@@ -173,8 +180,7 @@ def start_process(request: HttpRequest, name: str) -> HttpResponse:
     except Rejected as error:
         return rejected(request, error, reverse("alerts"), nav="alerts")
     flash(request, _("The supervisor starts the process {name}.").format(name=name))
-    page = request.headers.get("Referer", "")
-    return HttpResponseRedirect(local_address(request, "" if urlsplit(page).path == request.path else page))
+    return HttpResponseRedirect(_page_of_button(request, reverse("overview")))
 
 
 @viewer_required

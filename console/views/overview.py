@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from itertools import islice
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
-from console.address_access import User
+from console.address_access import User, may_use
 from console.history_charts import page_charts
 from console.next_steps import StepButton, buttons
 from console.panels import lazy
 from console.views.shell import render_page, viewer_required
 from controlplane.domain.alert_types import Severity
 from controlplane.selectors import brokers, changes, groups, incidents, moves, partitions
-from controlplane.selectors.alerts import AlertRow
+from controlplane.selectors.alerts import SILENCE_ID, AlertRow
 from controlplane.selectors.next_steps import next_steps
 
 INCIDENTS_SHOWN = 5
@@ -32,12 +33,13 @@ SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class IncidentNote:
-    """An incident with the buttons of its next step."""
+    """An incident with the buttons of its next step. `acknowledgement`: the address that acknowledges it; empty if that is done or the user may not."""
 
     cause: AlertRow
     severity: str
     effects: list[AlertRow]
     steps: list[StepButton]
+    acknowledgement: str
 
     @property
     def is_at_risk(self) -> bool:
@@ -46,19 +48,35 @@ class IncidentNote:
 
 def _incident_notes(rows: list[incidents.IncidentRow], user: User) -> list[IncidentNote]:
     return [
-        IncidentNote(i.cause, i.severity, i.effects, list(islice(buttons(next_steps(i.cause), user), 1)))
+        IncidentNote(
+            i.cause,
+            i.severity,
+            i.effects,
+            list(islice(buttons(next_steps(i.cause), user), 1)),
+            _acknowledgement(i.cause, user),
+        )
         for i in rows[:INCIDENTS_SHOWN]
     ]
+
+
+def _acknowledgement(alert: AlertRow, user: User) -> str:
+    if alert.acknowledged_at is not None or alert.id == SILENCE_ID:
+        return ""
+    address = reverse("alert-act", args=[alert.id, "acknowledge"])
+    return address if may_use(user, address) else ""
 
 
 @viewer_required
 def overview(request: HttpRequest) -> HttpResponse:
     found = lazy(incidents.incident_list)
+    notes = lazy(lambda: _incident_notes(found(), request.user))
     return render_page(
         request,
         "console/overview.html",
         {
-            "incidents": lazy(lambda: _incident_notes(found(), request.user)),
+            "incidents": notes,
+            "acknowledgeable": lazy(lambda: [i.cause.id for i in notes() if i.acknowledgement]),
+            "acknowledge": ["acknowledge"],
             "incidents_more": lazy(lambda: max(0, len(found()) - INCIDENTS_SHOWN)),
             "brokers": lazy(brokers.broker_list),
             "problems": lazy(partitions.in_trouble, SHOWN),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from console.acl_labels import operation_choices
+from console.address_access import may_use
 from console.forms import PrincipalField, WeirForm
 from console.permission_links import acl_creation
 from console.texts import gettext_lazy
@@ -71,30 +73,41 @@ class PermissionForm(WeirForm):
         return permissions.AuthorizerOptions(users, v["allow_if_no_acl"])
 
 
+def _remedy(request: HttpRequest, check: permissions.PermissionCheck) -> dict[str, str]:
+    """The address of the form that allows a denied operation, if the user may use it."""
+    if check.allowed:
+        return {}
+    if check.acl is None:
+        name, address = "creation", acl_creation(check)
+    else:
+        name, address = "deletion", reverse("acl-delete", args=[check.acl.id])
+    return {name: address} if may_use(request.user, address) else {}
+
+
 @viewer_required
 def permission_page(request: HttpRequest) -> HttpResponse:
     form = PermissionForm(request.GET if "principal" in request.GET else None)
     query = request.GET.get("q", "").strip()
     context: dict[str, object] = {"form": form, "q": query}
     if form.is_bound and form.is_valid():
-        v = form.cleaned_data
+        given = form.cleaned_data
         context["authorizer"] = report = authorizer_report()
         options = report.options(form.options())
         try:
-            if v["operation"]:
-                requested = {n: v[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")}
+            if given["operation"]:
+                requested = {n: given[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")}
                 check = permissions.check_permission(**requested, options=options)
                 context |= {
                     "check": check,
                     "explanation": EXPLANATIONS[PermissionReason(check.reason)],
-                    "creation": "" if check.allowed or check.acl else acl_creation(check),
+                    **_remedy(request, check),
                 }
             else:
-                context["super_user"] = v["principal"].strip() in options.super_users
+                context["super_user"] = given["principal"].strip() in options.super_users
                 context["page"] = permissions.permission_list(
-                    principal=v["principal"],
-                    host=v["host"],
-                    resource_type=v["resource_type"],
+                    principal=given["principal"],
+                    host=given["host"],
+                    resource_type=given["resource_type"],
                     query=query,
                     options=options,
                     **list_options(request, "resource_name"),

@@ -11,10 +11,11 @@
   const PANEL_SHARE = 10; // one page keeps a slow or busy server at most one part in this many of the time
   const REQUEST_RETRY_MS = 500; // between checks whether the request of a click has ended
   const UNSETTLED_MS = 3000; // between reloads of a panel with a pending change
+  const LASTS_MS = 60000; // between reloads of a panel that shows how long something lasts: without an event no update reloads it
   const SLOW_MS = 5000; // minimum between reloads of a panel for data-refresh-slowly
   const due = new Set();
   const later = new WeakSet(); // panels that become due when SLOW_MS has passed
-  const reloadedAt = new WeakMap(); // time of the last request of a panel
+  const reloadedAt = new WeakMap(); // time of the last request of a panel, or of its first duration
   let pageDue = false, pageReloadedAt = -Infinity;
   let panelMs = PANEL_MS_MIN; // minimum between requests, after the time that the last one took
   let panelSpreadMs = PANEL_SPREAD_MS; // an update reaches all open pages at once: their requests are spread over this time
@@ -155,6 +156,11 @@
     setInterval(() => {
       if (weir.connection.isPaused() || document.hidden || weir.connection.disconnectedMs()) return;
       for (const change of document.querySelectorAll("[data-refresh] [data-unsettled]")) due.add(change.closest("[data-refresh]"));
+      for (const duration of document.querySelectorAll("[data-refresh] [data-lasts]")) {
+        const panel = duration.closest("[data-refresh]");
+        if (!reloadedAt.has(panel)) reloadedAt.set(panel, performance.now());
+        else if (performance.now() - reloadedAt.get(panel) >= LASTS_MS) due.add(panel);
+      }
       requestSoon();
     }, UNSETTLED_MS);
   });

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.test_pages import until
@@ -171,6 +172,32 @@ def test_a_request_asks_for_the_due_panels_only(session: BrowserSession, served:
     assert response.request.headers["weir-panels"] == "moves-now", frames
     assert 'id="moves-now"' in response.text()
     assert "<header" not in response.text() and 'id="problems"' not in response.text()
+
+
+def test_the_panel_of_a_duration_is_read_again_each_minute(session: BrowserSession) -> None:
+    """No update reloads the incidents while nothing changes: their duration would stand still."""
+    page = session.page
+    page.clock.install()
+    page.goto("/")
+    session.live()
+    assert page.locator("#incidents [data-lasts]").count()
+    page.clock.fast_forward(5_000)
+    with page.expect_request(lambda r: "incidents" in r.headers.get("weir-panels", "").split()):
+        page.clock.fast_forward(65_000)
+
+
+def test_an_incident_is_acknowledged_without_leaving_the_overview(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/")
+    session.live()
+    incident = page.locator("#incidents .note", has=page.get_by_role("button", name="Acknowledge")).first
+    address = incident.locator("a.name").get_attribute("href")
+    incident.get_by_role("button", name="Acknowledge").click()
+    acknowledged = page.locator("#incidents .note", has=page.locator(f"a.name[href='{address}']"))
+    expect(acknowledged).to_contain_text("acknowledged by")
+    assert page.evaluate("location.pathname") == "/"
+    page.get_by_role("button", name="Undo").click()
+    expect(acknowledged.get_by_role("button", name="Acknowledge")).to_be_visible()
 
 
 def test_a_reload_of_a_panel_keeps_ticked_boxes_and_the_focus(session: BrowserSession, served: WebServer) -> None:

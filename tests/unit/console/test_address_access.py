@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, User
 
-from console.address_access import DENIED, may_be_shown, missing_role
+from console.address_access import DENIED, may_be_shown, may_use, missing_role
 from controlplane.selectors.visibility import seen_by
 from controlplane.services.authorization import visibility_of
 from controlplane.services.common import READ_ONLY
@@ -28,6 +28,7 @@ def test_a_read_only_console_rejects_posts_only(settings: Any) -> None:
     settings.WEIR = replace(settings.WEIR, read_only=True)
     assert missing_role(OPERATOR, "/brokers/1/demote/", posts=True) == READ_ONLY
     assert not missing_role(OPERATOR, "/brokers/1/drain/", posts=False)
+    assert not may_use(OPERATOR, "/brokers/1/drain/"), "its form would be rejected"
 
 
 @pytest.mark.django_db
@@ -40,12 +41,14 @@ def test_the_names_in_path_and_query_decide(settings: Any) -> None:
             a: may_be_shown(a)
             for a in ("/topics/orders/", "/topics/flights/", "/clients/?q=x", "/alerts/?state=resolved")
         }
+        usable = [a for a in ("/topics/orders/alter/", "/topics/flights/alter/") if may_use(user, a)]
     assert shown == {
         "/topics/orders/": True,
         "/topics/flights/": False,
         "/clients/?q=x": False,
         "/alerts/?state=resolved": True,
     }
+    assert usable == ["/topics/orders/alter/"]
     assert not missing_role(user, "/topics/orders/alter/", posts=False)
     assert "role operator on topic flights" in missing_role(user, "/topics/flights/alter/", posts=False)
     assert not missing_role(user, "/offset-resets/new/?group=billing", posts=False)

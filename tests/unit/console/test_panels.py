@@ -19,7 +19,7 @@ from controlplane.monitoring import live_selectors
 from controlplane.selectors import shared_rows
 
 PANELS = {
-    "/": ["incidents", "brokers-strip", "problems", "lagging", "moves-now", "changes-now"],
+    "/": ["incidents", "brokers-strip", "problems", "lagging", "moves-now", "changes-now", "incident-calls"],
     "/brokers/": ["restart-now", "list"],
     "/brokers/1/": ["broker-acts", "restart"],
     "/topics/flights/": ["topic-state", "waiting", "list"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.test import Client
 from console.views import permissions
 from controlplane.models import Acl
 from controlplane.selectors.authorizers import AuthorizerReport, AuthorizerState
+from controlplane.services import acls, role_bindings
 
 ASKED = "/permissions/?principal=User:billing&resource_type=topic&resource_name=orders&operation="
 
@@ -53,6 +55,35 @@ def test_a_denied_operation_leads_to_the_acl_that_allows_it(seeded: dict[str, An
     )
     page = operator.get(ASKED + "write").content.decode()
     assert f'href="/acls/{rule.pk}/delete/"' in page and "/acls/new/" not in page
+
+
+def test_a_user_who_may_not_change_acls_has_no_button_of_a_denied_operation(
+    seeded: dict[str, Any], viewer: Client, operator: Client, settings: Any
+) -> None:
+    for operation, button in (("write", "Create the missing ACL"), ("alter", "Delete this ACL")):
+        if operation == "alter":
+            acl = {
+                "resource_type": "topic",
+                "resource_name": "orders",
+                "principal": "User:billing",
+                "operation": "alter",
+            }
+            acls.create_acl(**acl, permission="deny", actor="ann")
+        assert button in operator.get(ASKED + operation).content.decode()
+        assert button not in viewer.get(ASKED + operation).content.decode()
+    role_bindings.create_binding(
+        user="bob",
+        role="operator",
+        resource_type="acl",
+        pattern_type="literal",
+        resource_name="topic:orders",
+        actor="root",
+    )
+    assert all(
+        b in viewer.get(ASKED + o).content.decode() for o, b in (("write", "Create the"), ("alter", "Delete this"))
+    )
+    settings.WEIR = replace(settings.WEIR, read_only=True)
+    assert "Create the missing ACL" not in operator.get(ASKED + "write").content.decode()
 
 
 @pytest.mark.parametrize(
