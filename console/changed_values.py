@@ -23,24 +23,29 @@ NAME_PREFIX = "configs."
 
 
 def values_of_change(change: ChangeRow) -> SafeString:
-    """The first changed values of a row of the audit log, a line each; empty without changed values."""
+    """The first changed values of a row of the audit log; empty without changed values."""
     if not may_open("change"):
         return SafeString("")
     return short_values(*first_values(change.before, change.after))
 
 
 def short_values(values: Sequence[ChangedValue], more: int) -> SafeString:
-    """These values, and the number of the others."""
-    lines = format_html_join(
-        "", '<span class="changed" lang="">{} <span class="sub">{} →</span> {}</span>', map(_texts, values)
+    """These values, and the number of the others. A value that did not exist before has no arrow."""
+    parts = [_shown(value) for value in values]
+    if more:
+        parts.append(format_html('<span class="sub">{}</span>', _("+{count} more").format(count=more)))
+    listed = format_html_join(", ", "{}", ((part,) for part in parts))
+    return format_html('<span class="changed">{}</span>', listed) if parts else SafeString("")
+
+
+def _shown(value: ChangedValue) -> SafeString:
+    known = "" if value.name == ONLY_VALUE else value.name.removeprefix(NAME_PREFIX)
+    name, after = truncatechars(known, NAME_CHARS_MAX), _value_text(value.after)
+    if value.before is None:
+        return format_html('<span lang="">{} {}</span>', name, after)
+    return format_html(
+        '<span lang="">{} <span class="sub">{} →</span> {}</span>', name, _value_text(value.before), after
     )
-    rest = format_html('<span class="changed sub">{}</span>', _("+{count} more").format(count=more)) if more else ""
-    return format_html("{}{}", lines, rest)
-
-
-def _texts(value: ChangedValue) -> tuple[str, str, str]:
-    name = "" if value.name == ONLY_VALUE else value.name.removeprefix(NAME_PREFIX)
-    return truncatechars(name, NAME_CHARS_MAX), _value_text(value.before), _value_text(value.after)
 
 
 def _value_text(value: object) -> str:

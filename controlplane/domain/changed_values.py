@@ -10,6 +10,7 @@ from dataclasses import dataclass
 ONLY_VALUE = "value"
 """Name of a value that is recorded without a name, such as a throttle."""
 
+EMPTY: tuple[object, ...] = ("", [], {})
 LISTED_MAX = 2
 """Maximum number of values that a list shows of a change. The change itself has all."""
 
@@ -33,8 +34,8 @@ def changed_values(before: object, after: object) -> list[ChangedValue]:
 
 
 def first_values(before: object, after: object) -> tuple[list[ChangedValue], int]:
-    """The first different values, for a list of changes, and the number of the others."""
-    found = changed_values(before, after)
+    """The first different values, for a list of changes, and the number of the others. An empty value that did not exist before is none of them."""
+    found = [v for v in changed_values(before, after) if v.before is not None or v.after not in EMPTY]
     return found[:LISTED_MAX], max(0, len(found) - LISTED_MAX)
 
 

@@ -29,3 +29,5 @@ def test_a_list_has_the_first_values_and_the_number_of_the_others() -> None:
     values, more = first_values({"k0": 0}, after)
     assert [v.name for v in values] == [f"k{n}" for n in range(1, LISTED_MAX + 1)] and more == 2
     assert first_values({"a": 1}, {"a": 2}) == ([ChangedValue("a", 1, 2)], 0)
+    assert first_values(None, {"configs": {}, "group": "", "n": 0}) == ([ChangedValue("n", None, 0)], 0)
+    assert first_values({"group": "x"}, {"group": ""}) == ([ChangedValue("group", "x", "")], 0)
