@@ -48,20 +48,20 @@ def enforcement(request: HttpRequest) -> HttpResponse:
 def create(request: HttpRequest) -> HttpResponse:
     form = AclForm(request.POST or None, initial=initial_from_query(request, *ACL_FIELDS))
     if request.method == "POST" and form.is_valid():
-        v = dict(form.cleaned_data)
+        acl = dict(form.cleaned_data)
         try:
-            services.create_acl(actor=actor(request), **v)
+            services.create_acl(actor=actor(request), **acl)
         except Rejected as error:
             form.reject(error)
         else:
             flash(
                 request,
                 _("ACL created: {permission} {operation} on {resource_type} {resource_name} for {principal}.").format(
-                    permission=v["permission"],
-                    operation=v["operation"],
-                    resource_type=translated(word_text(v["resource_type"])),
-                    resource_name=v["resource_name"],
-                    principal=v["principal"],
+                    permission=acl["permission"],
+                    operation=acl["operation"],
+                    resource_type=translated(word_text(acl["resource_type"])),
+                    resource_name=acl["resource_name"],
+                    principal=acl["principal"],
                 ),
             )
             return redirect_to("acls")

@@ -84,21 +84,21 @@ def override(request: HttpRequest, name: str) -> HttpResponse:
     initial = {"subject": subject, "value": None if own is None else f"{own:g}"}
     form = ThresholdOverrideForm(row, request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
-        v = form.cleaned_data
+        override_values = form.cleaned_data
         try:
             services.override_threshold(
                 name,
-                v["subject"],
-                v["value"],
+                override_values["subject"],
+                override_values["value"],
                 actor=actor(request),
-                comment=v["comment"],
-                if_version=v["version"],
+                comment=override_values["comment"],
+                if_version=override_values["version"],
             )
         except Rejected as error:
             form.reject(error)
         else:
             text = _("Threshold {value} changed for {subject}. It applies within seconds.")
-            flash(request, text.format(value=vocabulary.threshold_title(name), subject=v["subject"]))
+            flash(request, text.format(value=vocabulary.threshold_title(name), subject=override_values["subject"]))
             return redirect(back)
     body = {"value": row.default, "comment": "COMMENT"}
     path = f"alert-thresholds/{name}/overrides/{subject or 'NAME'}"

@@ -88,14 +88,19 @@ def move(request: HttpRequest, broker_id: int, topic: str, index: int) -> HttpRe
     }
     if request.method != "POST" or not form.is_valid():
         return _form(request, form, context)
-    v = form.cleaned_data
-    context["body"] = {"topic": topic, "partition": index, **v}
+    requested_move = form.cleaned_data
+    context["body"] = {"topic": topic, "partition": index, **requested_move}
     try:
         if request.POST.get("step") != "apply":
-            context["preview"] = services.preview_log_dir_move(broker_id, topic, index, v["directory"])
+            context["preview"] = services.preview_log_dir_move(broker_id, topic, index, requested_move["directory"])
             return render_page(request, "console/log_dir_review.html", context, nav="brokers")
         __, outcome = services.move_to_log_dir(
-            broker_id, topic, index, v["directory"], actor=actor(request), comment=v["comment"]
+            broker_id,
+            topic,
+            index,
+            requested_move["directory"],
+            actor=actor(request),
+            comment=requested_move["comment"],
         )
     except Rejected as error:
         form.reject(error)
@@ -103,7 +108,9 @@ def move(request: HttpRequest, broker_id: int, topic: str, index: int) -> HttpRe
     if outcome == ACCEPTED:
         flash(
             request,
-            _("{topic}-{index} is moving to {directory}.").format(topic=topic, index=index, directory=v["directory"]),
+            _("{topic}-{index} is moving to {directory}.").format(
+                topic=topic, index=index, directory=requested_move["directory"]
+            ),
         )
     else:
         flash(

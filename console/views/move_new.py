@@ -80,9 +80,9 @@ PLAN_BODY = {
 
 @operator_required
 def new(request: HttpRequest) -> HttpResponse:
-    q = request.GET
-    kind = q.get("kind", "") if q.get("kind", "") in KINDS else ScopeKind.PARTITIONS.value
-    step, topic, every_broker = q.get("step", "choose"), q.get("topic", "").strip(), brokers.broker_list()
+    query = request.GET
+    kind = query.get("kind", "") if query.get("kind", "") in KINDS else ScopeKind.PARTITIONS.value
+    step, topic, every_broker = query.get("step", "choose"), query.get("topic", "").strip(), brokers.broker_list()
     context: dict[str, object] = {
         "kind": kind,
         "kinds": KINDS,
@@ -111,9 +111,9 @@ def new(request: HttpRequest) -> HttpResponse:
     context |= {
         "plan_body": PLAN_BODY,
         "racks": sorted({b.rack for b in every_broker if b.rack}),
-        "chosen": q.getlist("p"),
-        "broker": q.get("broker", ""),
-        "factor": q.get("factor", ""),
+        "chosen": query.getlist("p"),
+        "broker": query.get("broker", ""),
+        "factor": query.get("factor", ""),
     }
     return render_page(request, "console/move_choose.html", context, nav="moves")
 
@@ -198,33 +198,33 @@ def round_robin(position: int, replicas: int, over: list[int]) -> list[int]:
     return [over[(position + j) % len(over)] for j in range(replicas)]
 
 
-def _selected_partitions(topic: str, q: QueryDict) -> list[PartitionRow]:
-    selected = {int(p) for p in q.getlist("p") if p.isdigit()}
+def _selected_partitions(topic: str, query: QueryDict) -> list[PartitionRow]:
+    selected = {int(p) for p in query.getlist("p") if p.isdigit()}
     if not selected:
         return []
     return [p for p in partitions.partition_list(topic, per_page=PARTITIONS_SHOWN_MAX).rows if p.index in selected]
 
 
-def _scope(kind: str, q: QueryDict) -> Scope:
+def _scope(kind: str, query: QueryDict) -> Scope:
     """The scope that the form requests. Raises Rejected for values that cannot be parsed."""
-    topic = q.get("topic", "").strip()
+    topic = query.get("topic", "").strip()
     if kind in (ScopeKind.DRAIN, ScopeKind.FILL):
-        broker, __, rack = q.get("broker", "").partition(RACK)
+        broker, __, rack = query.get("broker", "").partition(RACK)
         made = DrainScope if kind == ScopeKind.DRAIN else FillScope
         return made(rack=rack) if rack and not broker else made(broker=_number(broker, "broker"))
     if kind == ScopeKind.REBALANCE:
-        return rebalance.scope_of(q.getlist("goal"), _fraction(q.get("tolerance", "")))
+        return rebalance.scope_of(query.getlist("goal"), _fraction(query.get("tolerance", "")))
     if kind == ScopeKind.TOPIC:
-        return TopicScope(topic, tuple(_number(b, "broker") for b in q.getlist("over")))
+        return TopicScope(topic, tuple(_number(b, "broker") for b in query.getlist("over")))
     if kind == ScopeKind.REPLICATION_FACTOR:
-        return ReplicationFactorScope(topic, _number(q.get("factor", ""), _("replication factor")))
+        return ReplicationFactorScope(topic, _number(query.get("factor", ""), _("replication factor")))
     parts = (
         Placement(
             topic,
             int(p),
-            tuple(_number(b, "broker") for b in re.split(r"[\s,]+", q.get(f"r{p}", "").strip()) if b),
+            tuple(_number(b, "broker") for b in re.split(r"[\s,]+", query.get(f"r{p}", "").strip()) if b),
         )
-        for p in q.getlist("p")
+        for p in query.getlist("p")
         if p.isdigit()
     )
     return PartitionsScope(tuple(parts))
@@ -303,31 +303,35 @@ def _submit(request: HttpRequest, kind: str, context: dict[str, object]) -> Http
             {**context, "error": _("The form has no reviewed move. Review the move again.")},
             status=400,
         )
-    v = form.cleaned_data
+    requested_move = form.cleaned_data
     # A plan and an approval request are for the whole cluster: without names the operator role is needed.
     of_topics = request.POST.get("act") not in ("propose", "save")
-    require_role(request, RoleResource.TOPIC, topics_in(v["scope"]) if of_topics else ())
+    require_role(request, RoleResource.TOPIC, topics_in(requested_move["scope"]) if of_topics else ())
     try:
         caps = MoveCaps(
-            parts_in_flight_max=v["parts_in_flight_max"],
-            parts_per_broker_max=v["parts_per_broker_max"],
-            throttle_bytes_per_s=v["throttle_bytes_per_s"],
-            compare=v["compare"],
-            mode=v["mode"],
-            deadline_hours=v["deadline_hours"],
-            handover=v["handover"],
+            parts_in_flight_max=requested_move["parts_in_flight_max"],
+            parts_per_broker_max=requested_move["parts_per_broker_max"],
+            throttle_bytes_per_s=requested_move["throttle_bytes_per_s"],
+            compare=requested_move["compare"],
+            mode=requested_move["mode"],
+            deadline_hours=requested_move["deadline_hours"],
+            handover=requested_move["handover"],
         )
         if request.POST.get("act") == "propose":
-            return _request_approval(request, v["scope"], v["comment"], caps)
+            return _request_approval(request, requested_move["scope"], requested_move["comment"], caps)
         if request.POST.get("act") == "save":
-            plan = plans.save_plan(v["scope"], actor=actor(request), comment=v["comment"], override=True)
+            plan = plans.save_plan(
+                requested_move["scope"], actor=actor(request), comment=requested_move["comment"], override=True
+            )
             flash(
                 request, _("Plan {id} saved. It locks no partition until a move of it is created.").format(id=plan.pk)
             )
             return redirect_to("plan", plan.pk)
-        move = services.plan_move(v["scope"], actor=actor(request), comment=v["comment"], **caps)
+        move = services.plan_move(
+            requested_move["scope"], actor=actor(request), comment=requested_move["comment"], **caps
+        )
         if request.POST.get("act") == "start":
-            services.start_move(move.pk, actor=actor(request), comment=v["comment"])
+            services.start_move(move.pk, actor=actor(request), comment=requested_move["comment"])
             flash(request, _("Move {id} started.").format(id=move.pk))
         else:
             flash(request, _("Move {id} planned. Nothing moves until you start it.").format(id=move.pk))

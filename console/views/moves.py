@@ -331,15 +331,15 @@ def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str
     digest = "" if preview.problem else proposals.render_target(ProposalKind.MOVE_DELETE_RECORDS, target, arguments)[1]
     form = ProposeDestructionForm(preview.confirm, request.POST or None, initial={"shown_hash": digest})
     if request.method == "POST" and form.is_valid():
-        v = form.cleaned_data
+        deletion = form.cleaned_data
         try:
             made = proposals.propose(
                 ProposalKind.MOVE_DELETE_RECORDS,
                 target,
-                {"confirm": v["confirm_name"]},
+                {"confirm": deletion["confirm_name"]},
                 actor=actor(request),
-                comment=v["comment"],
-                shown_hash=v["shown_hash"],
+                comment=deletion["comment"],
+                shown_hash=deletion["shown_hash"],
             )
         except Rejected as error:
             form.reject(error)

@@ -150,23 +150,27 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
     """Create a move of the plan: start it now, run it in a maintenance window, or only plan it."""
     form = MoveOfPlanForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        v = form.cleaned_data
+        requested_move = form.cleaned_data
         caps = MoveCaps(
-            parts_in_flight_max=v["parts_in_flight_max"],
-            parts_per_broker_max=v["parts_per_broker_max"],
-            throttle_bytes_per_s=v["throttle_bytes_per_s"],
-            compare=v["compare"],
+            parts_in_flight_max=requested_move["parts_in_flight_max"],
+            parts_per_broker_max=requested_move["parts_per_broker_max"],
+            throttle_bytes_per_s=requested_move["throttle_bytes_per_s"],
+            compare=requested_move["compare"],
         )
         try:
             window = form.window()
             schedules.check(schedules.parse_window(window))
             move = services.move_of(
-                row.id, request.POST.get("digest", ""), actor=actor(request), comment=v["comment"], caps=caps
+                row.id,
+                request.POST.get("digest", ""),
+                actor=actor(request),
+                comment=requested_move["comment"],
+                caps=caps,
             )
             if window is not None:
-                schedules.schedule_move(move.pk, window, actor=actor(request), comment=v["comment"])
-            elif v["start"] and not move.overrides:
-                move_services.start_move(move.pk, actor=actor(request), comment=v["comment"])
+                schedules.schedule_move(move.pk, window, actor=actor(request), comment=requested_move["comment"])
+            elif requested_move["start"] and not move.overrides:
+                move_services.start_move(move.pk, actor=actor(request), comment=requested_move["comment"])
         except Rejected as error:
             form.reject(error)
         else:

@@ -58,7 +58,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
         "tolerance": tolerance or TOLERANCE_DEFAULT,
     }
     try:
-        p = rebalancing.propose_changes(selected or None, _number(tolerance), CHANGES_SHOWN_MAX)
+        proposal = rebalancing.propose_changes(selected or None, _number(tolerance), CHANGES_SHOWN_MAX)
     except Rejected as error:
         return render_page(
             request, "console/rebalance.html", {**context, "error": rejection_text(error)}, nav="brokers", status=400
@@ -67,19 +67,19 @@ def rebalance(request: HttpRequest) -> HttpResponse:
         [
             ("kind", "rebalance"),
             ("step", "review"),
-            *(("goal", g) for g in p.scope.goals),
-            ("tolerance", str(p.scope.tolerance)),
+            *(("goal", g) for g in proposal.scope.goals),
+            ("tolerance", str(proposal.scope.tolerance)),
         ]
     )
     context |= {
-        "p": p,
-        "rows": _rows(p.before, p.after),
+        "p": proposal,
+        "rows": _rows(proposal.before, proposal.after),
         "columns": COLUMNS.values(),
         "review": f"{reverse('move-new')}?{query}",
         "button": _("Review ({copies}, {changes_total})").format(
-            copies=counted(p.copies, "replica move"), changes_total=counted(p.changes_total, "partition")
+            copies=counted(proposal.copies, "replica move"), changes_total=counted(proposal.changes_total, "partition")
         ),
-        "body": {"goals": p.scope.goals, "tolerance": p.scope.tolerance},
+        "body": {"goals": proposal.scope.goals, "tolerance": proposal.scope.tolerance},
     }
     return render_page(request, "console/rebalance.html", context, nav="brokers")
 

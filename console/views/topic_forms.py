@@ -43,21 +43,24 @@ def create(request: HttpRequest) -> HttpResponse:
     clone = request.GET.get("clone", "")
     form = TopicForm(request.POST or None, initial=_like(clone) if clone else {})
     if request.method == "POST" and form.is_valid():
-        v = form.cleaned_data
+        new_topic = form.cleaned_data
         try:
             services.create_topic(
-                v["name"],
-                partitions=v["partitions"],
-                replication_factor=v["replication_factor"],
-                configs=v["configs"],
+                new_topic["name"],
+                partitions=new_topic["partitions"],
+                replication_factor=new_topic["replication_factor"],
+                configs=new_topic["configs"],
                 actor=actor(request),
-                comment=v["comment"],
+                comment=new_topic["comment"],
             )
         except Rejected as error:
             form.reject(error)
         else:
-            flash(request, _("Topic {name} requested. The controller assigns its replicas now.").format(name=v["name"]))
-            return redirect_to("topic", v["name"])
+            flash(
+                request,
+                _("Topic {name} requested. The controller assigns its replicas now.").format(name=new_topic["name"]),
+            )
+            return redirect_to("topic", new_topic["name"])
     body = {"name": form["name"].value() or "NAME", "partitions": _int(form["partitions"].value(), 3)}
     return render_page(
         request,
@@ -156,16 +159,23 @@ def _review(
     deleted: list[str] = []
     if partitions != detail.row.partitions:
         diff.append({"key": "partitions", "now": detail.row.partitions, "source": "topic", "new": partitions})
-    for c in configs:
-        value = values.get(c.name)
-        override = c.value if c.source == ConfigSource.TOPIC else ""
+    for config in configs:
+        value = values.get(config.name)
+        override = config.value if config.source == ConfigSource.TOPIC else ""
         if value is None or value == override:
             continue
         if value:
-            changed[c.name] = value
+            changed[config.name] = value
         else:
-            deleted.append(c.name)
-        diff.append({"key": c.name, "now": c.value, "source": c.source, "new": value or f"{c.default} (default)"})
+            deleted.append(config.name)
+        diff.append(
+            {
+                "key": config.name,
+                "now": config.value,
+                "source": config.source,
+                "new": value or f"{config.default} (default)",
+            }
+        )
     context |= {
         "errors": errors,
         "typed": typed,

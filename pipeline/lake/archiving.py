@@ -131,17 +131,17 @@ def check(ranges: Sequence[Range], files: Sequence[WrittenFile]) -> None:
     rows = dict.fromkeys(planned, 0)
     for file in files:
         for partition, first, last, count in file.offsets:
-            r = planned.get(partition)
-            if r is None or first < r.first or last >= r.next:
+            planned_range = planned.get(partition)
+            if planned_range is None or first < planned_range.first or last >= planned_range.next:
                 raise Contradiction(
-                    f"{file.path}: partition {partition} has offsets {first} to {last}, planned was {r}"
+                    f"{file.path}: partition {partition} has offsets {first} to {last}, planned was {planned_range}"
                 )
             rows[partition] += count
     for partition, count in rows.items():
-        r = planned[partition]
-        if count > r.next - r.first:
+        planned_range = planned[partition]
+        if count > planned_range.next - planned_range.first:
             raise Contradiction(
-                f"{r.topic}-{partition}: {count} rows for the {r.next - r.first} offsets from {r.first} on"
+                f"{planned_range.topic}-{partition}: {count} rows for the {planned_range.next - planned_range.first} offsets from {planned_range.first} on"
             )
 
 

@@ -129,7 +129,7 @@ def test_the_vague_names_of_parameters() -> None:
 
 ONE_LETTER_LINES_MAX = 8
 """Lines within which a name of one letter is used."""
-ONE_LETTER_NAMES_MAX = 12
+ONE_LETTER_NAMES_MAX = 0
 """Parameters and variables of one letter that are used further away. Lower it when they get a better name; never raise it."""
 BYTE_WALKS = ("brokerd/wire/", "brokerd/storage/key_hashes.py")
 """Code that walks bytes, partly compiled, names a position `p` and a length `n`."""
