@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
 from django import forms
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from console.forms import FormData, FormOptions, MegabytesField, WeirForm, comment_field
 from console.texts import gettext_lazy
 from controlplane.domain.quota import ENTITIES, ENTITY_TYPES, UNITS, Entity, QuotaUnit
+from controlplane.domain.text import size_text
+from controlplane.selectors.clients import ClientRates
 from controlplane.services import Rejected
 
 LABELS = {
@@ -28,6 +31,7 @@ HELP = {
     "connection_creation_rate": gettext_lazy("Connections that an address may open to one broker."),
 }
 ADDRESS_LIMIT = "connection_creation_rate"
+PRODUCER_LIMIT, CONSUMER_LIMIT = "producer_byte_rate", "consumer_byte_rate"
 NAME_FIELDS = {"user": "user", "client-id": "client_id", "ip": "ip"}
 
 
@@ -37,6 +41,27 @@ def limit_field(quota: str) -> forms.FloatField:
     return kind(label=LABELS[quota], required=False, widget=widget, help_text=HELP[quota])
 
 
+def present_rate(name: str, by_broker: Mapping[int, float], silent: Sequence[int]) -> str:
+    """A sentence about bytes per second by broker. The largest one is first, because a limit applies to each broker."""
+    if not by_broker:
+        text = _("{name} has no connection now.").format(name=name)
+    else:
+        broker_id, most = max(by_broker.items(), key=lambda item: item[1])
+        template = (
+            _("Present rate of {name}: {rate}/s at broker {broker_id}, {total}/s at {brokers} brokers together.")
+            if len(by_broker) > 1
+            else _("Present rate of {name}: {rate}/s at broker {broker_id}.")
+        )
+        total = size_text(sum(by_broker.values()))
+        text = template.format(
+            name=name, rate=size_text(most), broker_id=broker_id, total=total, brokers=len(by_broker)
+        )
+    if not silent:
+        return text
+    brokers = ", ".join(map(str, silent))
+    return " ".join([text, _("Brokers without an answer: {brokers}.").format(brokers=brokers)])
+
+
 class LimitsForm(WeirForm):
     """A field for each of `quotas`. An empty field is no limit."""
 
@@ -44,6 +69,13 @@ class LimitsForm(WeirForm):
         super().__init__(data, **options)
         for quota in quotas:
             self.fields[quota] = limit_field(quota)
+
+    def show_rates(self, name: str, rates: ClientRates) -> None:
+        """Add the present rates of the entity `name` to the help of the byte rates."""
+        for quota, by_broker in ((PRODUCER_LIMIT, rates.received), (CONSUMER_LIMIT, rates.sent)):
+            self[quota].help_text = format_html(
+                "{} <b>{}</b>", HELP[quota], present_rate(name, by_broker, rates.brokers_silent)
+            )
 
     def limits(self) -> dict[str, float | None]:
         return {quota: self.cleaned_data[quota] for quota in UNITS if quota in self.fields}

@@ -6,7 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from console.quota_forms import QuotaForm, QuotaLimitsForm
+from console.access_rules import may_open
+from console.quota_forms import NAME_FIELDS, LimitsForm, QuotaForm, QuotaLimitsForm
 from console.templatetags.quotas import limit as limit_text
 from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
@@ -21,9 +22,10 @@ from console.views.shell import (
     require_role,
     viewer_required,
 )
-from controlplane.domain.quota import ENTITY_TYPES, UNITS, entity_text
+from controlplane.domain.quota import ENTITIES, ENTITY_TYPES, UNITS, Entity, entity_text
 from controlplane.domain.roles import RoleResource
 from controlplane.selectors import quotas
+from controlplane.selectors.clients import client_rates
 from controlplane.services import Rejected
 from controlplane.services import quotas as services
 
@@ -59,9 +61,23 @@ def create(request: HttpRequest) -> HttpResponse:
         else:
             flash(request, _("Quota set."))
             return redirect_to("quota", row.pk)
+    if may_open("clients"):
+        _show_rates(form, _linked_entity(request))
     body = {"entity": {"user": "USER"}, "limits": {"producer_byte_rate": 1_000_000}}
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/quota_new.html", {"form": form, "body": body}, nav="quotas", status=status)
+
+
+def _linked_entity(request: HttpRequest) -> Entity:
+    """The client or user whose link opened the form of a new quota. Empty without a link."""
+    types = ENTITIES.get(request.GET.get("applies_to", ""), ())
+    return {entity_type: request.GET.get(NAME_FIELDS[entity_type]) or None for entity_type in types}
+
+
+def _show_rates(form: LimitsForm, entity: Entity) -> None:
+    rates = client_rates(entity)
+    if rates is not None:
+        form.show_rates(entity_text(entity), rates)
 
 
 @operator_required
@@ -90,6 +106,7 @@ def edit(request: HttpRequest, quota_id: int) -> HttpResponse:
                 else _("Quota of {name} deleted.").format(name=row.name),
             )
             return redirect_to("quota", quota_id) if after.value else redirect_to("quotas")
+    _show_rates(form, row.entity)
     context: dict[str, object] = {"row": row, "form": form, "body": {"limits": now, "comment": "REASON"}}
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/quota_edit.html", context, nav="quotas", status=status)

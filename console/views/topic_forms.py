@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from console.config_groups import grouped_configs
 from console.forms import DestroyForm, ReasonForm, TopicForm
 from console.history_charts import page_charts
 from console.panels import lazy
@@ -100,7 +101,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     context: dict[str, object] = {
         "errors": {},
         "t": detail,
-        "configs": configs,
+        "groups": grouped_configs(configs, lambda config: config.name),
         "typed": restored,
         "restored_change": request.GET["restore"] if restored else "",
         "partitions": detail.row.partitions,

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from console import exports
+from console.config_groups import GroupedRows, grouped_configs
 from console.history_charts import page_charts
 from console.panels import lazy
 from console.texts import gettext_lazy
@@ -92,9 +93,9 @@ def topic_list(request: HttpRequest) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class ComparedConfigs:
-    """The configs of a topic in `rows`, each with the value of the other topic. `problem`: why there is no comparison."""
+    """The configs of a topic in `groups`, each with the value of the other topic. `problem`: why there is no comparison."""
 
-    rows: list[tuple[topics.ConfigRow, str | None]]
+    groups: list[GroupedRows[tuple[topics.ConfigRow, str | None]]]
     changed: int
     different: int
     problem: str
@@ -109,7 +110,7 @@ def compared_configs(name: str, other: str, only: str) -> ComparedConfigs:
     if values and only == ConfigChoice.DIFFERENT:
         shown = [c for c in rows if values.get(c.name) != c.value]
     return ComparedConfigs(
-        [(c, values.get(c.name)) for c in shown],
+        grouped_configs([(c, values.get(c.name)) for c in shown], lambda row: row[0].name),
         len(overrides),
         sum(1 for c in rows if values and values.get(c.name) != c.value),
         _("There is no topic {other}.").format(other=other) if other and not values else "",

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 
+from brokerd.cluster.quota_entities import CLIENT, IP, USER
 from brokerd.cluster.rejection_reasons import RejectionReason
 from brokerd.wire.messages import DescribeLogDirsResponse
 from controlplane.clients.all_brokers import call_brokers
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
 from controlplane.domain.login_advice import LOGIN_ADVICE
+from controlplane.domain.quota import Entity
 from controlplane.models import GroupPartition
 from controlplane.selectors.paging import Page, PageStart, ordered_page
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
@@ -172,6 +174,34 @@ def client_list(
         brokers_asked=len(answers),
         brokers_silent=[SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRates:
+    """Bytes per second of the connections of one client ID, one user or both, {broker id: rate} over the last ten to twenty seconds, because a quota is a
+    limit per broker. `received`: requests; `sent`: responses. Brokers without such a connection are missing."""
+
+    received: dict[int, float]
+    sent: dict[int, float]
+    brokers_silent: list[int]
+
+
+def client_rates(entity: Entity) -> ClientRates | None:
+    """The rates that a quota of `entity` would limit. None for an address and for a default, which limits many clients separately. Waits up to two seconds for
+    brokers that do not answer."""
+    if not entity or IP in entity or None in entity.values():
+        return None
+    answers = call_brokers(list(living_brokers().values()), connected_clients)
+    received: dict[int, float] = {}
+    sent: dict[int, float] = {}
+    for answer in answers:
+        for client in answer.value.clients if answer.value is not None else ():
+            names = {CLIENT: client.client_id, USER: client.principal.removeprefix("User:")}
+            if client.is_broker or any(names[entity_type] != name for entity_type, name in entity.items()):
+                continue
+            received[answer.broker_id] = received.get(answer.broker_id, 0.0) + client.received_bytes_per_second
+            sent[answer.broker_id] = sent.get(answer.broker_id, 0.0) + client.sent_bytes_per_second
+    return ClientRates(received, sent, [answer.broker_id for answer in answers if answer.value is None])
 
 
 def _rejected_clients(answers: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:

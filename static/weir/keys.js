@@ -4,7 +4,7 @@
   "use strict";
   const typing = (at) => at && (/^(TEXTAREA|SELECT)$/.test(at.tagName) || (at.tagName === "INPUT" && !/^(checkbox|radio)$/.test(at.type)) || at.isContentEditable);
   let prefixAt = 0; // ms, when g was pressed
-  const rows = () => [...document.querySelectorAll("#main tbody tr:not(.open-row)")];
+  const rows = () => [...document.querySelectorAll("#main tbody:not([hidden]) tr:not(.open-row, .subject, [hidden])")];
   const moveRow = (by) => {
     const all = rows();
     if (!all.length) return;

@@ -169,3 +169,33 @@ def test_only_the_fields_that_a_choice_needs_are_shown(session: BrowserSession) 
     expect(page.locator("#id_ip")).to_be_visible()
     expect(page.locator("#id_user")).to_be_hidden()
     expect(page.locator("#id_producer_byte_rate")).to_be_hidden()
+
+
+def test_a_long_form_of_configs_is_filtered_by_name(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/topics/orders/alter/")
+    expect(page.locator(".subject").first).to_have_text("Changed most often")
+    page.locator("main h1").click()
+    page.keyboard.press("f")
+    expect(page.locator("#name-filter")).to_be_focused()
+    page.fill('[name="c:retention.bytes"]', "5 GB")
+    page.fill("#name-filter", "MS segment")
+    expect(page.locator('[name="c:segment.ms"]')).to_be_visible()
+    expect(page.locator('[name="c:segment.bytes"]')).to_be_hidden()
+    expect(page.locator(".subject:visible")).to_have_text(["Changed most often", "Segments and flushing"])
+    expect(page.locator(".name-filter output")).to_have_text(re.compile(r"^2 of \d+$"))
+    page.press("#name-filter", "Enter")  # does not send the form
+    expect(page.locator('[name="c:segment.ms"]')).to_be_focused()
+    page.click("button.primary")
+    expect(page.locator("main")).to_contain_text("retention.bytes")  # a hidden field is sent
+
+
+def test_the_filter_of_configs_works_after_the_table_was_loaded_again(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/topics/orders/?tab=configs&only=changed")
+    expect(page.locator("#name-filter")).to_have_count(0)
+    page.locator("#list .seg a").first.click()
+    page.fill("#name-filter", "index")
+    expect(page.locator("#list tbody tr:visible .name")).to_have_text(
+        ["weir.index.keys", "weir.index.header", "segment.index.bytes", "index.interval.bytes"]
+    )

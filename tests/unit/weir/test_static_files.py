@@ -69,7 +69,7 @@ def test_other_names_are_not_answered_here(path: str) -> None:
     assert response.status_code == (200 if path.endswith("weir.css") else 404)
 
 
-OF_ONE_PAGE = {"needed_fields.js"}
+OF_ONE_PAGE = {"name_filter.js", "needed_fields.js"}
 """Scripts that few pages load, so that the first page stays small."""
 
 

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from brokerd.cluster.configs import TOPIC_CONFIGS
+from console.config_groups import CONFIG_GROUPS
 from controlplane.models import ObservedPartition, Topic
 from controlplane.models.change import Outcome
 from controlplane.services.common import record
+from controlplane.services.front_topics import ENABLED_BY
 
 
 def test_a_config_with_a_unit_is_reviewed_as_a_number_with_its_meaning(
@@ -37,6 +40,18 @@ def test_one_config_is_edited_alone(seeded: dict[str, Any], operator: Client) ->
     sent = {"step": "review", "partitions": "2", "c:retention.ms": "1 h"}
     page = operator.post("/topics/fresh/alter/?config=retention.ms", sent).content.decode()
     assert "3600000 (1 h)" in page and "Change 1 value of" in page
+
+
+def test_the_form_of_all_configs_is_in_groups_with_a_filter(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.get("/topics/fresh/alter/").content.decode()
+    first = [
+        page.index(f'name="c:{name}"')
+        for name in ("retention.ms", "segment.ms", "delete.retention.ms", "remote.storage.enable")
+    ]
+    assert first == sorted(first) and page.count('class="subject"') == len(CONFIG_GROUPS)
+    assert page.count('name="c:') == len(TOPIC_CONFIGS) - len(ENABLED_BY) and 'id="name-filter"' in page
+    chosen = operator.get("/topics/fresh/alter/?config=retention.ms").content.decode()
+    assert 'class="subject"' not in chosen and 'id="name-filter"' not in chosen
 
 
 def test_a_new_topic_shows_every_error_at_once(seeded: dict[str, Any], operator: Client) -> None:

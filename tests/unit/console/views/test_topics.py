@@ -48,15 +48,29 @@ def test_each_tab_of_a_topic_opens(two: World, operator: Client, tab: str) -> No
 
 def test_configs_are_compared_with_another_topic(two: World) -> None:
     def names(other: str, only: str) -> list[str]:
-        return [c.name for c, _ in views.compared_configs("flights", other, only).rows]
+        return [c.name for group in views.compared_configs("flights", other, only).groups for c, _ in group.rows]
 
     assert names("", "changed") == ["retention.ms"]
     assert names("orders", "different") == ["retention.ms", "segment.ms"]
     found = views.compared_configs("flights", "orders", "")
     assert (found.changed, found.different, found.problem) == (1, 2, "")
-    assert {c.name: v for c, v in found.rows}["retention.ms"] == "7"
+    assert {c.name: v for group in found.groups for c, v in group.rows}["retention.ms"] == "7"
     missing = views.compared_configs("flights", "none", "different")
-    assert missing.problem == "There is no topic none." and missing.different == 0 and len(missing.rows) > 20
+    assert (
+        missing.problem == "There is no topic none."
+        and missing.different == 0
+        and sum(len(group.rows) for group in missing.groups) > 20
+    )
+
+
+def test_all_configs_have_headings_and_a_filter_and_overrides_alone_have_not(two: World, operator: Client) -> None:
+    whole = operator.get("/topics/flights/?tab=configs").content.decode()
+    few = operator.get("/topics/flights/?tab=configs&only=changed").content.decode()
+    assert [mark in whole for mark in ('scope="rowgroup"', 'id="name-filter"')] == [True, True]
+    assert [mark in few for mark in ('scope="rowgroup"', 'id="name-filter"')] == [False, False]
+    assert (
+        whole.index(">retention.ms<") < whole.index(">Retention and compaction<") < whole.index(">delete.retention.ms<")
+    )
 
 
 def test_a_partition_under_min_isr_names_the_limit_and_the_brokers_to_start(world: World, viewer: Client) -> None:

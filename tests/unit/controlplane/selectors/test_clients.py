@@ -15,6 +15,7 @@ from controlplane.clients.connected_clients import ConnectedClients, connected_c
 from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.models import ConsumerGroup, GroupPartition
 from controlplane.selectors import clients as selectors
+from controlplane.selectors.clients import ClientRates
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -262,3 +263,17 @@ def test_the_topic_is_asked_of_each_broker() -> None:
     connected_clients(Connection(), "orders")  # type: ignore[arg-type]
     connected_clients(Connection())  # type: ignore[arg-type]
     assert [body.clients_of for body in asked] == ["orders", ""]
+
+
+def test_the_rates_of_an_entity_are_by_broker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, more = client("shop", 4, received_bytes_per_second=1), client("shop", 2, principal="User:ann")
+    replication = client("shop", 100, is_broker=True)
+    answering(monkeypatch, {1: [shop, more, replication], 2: [client("other", 7)]}, silent=[3])
+    assert selectors.client_rates({"client-id": "shop"}) == ClientRates({1: 1.0}, {1: 6.0}, [3])
+    assert selectors.client_rates({"user": "ann"}) == ClientRates({1: 0.0}, {1: 2.0}, [3])
+    assert selectors.client_rates({"user": "shop", "client-id": "other"}) == ClientRates({2: 0.0}, {2: 7.0}, [3])
+
+
+@pytest.mark.parametrize("entity", [{}, {"ip": "10.0.0.1"}, {"client-id": None}, {"user": "ann", "client-id": None}])
+def test_an_address_and_a_default_have_no_rates(entity: dict[str, str | None]) -> None:
+    assert selectors.client_rates(entity) is None
