@@ -11,6 +11,7 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 
 from console.address_access import User, may_be_shown, missing_role
 from console.forms import RACK
@@ -18,18 +19,21 @@ from console.record_links import record_url
 from console.texts import gettext_lazy
 from console.vocabulary import translated
 from controlplane.domain.next_step import NextStep, StepKind
+from controlplane.domain.text import size_text
 from controlplane.selectors.visibility import current_visibility
 from controlplane.services.records import read_denial
 
 
 @dataclass(frozen=True, slots=True)
 class StepButton:
-    """`posts`: the button posts to the address; otherwise it opens it. `denied`: why the user cannot use it; empty = they can."""
+    """`posts`: the button posts to the address; otherwise it opens it. `denied`: why the user cannot use it; empty = they can. `hint`: why this step, empty =
+    the label says it."""
 
     label: str
     url: str
     posts: bool
     denied: str = ""
+    hint: str = ""
 
     @property
     def usable(self) -> bool:
@@ -52,7 +56,7 @@ def _move_again(kind: str, values: Sequence[str]) -> str:
     """The review of a move with these values of its scope, "name=value" each."""
     found = QueryDict(mutable=True)
     for value in values:
-        name, _, text = value.partition("=")
+        name, __, text = value.partition("=")
         found.appendlist(*(("broker", f"{RACK}{text}") if name == "rack" else (name, text)))
     return _page("move-new", [], kind=kind, step="review", **dict(found.lists()))
 
@@ -71,6 +75,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.RECOVER_REPLICA: lambda t: _page("recover", t),
     StepKind.MOVE_OFF_BROKER: lambda t: _move(t[1], t[2:]),
     StepKind.OPEN_MOVE: lambda t: _page("move", t),
+    StepKind.OPEN_FILLING_MOVE: lambda t: _page("move", t[:1]),
     StepKind.ROLL_BACK_MOVE: lambda t: _page("move-act", [*t, "roll_back"]),
     StepKind.PLAN_AGAIN: lambda t: _move_again(t[1], t[2:]),
     StepKind.THROTTLE_MOVE: lambda t: _page("move-act", [*t, "throttle"]),
@@ -114,6 +119,7 @@ LABELS: dict[str, str] = {
     StepKind.RECOVER_REPLICA: gettext_lazy("Re-replicate {0}-{1} on broker {2}"),
     StepKind.MOVE_OFF_BROKER: gettext_lazy("Move replicas of {1} to brokers with more space"),
     StepKind.OPEN_MOVE: gettext_lazy("Open move {0}"),
+    StepKind.OPEN_FILLING_MOVE: gettext_lazy("Open move {0}, which writes to this disk"),
     StepKind.ROLL_BACK_MOVE: gettext_lazy("Roll back move {0}"),
     StepKind.PLAN_AGAIN: gettext_lazy("Plan move {0} again"),
     StepKind.THROTTLE_MOVE: gettext_lazy("Edit the throttle of move {0}"),
@@ -156,9 +162,21 @@ def _label(step: NextStep) -> str:
     if (get_language() or "en") == "en":
         return step.label
     if step.kind == StepKind.START_PROCESS:  # broker-3, zookeeper
-        kind, _, number = step.target[0].partition("-")
+        kind, __, number = step.target[0].partition("-")
         return START_LABELS[kind].format(number)
     return LABELS[step.kind].format(*step.target)
+
+
+def _hint(step: NextStep) -> str:
+    if step.kind != StepKind.OPEN_FILLING_MOVE:
+        return ""
+    __, broker_id, left_bytes = step.target
+    if not left_bytes:
+        return _("It copies replicas to broker {broker_id}; the size of what is left is unknown.").format(
+            broker_id=broker_id
+        )
+    left = size_text(int(left_bytes))
+    return _("It copies replicas to broker {broker_id}: {left} are left.").format(broker_id=broker_id, left=left)
 
 
 def buttons(steps: Iterable[NextStep], user: User) -> Iterator[StepButton]:
@@ -169,4 +187,4 @@ def buttons(steps: Iterable[NextStep], user: User) -> Iterator[StepButton]:
         reads = read_denial(user, step.target[0]) if step.kind in READING else ""
         denied = reads or missing_role(user, url, posts=posts)
         if not (denied and current_visibility().limited):
-            yield StepButton(_label(step), url, posts, translated(denied))
+            yield StepButton(_label(step), url, posts, translated(denied), _hint(step))

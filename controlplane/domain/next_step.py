@@ -16,6 +16,8 @@ class StepKind(StrEnum):
     RECOVER_REPLICA = "recover_replica"
     MOVE_OFF_BROKER = "move_off_broker"
     OPEN_MOVE = "open_move"
+    OPEN_FILLING_MOVE = "open_filling_move"
+    """A running move that copies to a broker whose disk is nearly full."""
     ROLL_BACK_MOVE = "roll_back_move"
     PLAN_AGAIN = "plan_again"
     """The review of a new move with the scope of a failed one."""
@@ -50,7 +52,8 @@ class StepKind(StrEnum):
 class NextStep:
     """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
     offset], [broker, topic, partition=replicas, ...], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation],
-    [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task], [move, kind of its scope, name=value, ...]."""
+    [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task], [move, kind of its scope, name=value, ...],
+    [move, broker, bytes that are left to copy to it or "" = unknown]."""
 
     kind: str
     label: str

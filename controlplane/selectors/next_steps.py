@@ -113,18 +113,38 @@ def _disk_slow(a: AlertRow) -> list[NextStep]:
 
 def _disk_low(alert: AlertRow) -> list[NextStep]:
     """First the running moves that copy to the broker."""
-    running = visible(Move.objects.filter(state=MoveState.RUNNING)).order_by().values("pk")
-    parts = MovePartition.objects.filter(active=True, move__in=running).order_by("move_id", "pk")
-    placed = parts.values_list("move_id", "replicas_from", "replicas_to")[:PARTS_EXAMINED_MAX]
-    filling = {move for move, old, new in placed if any(str(b) == alert.subject for b in set(new) - set(old))}
-    moves = [NextStep(StepKind.OPEN_MOVE, f"Open move {move}", [str(move)]) for move in sorted(filling)]
-    steps = [*moves]
+    steps = [
+        NextStep(
+            StepKind.OPEN_FILLING_MOVE,
+            f"Open move {move}, which writes to this disk",
+            [str(move), alert.subject, "" if left_bytes is None else str(left_bytes)],
+        )
+        for move, left_bytes in sorted(_filling_moves(int(alert.subject)).items())
+    ]
     if (topic := _largest_topic(alert.subject)) is not None:
         if placements := relief(alert.subject, topic):
             label = f"Move replicas of {topic} to brokers with more space"
             steps.append(NextStep(StepKind.MOVE_OFF_BROKER, label, [alert.subject, topic, *placements]))
         steps.append(NextStep(StepKind.RAISE_RETENTION, f"Edit retention of {topic}", [topic]))
     return steps
+
+
+def _filling_moves(broker_id: int) -> dict[int, int | None]:
+    """{running move that copies to the broker: bytes that are left to copy to it}. None = unknown. The bytes of a partition are divided evenly among its new
+    replicas, as on the page of the move."""
+    running = visible(Move.objects.filter(state=MoveState.RUNNING)).order_by().values("pk")
+    parts = MovePartition.objects.filter(active=True, move__in=running).order_by("move_id", "pk")
+    columns = ("move_id", "replicas_from", "replicas_to", "bytes_total", "bytes_done")
+    rows = list(parts.values_list(*columns)[:PARTS_EXAMINED_MAX])
+    left: dict[int, float | None] = {}
+    for move, old, new, total, done in rows:
+        receivers = set(new) - set(old)
+        if broker_id not in receivers:
+            continue
+        before = left.get(move, 0.0)
+        known = before is not None and total is not None and len(rows) < PARTS_EXAMINED_MAX
+        left[move] = before + max(0, total - (done or 0)) / len(receivers) if known else None
+    return {move: None if value is None else round(value) for move, value in left.items()}
 
 
 def _largest_topic(broker_id: str) -> str | None:

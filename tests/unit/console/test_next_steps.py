@@ -20,6 +20,7 @@ TARGETS = {
     StepKind.PROPOSE_ELECTION: ["orders", "0"],
     StepKind.OPEN_PARTITION: ["orders", "0"],
     StepKind.RECOVER_REPLICA: ["orders", "0", "2"],
+    StepKind.OPEN_FILLING_MOVE: ["7", "2", "101000000"],
     StepKind.PLAN_AGAIN: ["7", "topic", "topic=orders", "over=2", "over=3"],
     StepKind.READ_RECORD: ["orders", "0", "77"],
     StepKind.RAISE_RETENTION: ["orders"],
@@ -47,6 +48,15 @@ def test_each_step_is_chinese_on_a_chinese_page(kind: StepKind) -> None:
     with override("zh-hans"):
         (button,) = buttons([NextStep(kind, "label", TARGETS.get(kind, ["2"]))], ADMINISTRATOR)
     assert re.search("[\u4e00-\u9fff]", button.label), button.label
+
+
+def test_a_move_that_fills_a_disk_says_how_much_is_left() -> None:
+    known, unknown = buttons(
+        [NextStep(StepKind.OPEN_FILLING_MOVE, "Open move 7", ["7", "2", left]) for left in ("101000000", "")],
+        ADMINISTRATOR,
+    )
+    assert known.url == "/moves/7/" and known.hint == "It copies replicas to broker 2: 101 MB are left."
+    assert "unknown" in unknown.hint
 
 
 def test_the_record_at_the_committed_offset_is_read_directly() -> None:

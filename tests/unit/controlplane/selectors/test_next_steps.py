@@ -91,7 +91,10 @@ def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> No
     target = next(iter(set(MovePartition.objects.get(move_id=move).replicas_to) - {1, 2}))
     assert steps("disk_low", str(target)) == [], "the move is only planned"
     Move.objects.filter(pk=move).update(state="running")
-    assert steps("disk_low", str(target))[0] == ("open_move", [str(move)])
+    MovePartition.objects.filter(move_id=move).update(bytes_total=1_000, bytes_done=200)
+    assert steps("disk_low", str(target))[0] == ("open_filling_move", [str(move), str(target), "800"])
+    MovePartition.objects.filter(move_id=move).update(bytes_total=None, bytes_done=None)
+    assert steps("disk_low", str(target))[0] == ("open_filling_move", [str(move), str(target), ""])
     assert steps("disk_low", "1") == [], "the move copies nothing to this broker"
 
 
