@@ -175,7 +175,7 @@ def partition(shape: shapes.PartitionShape) -> dict[str, str]:
         "start": f.number(start),
         "end": f.number(end),
         "records": f.number(records),
-        "size": f.megabytes(shape["size_bytes"]),
+        "size": f.size_cell(shape["size_bytes"]),
         "bytes_in": f.rate(shape.get("bytes_in_per_s")),
         "bytes_out": f.rate(shape.get("bytes_out_per_s")),
     }

@@ -107,12 +107,12 @@ def broker_state(alive: bool, answered: bool | None) -> str:
 
 
 def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
-    """Free bytes in MB, with the share of the disk. The share has the tone of `severity`, the severity of the disk's alert; "" = no alert."""
+    """Free bytes, with the share of the disk. The share has the tone of `severity`, the severity of the disk's alert; "" = no alert."""
     if free is None or not total:
         return f.unknown(_("The broker has not reported its disk space yet."))
     tone = TONES.get(severity, "")
     share = format_html('<span class="{}">{}%</span>', f"t-{tone}" if tone else "sub", f"{100 * free / total:.0f}")
-    return format_html("{} {}", f.megabytes(free), share)
+    return format_html("{} {}", f.size_cell(free), share)
 
 
 def broker(shape: shapes.BrokerShape) -> dict[str, str]:
@@ -121,7 +121,7 @@ def broker(shape: shapes.BrokerShape) -> dict[str, str]:
         "leaders": f.number(shape["leaders"]),
         "replicas": f.number(shape["replicas"]),
         "out_of_sync": f.count(shape["replicas_out_of_sync"], "amber"),
-        "size": f.megabytes(shape["size_bytes"]),
+        "size": f.size_cell(shape["size_bytes"]),
         "bytes_in": f.rate(shape.get("bytes_in_per_s")),
         "bytes_out": f.rate(shape.get("bytes_out_per_s")),
         "replication_in": f.rate(shape.get("replication_bytes_in_per_s")),

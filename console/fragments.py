@@ -86,14 +86,11 @@ def count(value: int | None, tone: str) -> SafeString:
     return format_html('<b class="t-{}">{}</b>', tone, f"{value:,}")
 
 
-def megabytes(value: int | None, reason: str = UNKNOWN_REASON) -> SafeString:
-    """Bytes as a number of MB (10^6), for columns with the unit in the header."""
+def size_cell(value: float | None, reason: str = UNKNOWN_REASON) -> SafeString:
+    """Bytes with a unit that fits, for columns and figures. Lists sort by the number of bytes, on the server."""
     if value is None:
         return unknown(reason)
-    mb = value / 1e6
-    if value == 0:
-        return ZERO
-    return _plain(f"{mb:,.0f}" if mb >= 100 else f"{mb:,.1f}" if mb >= 0.9995 else f"{mb:.3f}")
+    return ZERO if value == 0 else _plain(size_text(value))
 
 
 def size(value: float | None) -> SafeString:
@@ -208,9 +205,9 @@ def group_pace(
     )
 
 
-def topic_size(size_bytes: int | None, as_of_age_s: float | None, in_mb: bool = True) -> SafeString:
+def topic_size(size_bytes: int | None, as_of_age_s: float | None) -> SafeString:
     """A size, with its age if the brokers do not respond."""
-    shown = megabytes(size_bytes) if in_mb else size(size_bytes)
+    shown = size_cell(size_bytes)
     if as_of_age_s is None or size_bytes is None:
         return shown
     return format_html(

@@ -48,7 +48,7 @@ register.filter("past_url", time_links.at_url)
 register.filter("before_url", time_links.before_url)
 register.filter("may_open", access_rules.may_open)
 register.filter("count", fragments.count)
-register.filter("megabytes", fragments.megabytes)
+register.filter("size_cell", fragments.size_cell)
 register.filter("size", fragments.size)
 register.filter("speed", fragments.speed)
 register.filter("rate", fragments.rate)
@@ -197,12 +197,10 @@ def group_pace(row: PacedGroup) -> SafeString:
 
 
 @register.simple_tag
-def topic_size(topic: SizedTopic, in_mb: bool = True) -> SafeString:
+def topic_size(topic: SizedTopic) -> SafeString:
     """Size of a topic row, with its age if a broker does not respond."""
     at = topic.size_as_of
-    return fragments.topic_size(
-        topic.size_bytes, None if at is None else (datetime.now(UTC) - at).total_seconds(), in_mb
-    )
+    return fragments.topic_size(topic.size_bytes, None if at is None else (datetime.now(UTC) - at).total_seconds())
 
 
 @register.filter

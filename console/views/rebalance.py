@@ -32,7 +32,7 @@ BYTES = "bytes"
 COLUMNS = {
     "replicas": gettext_lazy("Replicas"),
     "leaders": gettext_lazy("Leaders"),
-    BYTES: gettext_lazy("Disk, MB"),
+    BYTES: gettext_lazy("Disk"),
     "records_per_s": gettext_lazy("Records in /s"),
 }
 

@@ -35,7 +35,7 @@ STATES: dict[str, str] = {
     TopicSubset.MOVING: gettext_lazy("Reassigning"),
     TopicSubset.DRIFT: gettext_lazy("Drift"),
 }
-COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Bytes in /s|Bytes out /s|Size, MB|Cleanup policy"
+COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Bytes in /s|Bytes out /s|Size|Cleanup policy"
 """The columns of the list that a user can hide, in order."""
 TOPIC_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 DRIFT_SHOWN_MAX = 50

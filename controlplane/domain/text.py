@@ -14,10 +14,10 @@ def size_text(count: float) -> str:
     """A human-readable number of bytes: `20.0 MB`."""
     amount = float(count)
     for unit in ("B", "kB", "MB", "GB", "TB"):
-        if amount < 1000 or unit == "TB":
+        if amount < 999.5 or unit == "TB":  # 999.5 would be rounded to 1000
             break
         amount /= 1000
-    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.1f} {unit}"
 
 
 def duration_text(value_s: float) -> str:

@@ -385,7 +385,7 @@ def test_an_archives_process_and_heartbeat_change_in_place(world: World) -> None
 def test_the_brokers_page_shows_free_disk_space_and_updates_it(world: World, operator: Client) -> None:
     Broker.objects.filter(broker_id=1).update(total_bytes=500 * 10**9, free_bytes=20 * 10**9)
     page = operator.get("/brokers/").content.decode()
-    assert 'data-f="disk_free">20,000 <span class="t-amber">4%</span>' in page
+    assert 'data-f="disk_free">20.0 GB <span class="t-amber">4%</span>' in page
     assert "The broker has not reported its disk space yet." in page, "brokers without a sample"
     metrics = MetricsCache()
     metrics.space[1] = (500 * 10**9, 10 * 10**9)

@@ -11,9 +11,9 @@ from console import cluster_cells
 @pytest.mark.parametrize(
     ("free", "total", "severity", "text"),
     [
-        (180 * 10**9, 500 * 10**9, "", '180,000 <span class="sub">36%</span>'),
-        (49 * 10**9, 500 * 10**9, "degraded", '49,000 <span class="t-amber">10%</span>'),
-        (14 * 10**9, 500 * 10**9, "at_risk", '14,000 <span class="t-red">3%</span>'),
+        (180 * 10**9, 500 * 10**9, "", '180 GB <span class="sub">36%</span>'),
+        (49 * 10**9, 500 * 10**9, "degraded", '49.0 GB <span class="t-amber">10%</span>'),
+        (14 * 10**9, 500 * 10**9, "at_risk", '14.0 GB <span class="t-red">3%</span>'),
         (0, 500 * 10**9, "at_risk", '<span class="zero">0</span> <span class="t-red">0%</span>'),
     ],
 )

@@ -8,15 +8,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from console import fragments
-from console.fragments import duration_text, megabytes
+from console.fragments import duration_text, size_cell
 from controlplane.domain.alert import alerts
 from controlplane.domain.alert_types import GROUP_STATUSES, AlertFacts, GroupFacts, Severity
 from controlplane.domain.lag import LagStatus
 
 
-def test_sizes_around_a_megabyte_have_the_same_format() -> None:
+def test_a_size_in_a_column_has_the_unit_that_fits() -> None:
+    sizes = (900, 900_000, 999_400, 999_999, 1_000_001, 99_960_000, 250 * 10**9)
+    assert [size_cell(n) for n in sizes] == ["900 B", "900 kB", "999 kB", "1.0 MB", "1.0 MB", "100 MB", "250 GB"]
+    assert size_cell(0) == fragments.ZERO
 
-    assert [megabytes(n) for n in (900_000, 999_400, 999_999, 1_000_001)] == ["0.900", "0.999", "1.0", "1.0"]
+
+def test_durations_have_at_most_two_units() -> None:
     assert [duration_text(s) for s in (59, 60, 62, 3600, 3660, 7 * 86400)] == [
         "59 s",
         "1 min",
@@ -32,7 +36,7 @@ def test_sizes_around_a_megabyte_have_the_same_format() -> None:
     [
         fragments.number(None),
         fragments.count(None, "red"),
-        fragments.megabytes(None),
+        fragments.size_cell(None),
         fragments.size(None),
         fragments.speed(None),
         fragments.speed(0),
@@ -171,7 +175,7 @@ def test_an_unknown_outcome_needs_attention() -> None:
 
 def test_an_old_size_has_its_age() -> None:
     assert "old" in fragments.topic_size(5_000_000, 120.0) and "old" not in fragments.topic_size(5_000_000, None)
-    assert fragments.topic_size(None, 120.0) == fragments.megabytes(None)
+    assert fragments.topic_size(None, 120.0) == fragments.size_cell(None)
 
 
 @pytest.mark.parametrize("status", GROUP_STATUSES)

@@ -33,7 +33,7 @@ def tiered(world: World) -> None:
 def test_pages_show_both_tiers_and_the_cost(viewer: Client, settings: Any) -> None:
     for address in PAGES:
         page = viewer.get(address).content.decode()
-        assert "Remote, MB" in page and "70.0" in page and "72.0" in page, address
+        assert "Remote" in page and "70.0 MB" in page and "72.0 MB" in page, address
         assert "Estimated cost per month" not in page
     settings.WEIR = replace(settings.WEIR, price_disk=1_000.0, price_remote=100.0)
     for address in PAGES:

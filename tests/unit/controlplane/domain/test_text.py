@@ -20,7 +20,17 @@ def test_a_count_has_the_singular_for_one_only(count: int, many: str, text: str)
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1_000, "1.0 kB"), (123_456, "123 kB"), (20_000_000, "20.0 MB"), (5e15, "5000 TB")],
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (123_456, "123 kB"),
+        (20_000_000, "20.0 MB"),
+        (5e15, "5000 TB"),
+        (999_400, "999 kB"),
+        (999_999, "1.0 MB"),
+        (99_960, "100 kB"),
+    ],
 )
 def test_a_size_has_at_most_three_digits_up_to_terabytes(size: float, text: str) -> None:
     assert size_text(size) == text
