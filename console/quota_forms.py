@@ -41,16 +41,16 @@ def limit_field(quota: str) -> forms.FloatField:
     return kind(label=LABELS[quota], required=False, widget=widget, help_text=HELP[quota])
 
 
-def present_rate(name: str, by_broker: Mapping[int, float], silent: Sequence[int]) -> str:
+def current_rate(name: str, by_broker: Mapping[int, float], silent: Sequence[int]) -> str:
     """A sentence about bytes per second by broker. The largest one is first, because a limit applies to each broker."""
     if not by_broker:
         text = _("{name} has no connection now.").format(name=name)
     else:
         broker_id, most = max(by_broker.items(), key=lambda item: item[1])
         template = (
-            _("Present rate of {name}: {rate}/s at broker {broker_id}, {total}/s at {brokers} brokers together.")
+            _("Current rate of {name}: {rate}/s at broker {broker_id}, {total}/s at {brokers} brokers together.")
             if len(by_broker) > 1
-            else _("Present rate of {name}: {rate}/s at broker {broker_id}.")
+            else _("Current rate of {name}: {rate}/s at broker {broker_id}.")
         )
         total = size_text(sum(by_broker.values()))
         text = template.format(
@@ -71,10 +71,10 @@ class LimitsForm(WeirForm):
             self.fields[quota] = limit_field(quota)
 
     def show_rates(self, name: str, rates: ClientRates) -> None:
-        """Add the present rates of the entity `name` to the help of the byte rates."""
+        """Add the current rates of the entity `name` to the help of the byte rates."""
         for quota, by_broker in ((PRODUCER_LIMIT, rates.received), (CONSUMER_LIMIT, rates.sent)):
             self[quota].help_text = format_html(
-                "{} <b>{}</b>", HELP[quota], present_rate(name, by_broker, rates.brokers_silent)
+                "{} <b>{}</b>", HELP[quota], current_rate(name, by_broker, rates.brokers_silent)
             )
 
     def limits(self) -> dict[str, float | None]:

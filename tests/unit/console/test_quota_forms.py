@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.quota_forms import QuotaForm, QuotaLimitsForm, present_rate
+from console.quota_forms import QuotaForm, QuotaLimitsForm, current_rate
 from controlplane.selectors.clients import ClientRates
 
 
@@ -43,19 +43,19 @@ def test_each_field_names_the_entities_that_need_it() -> None:
     assert "seen" not in form.fields, "a new quota has no earlier limits"
 
 
-def test_a_present_rate_names_the_broker_with_the_largest_one() -> None:
-    one = present_rate("client-id shop", {2: 1_500_000.0}, [])
-    assert one == "Present rate of client-id shop: 1.5 MB/s at broker 2."
-    many = present_rate("client-id shop", {1: 500_000.0, 2: 1_500_000.0}, [3])
+def test_a_current_rate_names_the_broker_with_the_largest_one() -> None:
+    one = current_rate("client-id shop", {2: 1_500_000.0}, [])
+    assert one == "Current rate of client-id shop: 1.5 MB/s at broker 2."
+    many = current_rate("client-id shop", {1: 500_000.0, 2: 1_500_000.0}, [3])
     assert many == (
-        "Present rate of client-id shop: 1.5 MB/s at broker 2, 2.0 MB/s at 2 brokers together. Brokers without an answer: 3."
+        "Current rate of client-id shop: 1.5 MB/s at broker 2, 2.0 MB/s at 2 brokers together. Brokers without an answer: 3."
     )
-    assert present_rate("user ann", {}, []) == "user ann has no connection now."
+    assert current_rate("user ann", {}, []) == "user ann has no connection now."
 
 
-def test_the_present_rates_are_beside_the_byte_rates() -> None:
+def test_the_current_rates_are_beside_the_byte_rates() -> None:
     form = QuotaForm()
     form.show_rates("user <ann>", ClientRates(received={1: 2e6}, sent={1: 3e6}, brokers_silent=[]))
     assert "user &lt;ann&gt;: 2.0 MB/s at broker 1" in str(form["producer_byte_rate"].help_text)
     assert "user &lt;ann&gt;: 3.0 MB/s at broker 1" in str(form["consumer_byte_rate"].help_text)
-    assert "Present rate" not in str(form["request_percentage"].help_text)
+    assert "Current rate" not in str(form["request_percentage"].help_text)

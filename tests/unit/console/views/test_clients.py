@@ -45,18 +45,18 @@ def test_the_client_id_opens_a_quota_for_it(
     assert "/new/quota/" not in text(viewer, "/clients/")
 
 
-def test_the_form_of_a_quota_has_the_present_rates_of_the_client(
+def test_the_form_of_a_quota_has_the_current_rates_of_the_client(
     operator: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noisy = client("shop", 4_000_000, received_bytes_per_second=1_500_000)
     answering(monkeypatch, {1: [noisy, client("other", 9_000_000)], 2: [client("shop", 1_000_000)]})
     form = text(operator, "/new/quota/?applies_to=client-id&client_id=shop")
-    assert "Present rate of client-id shop: 1.5 MB/s at broker 1, 1.5 MB/s at 2 brokers together." in form
-    assert "Present rate of client-id shop: 4.0 MB/s at broker 1, 5.0 MB/s at 2 brokers together." in form
+    assert "Current rate of client-id shop: 1.5 MB/s at broker 1, 1.5 MB/s at 2 brokers together." in form
+    assert "Current rate of client-id shop: 4.0 MB/s at broker 1, 5.0 MB/s at 2 brokers together." in form
     rejected = operator.post("/new/quota/?applies_to=client-id&client_id=shop", {"applies_to": "client-id"})
-    assert rejected.status_code == 400 and "Present rate of client-id shop" in rejected.content.decode()
-    assert "Present rate" not in text(operator, "/new/quota/?applies_to=client-id")
-    assert "Present rate" not in text(operator, "/new/quota/")
+    assert rejected.status_code == 400 and "Current rate of client-id shop" in rejected.content.decode()
+    assert "Current rate" not in text(operator, "/new/quota/?applies_to=client-id")
+    assert "Current rate" not in text(operator, "/new/quota/")
 
 
 def test_missing_clients_are_named(viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
