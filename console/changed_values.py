@@ -31,14 +31,14 @@ def values_of_change(change: ChangeRow) -> SafeString:
 
 def short_values(values: Sequence[ChangedValue], more: int) -> SafeString:
     """These values, and the number of the others. A value that did not exist before has no arrow."""
-    parts = [_shown(value) for value in values]
+    parts = [_value_html(value) for value in values]
     if more:
         parts.append(format_html('<span class="sub">{}</span>', _("+{count} more").format(count=more)))
     listed = format_html_join(", ", "{}", ((part,) for part in parts))
     return format_html('<span class="changed">{}</span>', listed) if parts else SafeString("")
 
 
-def _shown(value: ChangedValue) -> SafeString:
+def _value_html(value: ChangedValue) -> SafeString:
     known = "" if value.name == ONLY_VALUE else value.name.removeprefix(NAME_PREFIX)
     name, after = truncatechars(known, NAME_CHARS_MAX), _value_text(value.after)
     if value.before is None:
