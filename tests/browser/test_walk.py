@@ -213,7 +213,7 @@ def lose_a_broker_and_get_it_back(session: BrowserSession, devcluster: DevCluste
     session.shot("walk-07-isr-grown")
 
 
-RECEIVED = "[...document.querySelectorAll('#move-brokers tr td:nth-child(3)')].reduce((n, c) => n + (Number(c.innerText) || 0), 0)"
+RECEIVED = "[...document.querySelectorAll('#move-brokers tr td:nth-child(3)')].reduce((n, c) => n + (parseFloat(c.innerText) || 0), 0)"
 PROGRESS = (
     "[...document.querySelectorAll('#move-brokers td')].map((c) => c.innerText).filter((t) => t.includes(' of '))"
 )
