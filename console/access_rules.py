@@ -193,6 +193,7 @@ VIEWS: dict[str, AccessRule] = {
             "overview",
             "search",
             "palette",
+            "keyboard-shortcuts",
             "topics",
             "undecided-half-messages",
             "groups",

@@ -207,7 +207,6 @@ def render_page(
         "nav": nav,
         "limited": seen.limited,
         "nav_sections": navigation(seen),
-        "nav_items": [entry for _, entries in navigation(seen) for entry in entries],
         "theme": theme(request),
         "themes": THEMES,
         "may_act": not reason,

@@ -15,6 +15,18 @@
   };
   const at = () => document.querySelector("#main tr.at");
 
+  const showKeys = async () => {
+    const dialog = document.getElementById("keys");
+    if (!dialog) return;
+    try {
+      const answer = await fetch(dialog.dataset.url);
+      if (!answer.ok || answer.redirected) throw new Error(`status ${answer.status}`);
+      dialog.innerHTML = await answer.text();
+    } catch {
+      dialog.textContent = gettext("The console does not answer.");
+    }
+    if (!dialog.open) dialog.showModal();
+  };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") {
@@ -60,13 +72,13 @@
         } else press(`#main [data-key="${event.key}"]`);
         break;
       }
-      case "?": document.getElementById("keys")?.showModal(); break;
+      case "?": showKeys(); break;
     }
   });
 
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
-    if (event.target.closest("[data-keys-help]")) document.getElementById("keys")?.showModal();
+    if (event.target.closest("[data-keys-help]")) showKeys();
     if (event.target.closest("[data-reload]")) window.weir?.reloadPage();
     const all = event.target.closest("[data-check-all]");
     if (all) document.querySelectorAll(`input[name="${CSS.escape(all.dataset.checkAll)}"]`).forEach((box) => (box.checked = all.checked));

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import BrowserSession
 from tests.browser.test_pages import until
@@ -75,3 +75,17 @@ def test_enter_right_after_typing_opens_what_was_typed(session: BrowserSession) 
     page.keyboard.press("Escape")
     until(session, "!document.getElementById('palette').open", "the palette to close")
     assert not session.errors
+
+
+def test_the_keyboard_shortcuts_open_with_a_key_and_close(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/topics/")
+    page.keyboard.press("?")
+    shortcuts = page.locator("#keys")
+    expect(shortcuts).to_be_visible()
+    expect(shortcuts).to_contain_text("Audit log")
+    page.keyboard.press("Escape")
+    expect(shortcuts).to_be_hidden()
+    page.keyboard.press("?")
+    shortcuts.locator("button").click()
+    expect(shortcuts).to_be_hidden()
