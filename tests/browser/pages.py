@@ -305,6 +305,7 @@ NOT_PAGES = {
     "offset-reset-act",
     "oidc-callback",
     "oidc-login",
+    "keyboard-shortcuts",
     "palette",
     "process-start",
     "restart-act",
