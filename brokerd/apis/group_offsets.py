@@ -27,6 +27,8 @@ from brokerd.wire.errors import ErrorCode
 
 NO_GROUP_SINCE = 9
 """First version of OffsetCommit whose clients know GROUP_ID_NOT_FOUND."""
+FIRST_WITH_GROUPS = 8
+"""First version of OffsetFetch that names several groups (KIP-709)."""
 NOTHING = Offset(-1, -1, "", 0)
 NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 Found = dict[str, list[tuple[int, Offset, int]]]
@@ -76,47 +78,54 @@ class GroupOffsetsApi:
             reply(events.Answered(error))
 
     def fetch(self, request: Request) -> None:
+        if request.header.api_version >= FIRST_WITH_GROUPS:
+            self._fetch_groups(request)
+        else:
+            self._fetch_group(request)
+
+    def _fetch_groups(self, request: Request) -> None:
         body: m.OffsetFetchRequest = request.body
         response_type = m.OffsetFetchResponse
-        if request.header.api_version >= 8:
-            authorized, unauthorized = self._auth.partition_by_authorized(
-                request, Operation.DESCRIBE, Resource.GROUP, body.groups, lambda g: g.group_id
+        authorized, unauthorized = self._auth.partition_by_authorized(
+            request, Operation.DESCRIBE, Resource.GROUP, body.groups, lambda g: g.group_id
+        )
+        groups = []
+        for requested in {g.group_id: g for g in authorized}.values():
+            named_topics = None if requested.topics is None else {t.name: t.partition_indexes for t in requested.topics}
+            offsets, error = self._find_offsets(
+                requested.group_id, named_topics, body.require_stable, requested.member_id, requested.member_epoch
             )
-            answered = []
-            for requested in {g.group_id: g for g in authorized}.values():
-                named_topics = (
-                    None if requested.topics is None else {t.name: t.partition_indexes for t in requested.topics}
+            offsets = self._hide_unauthorized(request, offsets, named=named_topics is not None)
+            topics = [
+                response_type.OffsetFetchResponseTopics(
+                    name=name,
+                    partitions=[
+                        response_type.OffsetFetchResponsePartitions(
+                            partition_index=i,
+                            committed_offset=o.offset,
+                            committed_leader_epoch=o.leader_epoch,
+                            metadata=o.metadata,
+                            error_code=unstable,
+                        )
+                        for i, o, unstable in partition_offsets
+                    ],
                 )
-                offsets, error = self._find_offsets(
-                    requested.group_id, named_topics, body.require_stable, requested.member_id, requested.member_epoch
-                )
-                offsets = self._hide_unauthorized(request, offsets, named=named_topics is not None)
-                topics = [
-                    response_type.OffsetFetchResponseTopics(
-                        name=name,
-                        partitions=[
-                            response_type.OffsetFetchResponsePartitions(
-                                partition_index=i,
-                                committed_offset=o.offset,
-                                committed_leader_epoch=o.leader_epoch,
-                                metadata=o.metadata,
-                                error_code=unstable,
-                            )
-                            for i, o, unstable in partition_offsets
-                        ],
-                    )
-                    for name, partition_offsets in offsets.items()
-                ]
-                answered.append(
-                    response_type.OffsetFetchResponseGroup(
-                        group_id=requested.group_id, error_code=error, topics=[] if error else topics
-                    )
-                )
-            answered += [
-                response_type.OffsetFetchResponseGroup(group_id=g.group_id, error_code=NO_GROUP) for g in unauthorized
+                for name, partition_offsets in offsets.items()
             ]
-            request.reply(response_type(groups=answered))
-            return
+            groups.append(
+                response_type.OffsetFetchResponseGroup(
+                    group_id=requested.group_id, error_code=error, topics=[] if error else topics
+                )
+            )
+        groups += [
+            response_type.OffsetFetchResponseGroup(group_id=g.group_id, error_code=NO_GROUP) for g in unauthorized
+        ]
+        request.reply(response_type(groups=groups))
+
+    def _fetch_group(self, request: Request) -> None:
+        """OffsetFetch before version 8: one group, and errors per partition."""
+        body: m.OffsetFetchRequest = request.body
+        response_type = m.OffsetFetchResponse
         if not self._auth.authorize(request, Operation.DESCRIBE, Resource.GROUP, body.group_id):
             request.reply(_unauthorized_fetch_response(body))
             return

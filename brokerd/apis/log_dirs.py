@@ -54,7 +54,7 @@ CLIENTS_MAX = 1_000
 QUOTA_USE_MAX = 1_000
 """Maximum number of quota rates per response."""
 
-LAGGING_TOLD_MAX = 20_000
+LAGGING_MAX = 20_000
 """Maximum number of out-of-sync replicas per response, about 40 bytes each. When a broker is dead, the leader of many partitions has one for each of them."""
 
 REMOTE_MAX = 20_000
@@ -120,6 +120,18 @@ class LogDirsApi:
         if not self._auth.authorize(request, Operation.DESCRIBE, Resource.CLUSTER):
             request.reply(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
+        found = self._describe_replicas(body)
+        results = [self._describe_log_dir(d, topics) for d, topics in found.items()]
+        if body.disks:
+            for d, result in zip(found, results, strict=True):
+                result.health, result.probe_ms = d.health, UNKNOWN_MS if d.probe_ms is None else d.probe_ms
+        response = DescribeLogDirsResponse(results=results)
+        self._add_measurements(body, response)
+        self._add_shares_and_clients(body, response)
+        request.reply(response)
+
+    def _describe_replicas(self, body: DescribeLogDirsRequest) -> dict[LogDir, Described]:
+        """The requested replicas of each log directory, and the future replicas of moves between the directories of this broker."""
         names = None if body.topics is None else {t.topic: set(t.partitions) for t in body.topics}
         found: dict[LogDir, Described] = {d: {} for d in self._replica_manager.log_dirs.all}
         for replica in self._replica_manager.hosted.values():
@@ -136,9 +148,8 @@ class LogDirsApi:
                 described.bytes_in, described.bytes_out = replica.bytes_in, replica.bytes_out
                 described.replication_bytes_in = replica.replication_bytes_in
                 described.replication_bytes_out = replica.replication_bytes_out
-            found[self._replica_manager.log_dirs.directory_of(replica.log.folder)].setdefault(replica.topic, []).append(
-                described
-            )
+            directory = self._replica_manager.log_dirs.directory_of(replica.log.folder)
+            found[directory].setdefault(replica.topic, []).append(described)
             move = self._relocations.under_way.get(replica.tp)
             if move is not None and not move.cancelled:
                 behind = max(0, replica.log.end_offset - move.future.end_offset)
@@ -146,75 +157,85 @@ class LogDirsApi:
                     partition_index=index, partition_size=move.future.size_bytes, offset_lag=behind, is_future_key=True
                 )
                 found[move.target].setdefault(replica.topic, []).append(future)
-        results = [self._describe_log_dir(d, topics) for d, topics in found.items()]
-        if body.disks:
-            for d, result in zip(found, results, strict=True):
-                result.health, result.probe_ms = d.health, UNKNOWN_MS if d.probe_ms is None else d.probe_ms
-        # The tagged field is sent only in the response to a request without partitions, as the control plane sends it. Other clients do not have to skip the
-        # field.
-        times = list(self._times.counts) if body.topics == [] else []
-        lagging = list(islice(self._lagging(), LAGGING_TOLD_MAX)) if body.lagging else []
-        rates = self._quota_use() if body.quota_use else []
-        answer = DescribeLogDirsResponse(results=results, produce_times=times, lagging=lagging, quota_use=rates)
+        return found
+
+    def _add_measurements(self, body: DescribeLogDirsRequest, response: DescribeLogDirsResponse) -> None:
+        """Add the tagged fields about replicas and requests that the request asks for."""
+        # Produce times have no flag of their own. They are sent in the response to a request without partitions, as the control plane sends it. Other clients
+        # do not have to skip the field.
+        if body.topics == []:
+            response.produce_times = list(self._times.counts)
+        if body.lagging:
+            response.lagging = list(islice(self._lagging(), LAGGING_MAX))
+        if body.quota_use:
+            response.quota_use = self._quota_use()
         if body.remote:
-            answer.remote = [
-                DescribeLogDirsResponse.RemoteSize(
-                    topic=s.topic,
-                    partition_index=s.tp.partition,
-                    remote=s.remote,
-                    local_only=s.local_only,
-                    copying=s.copying,
-                    read=s.read,
-                    local_start=s.local_start,
-                )
-                for s in islice(self._remote_sizes(), REMOTE_MAX)
-            ]
+            response.remote = list(islice(self._remote_sizes_by_partition(), REMOTE_MAX))
         if body.requests:
-            answer.requests = [
-                DescribeLogDirsResponse.ApiRequests(
-                    name=m.name,
-                    counts=list(m.counts),
-                    sum_seconds=m.sum_s,
-                    greatest_seconds=m.greatest_s,
-                    errors=[DescribeLogDirsResponse.ErrorCount(code=c, count=n) for c, n in sorted(m.errors.items())],
-                )
-                for m in self._request_metrics()
-                if any(m.counts)
-            ]
-        if body.share_letters:
-            answer.share_letters = [
-                DescribeLogDirsResponse.ShareLetters(
-                    group_id=group,
-                    topic=topic,
-                    written=counts.written,
-                    unwritten=counts.unwritten,
-                    reason=counts.reason or "",
-                )
-                for (group, topic), counts in self._share_letters.items()
-            ]
-        if body.share_group:
-            answer.share_in_flight = list(self._share_in_flight(body.share_group))
-        if body.rejections:
-            answer.rejections = [*self._rejection_counts(), *self._rejected_clients()]
-            answer.failed_logins = list(self._failed_logins())
+            response.requests = list(self._api_requests())
         if body.truncations:
-            answer.truncations = [
-                DescribeLogDirsResponse.Truncation(
-                    topic_id=t.tp.topic_id,
-                    partition_index=t.tp.partition,
-                    first_offset=t.first_offset,
-                    end_offset=t.end_offset,
-                    high_watermark=t.high_watermark,
-                    leader_epoch=t.leader_epoch,
-                    at_ms=t.at_ms,
-                )
-                for t in self._replica_manager.truncations
-            ]
+            response.truncations = list(self._truncations())
+
+    def _add_shares_and_clients(self, body: DescribeLogDirsRequest, response: DescribeLogDirsResponse) -> None:
+        """Add the tagged fields about share groups and clients that the request asks for."""
+        if body.share_letters:
+            response.share_letters = list(self._share_letter_counts())
+        if body.share_group:
+            response.share_in_flight = list(self._share_in_flight(body.share_group))
+        if body.rejections:
+            response.rejections = [*self._rejection_counts(), *self._rejected_clients()]
+            response.failed_logins = list(self._failed_logins())
         if body.clients:
-            answer.clients, answer.client_count = connected_clients(
+            response.clients, response.client_count = connected_clients(
                 self._connections(), self._clock().mono_ms, CLIENTS_MAX, self._keys_of(body.clients_of)
             )
-        request.reply(answer)
+
+    def _remote_sizes_by_partition(self) -> Iterator[DescribeLogDirsResponse.RemoteSize]:
+        for s in self._remote_sizes():
+            yield DescribeLogDirsResponse.RemoteSize(
+                topic=s.topic,
+                partition_index=s.tp.partition,
+                remote=s.remote,
+                local_only=s.local_only,
+                copying=s.copying,
+                read=s.read,
+                local_start=s.local_start,
+            )
+
+    def _api_requests(self) -> Iterator[DescribeLogDirsResponse.ApiRequests]:
+        """Counts and times of the APIs that clients have used."""
+        for metrics in self._request_metrics():
+            if any(metrics.counts):
+                errors = sorted(metrics.errors.items())
+                yield DescribeLogDirsResponse.ApiRequests(
+                    name=metrics.name,
+                    counts=list(metrics.counts),
+                    sum_seconds=metrics.sum_s,
+                    greatest_seconds=metrics.greatest_s,
+                    errors=[DescribeLogDirsResponse.ErrorCount(code=code, count=count) for code, count in errors],
+                )
+
+    def _share_letter_counts(self) -> Iterator[DescribeLogDirsResponse.ShareLetters]:
+        for (group, topic), counts in self._share_letters.items():
+            yield DescribeLogDirsResponse.ShareLetters(
+                group_id=group,
+                topic=topic,
+                written=counts.written,
+                unwritten=counts.unwritten,
+                reason=counts.reason or "",
+            )
+
+    def _truncations(self) -> Iterator[DescribeLogDirsResponse.Truncation]:
+        for truncation in self._replica_manager.truncations:
+            yield DescribeLogDirsResponse.Truncation(
+                topic_id=truncation.tp.topic_id,
+                partition_index=truncation.tp.partition,
+                first_offset=truncation.first_offset,
+                end_offset=truncation.end_offset,
+                high_watermark=truncation.high_watermark,
+                leader_epoch=truncation.leader_epoch,
+                at_ms=truncation.at_ms,
+            )
 
     def _keys_of(self, topic: str) -> tuple[object, ...]:
         """Name and id of a topic, as Produce requests contain one of them."""

@@ -168,6 +168,10 @@ class BrokerConfig:
     def __getitem__(self, name: str) -> Any:
         return self.live.values[name] if name in self.live.values else self.values[name]
 
+    def current_int(self, name: str) -> Callable[[], int]:
+        """A function that returns the value in force, which may change while the broker runs."""
+        return lambda: int(self[name])
+
     @property
     def defaults_in_force(self) -> Mapping[str, str]:
         """`topic_defaults` of the file, overridden by those of the metadata log."""

@@ -8,6 +8,7 @@ time. The tail is intact only if two conditions are true: every directory is the
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -40,30 +41,11 @@ class BrokerIdentity:
     """
 
     def __init__(self, dirs: LogDirs, broker_id: int, outside: Environment) -> None:
-        disk = outside.disk
-        self.dirs, self.broker_id, self._disk, self._boot = dirs, broker_id, disk, outside.boot_id
-        metas: dict[LogDir, dict[str, str]] = {}
-        for directory in dirs.all:
-            try:
-                disk.mkdir(directory.path)
-                if not outside.lock(directory.path):
-                    raise IdentityError(
-                        f"{directory.path} is locked by another broker process; stop that process first"
-                    )
-                metas[directory] = read_meta(disk, directory.path)
-            except (DiskFailed, DiskFull, OSError) as e:
-                dirs.fail(directory, f"cannot be opened: {e}")
+        self.dirs, self.broker_id, self._disk, self._boot = dirs, broker_id, outside.disk, outside.boot_id
+        metas = self._open_directories(outside)
         readable_metas = [m for m in metas.values() if m]
         self.fresh = not readable_metas and len(metas) == len(dirs.all)
-        for directory, meta in metas.items():
-            if int(meta.get("version", META_VERSION)) > META_VERSION:
-                raise IdentityError(
-                    f"{directory.path / META} has version {meta['version']} of a newer program; upgrade this program"
-                )
-            if meta and int(meta.get("broker.id", broker_id)) != broker_id:
-                raise IdentityError(
-                    f"{directory.path} belongs to broker {meta['broker.id']}, not {broker_id}: correct broker.id or log.dirs"
-                )
+        self._check_owner(metas)
         self.broker_uuid = self._common_value("broker.uuid", readable_metas) or outside.draw_id()
         self.cluster_id = self._common_value("cluster.id", readable_metas) or None
         newest = max(readable_metas, key=lambda m: int(m.get("metadata.seq", 0)), default={})
@@ -85,34 +67,8 @@ class BrokerIdentity:
         if latest is not None:
             earlier |= broker_lives.directory_lives(latest)
         self._lives = earlier | dict.fromkeys(self._ids.values(), self.life)
-        lost = checkpoints.lost_copies(disk, [d.path for d in metas])
-        dirs.gone = set(lost)
-        if lost:
-            more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
-            log.error(
-                "replicas with records are missing: %s%s dirs=%s. %s",
-                ", ".join(lost[:3]),
-                more,
-                ",".join(str(d.path) for d in metas),
-                CONSEQUENCE,
-            )
-        if self._absent:
-            log.error(
-                "log directories of this broker are missing: count=%d dirs=%s. %s",
-                len(self._absent),
-                ",".join(str(d.path) for d in metas),
-                CONSEQUENCE,
-            )
-        doubts = {d: running_marker.find_doubt(disk, d.path, meta, self._boot) for d, meta in metas.items() if meta}
-        for directory in metas:
-            # A directory without a history is not a loss: it is new, or its earlier id is among the absent directories.
-            directory.deep = doubts.get(directory) is not None
-        self.doubt = broker_lives.most_severe_doubt(doubts.values())
+        self.doubt = self._find_doubt(metas, mixed=bool(readable_metas) and latest is None)
         """The reason why this broker may lack records. None: it is proved to be complete."""
-        if readable_metas and latest is None:
-            self.doubt = DirectoryDoubt.MIXED
-        elif self.doubt is None and (lost or self._absent):
-            self.doubt = DirectoryDoubt.MISSING
         self.tail_intact = bool(readable_metas) and self.doubt is None
         if self.doubt is not None:
             self._report()
@@ -124,26 +80,85 @@ class BrokerIdentity:
         self._jobs: Runner = outside.jobs
         self._in_background = False
         """True if jobs write the files. Otherwise writes block the caller (start-up and shutdown)."""
-        self._writer = MetaWriter(disk)
+        self._writer = MetaWriter(outside.disk)
         self._under_way: Writing | None = None
-        for directory in list(metas):
+        self._write_first(metas)
+        if not dirs.online:
+            raise IdentityError("; ".join(f"{d.path}: {d.failed}" for d in dirs.all))
+
+    def _open_directories(self, outside: Environment) -> dict[LogDir, dict[str, str]]:
+        """Create and lock the log directories. Returns the meta properties of each one that can be read, empty for a new directory. Raises IdentityError
+        if another process has locked a directory."""
+        metas: dict[LogDir, dict[str, str]] = {}
+        for directory in self.dirs.all:
             try:
-                disk.unlink(directory.path / CLEAN)
+                self._disk.mkdir(directory.path)
+                if not outside.lock(directory.path):
+                    raise IdentityError(
+                        f"{directory.path} is locked by another broker process; stop that process first"
+                    )
+                metas[directory] = read_meta(self._disk, directory.path)
+            except (DiskFailed, DiskFull, OSError) as e:
+                self.dirs.fail(directory, f"cannot be opened: {e}")
+        return metas
+
+    def _check_owner(self, metas: Mapping[LogDir, Mapping[str, str]]) -> None:
+        """Raises IdentityError if a directory belongs to another broker or was written by a newer program."""
+        for directory, meta in metas.items():
+            if int(meta.get("version", META_VERSION)) > META_VERSION:
+                raise IdentityError(
+                    f"{directory.path / META} has version {meta['version']} of a newer program; upgrade this program"
+                )
+            if meta and int(meta.get("broker.id", self.broker_id)) != self.broker_id:
+                raise IdentityError(
+                    f"{directory.path} belongs to broker {meta['broker.id']}, not {self.broker_id}: correct broker.id or log.dirs"
+                )
+
+    def _find_doubt(self, metas: Mapping[LogDir, Mapping[str, str]], *, mixed: bool) -> DirectoryDoubt | None:
+        """The reason why this broker may lack records, or None. Logs missing replicas and directories, and marks the directories whose logs need a deep check.
+        `mixed`: the directories are from different times, and none contains the last life of all others."""
+        lost = checkpoints.lost_copies(self._disk, [d.path for d in metas])
+        self.dirs.gone = set(lost)
+        paths = ",".join(str(d.path) for d in metas)
+        if lost:
+            more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+            log.error(
+                "replicas with records are missing: %s%s dirs=%s. %s", ", ".join(lost[:3]), more, paths, CONSEQUENCE
+            )
+        if self._absent:
+            log.error(
+                "log directories of this broker are missing: count=%d dirs=%s. %s",
+                len(self._absent),
+                paths,
+                CONSEQUENCE,
+            )
+        doubts = {d: running_marker.find_doubt(self._disk, d.path, m, self._boot) for d, m in metas.items() if m}
+        for directory in metas:
+            # A directory without a history is not a loss: it is new, or its earlier id is among the absent directories.
+            directory.deep = doubts.get(directory) is not None
+        doubt = broker_lives.most_severe_doubt(doubts.values())
+        if mixed:
+            return DirectoryDoubt.MIXED
+        return DirectoryDoubt.MISSING if doubt is None and (lost or self._absent) else doubt
+
+    def _write_first(self, directories: Iterable[LogDir]) -> None:
+        """Record this life in the files of the directories, in an order that lets no doubt get lost if the process is killed in between."""
+        for directory in directories:
+            try:
+                self._disk.unlink(directory.path / CLEAN)
                 if self.tail_intact:
                     # Write the marker before the life. A directory with a life but without its running marker counts as a copy.
-                    running_marker.mark_running(disk, directory.path)
-                disk.replace(directory.path / META, self._text_of(directory), durable=True)
+                    running_marker.mark_running(self._disk, directory.path)
+                self._disk.replace(directory.path / META, self._text_of(directory), durable=True)
                 if not self.tail_intact:
                     # Write the marker after the doubt, because the new marker would hide the doubt.
-                    running_marker.mark_running(disk, directory.path)
+                    running_marker.mark_running(self._disk, directory.path)
             except DiskFull as e:
                 log.warning("%s cannot be written: %s", META, e)
                 self._unsaved = True
             except DiskFailed as e:
-                dirs.fail(directory, f"cannot be written: {e}")
+                self.dirs.fail(directory, f"cannot be written: {e}")
                 self.tail_in_doubt()
-        if not dirs.online:
-            raise IdentityError("; ".join(f"{d.path}: {d.failed}" for d in dirs.all))
 
     @staticmethod
     def _common_value(name: str, metas: list[dict[str, str]]) -> str:

@@ -13,9 +13,9 @@ from brokerd.apis.produce import ProduceApi
 from brokerd.apis.share_observer import ShareObserver
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.authorizer import Authorizer
-from brokerd.authz.sasl_server import Authenticator
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.metadata import AccessKind, RequestAnswered
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import RequestAnswered
 from brokerd.cluster.model import Now, TopicState, internal_topic_configs
 from brokerd.cluster.requests import AnyPayload
 from brokerd.cluster.store import Store
@@ -46,14 +46,15 @@ from brokerd.runtime.coordinator_ports import CoordinatorLookup
 from brokerd.runtime.coordinators import Coordinators
 from brokerd.runtime.front_delivery import FrontDelivery
 from brokerd.runtime.handlers import BrokerParts, build_handler_registry
+from brokerd.runtime.inter_broker_clients import InterBrokerClients
 from brokerd.runtime.listeners import Listeners
 from brokerd.runtime.metadata_publisher import MetadataPublisher
 from brokerd.runtime.remote_logs import build_remote_logs
 from brokerd.runtime.replica_hooks import BrokerReplicaHooks
 from brokerd.runtime.route_principals import RoutePrincipals
 from brokerd.runtime.routing import Routing
+from brokerd.runtime.sasl_authentication import build_authenticator
 from brokerd.runtime.watchdog_thread import HANG_MS_MAX, WatchdogThread
-from brokerd.security.scram import Credential
 from brokerd.server.background_work import BackgroundWork
 from brokerd.server.dispatch import Dispatch
 from brokerd.storage.disk import DiskFailed
@@ -68,12 +69,11 @@ REOPEN_INTERVAL_MS = 2_000
 """Interval of retries for partitions that were not opened because the disk was full."""
 METADATA_POSITION_INTERVAL_MS = 5_000
 """Interval at which the applied metadata position is written to `meta.properties` and the running marks are rewritten."""
-HISTORY_READ_TIMEOUT_MS = 3_000
-"""Time-out of a request to a history replica. It is shorter than the time-out of clients, so that another history replica can be tried."""
 
 
 class BrokerServer:
     produce: ProduceApi
+    membership: Membership
 
     def __init__(
         self,
@@ -86,24 +86,36 @@ class BrokerServer:
         environment = environment or Environment()
         self.loop, self.jobs = environment.loop, environment.jobs
         self.disk, self.read_ahead = environment.disk, environment.read_ahead
-        draw_producer_id = environment.draw_producer_id
+        self.decompression_jobs = environment.decompression_jobs
+        self.stopped = self.stopping = self._marking = False
+        self.exit_status = 0
+        # Each method builds parts that use the parts of the methods before it.
+        self._build_replica_manager(environment)
+        self._build_network(environment)
+        self._build_remote_reads(environment)
+        self._build_coordinators(environment, share_observer)
+        self._build_maintenance()
+        self._build_membership(store(), environment)
+        self.dispatch.serve(build_handler_registry(self._handler_parts(environment)))
+        self.identity.write_in_background()
+        self._register_with_loop()
+
+    def _build_replica_manager(self, environment: Environment) -> None:
+        config, setting = self.config, self.config.current_int
         # Log files get half of the file descriptors, and connections get the other half.
         self.disk.limit_open_files(OpenFiles(min(config["log.open.files.max"], environment.descriptors_max // 2)))
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
         self.identity = BrokerIdentity(self.log_dirs, config.broker_id, environment)
         self.disk_probes = disk_probes.DiskProbes(self.log_dirs, environment, self.jobs, config.__getitem__)
         self.purgatory = Purgatory(self.loop.scheduler)
-        self.waiting_fetches = WaitingFetches(
-            lambda: int(config["max.waiting.fetches.per.principal"]), lambda: int(config["max.waiting.fetches.per.ip"])
-        )
-        self.stopped = self.stopping = self._marking = False
-        self.exit_status = 0
+        per_principal, per_ip = setting("max.waiting.fetches.per.principal"), setting("max.waiting.fetches.per.ip")
+        self.waiting_fetches = WaitingFetches(per_principal, per_ip)
         # The ZooKeeper session expires one time-out after the last ping. The last ping may be up to a third of the time-out before the stall.
         gap_ms_max: int = config["zookeeper.session.timeout.ms"] // 2
         self.loop.watch_gaps(gap_ms_max, self._on_stall)
         self._watchdog = WatchdogThread(self.loop, self, max(HANG_MS_MAX, 4 * gap_ms_max))
         self.controller_outbox = ControllerOutbox()
-        replica_manager = self.replica_manager = ReplicaManager(
+        self.replica_manager = ReplicaManager(
             config.broker_id,
             self.log_dirs,
             self.disk,
@@ -116,112 +128,124 @@ class BrokerServer:
             topic_config=self._topic_config,
             producer_expiration_ms=config["producer.id.expiration.ms"],
         )
-        self.authorizer = Authorizer(config.values, lambda: self.replica_manager.image)
-        self.dispatch = Dispatch(config, lambda: self.loop.now, self.authorizer, self._build_authenticator())
-        auth = AuthHelper(self.authorizer)
+
+    def _build_network(self, environment: Environment) -> None:
+        """Listeners, the dispatch of requests, and the connections to other brokers."""
+        config = self.config
+
+        def image() -> Image:
+            return self.replica_manager.image
+
+        self.authorizer = Authorizer(config.values, image)
+        self.auth = AuthHelper(self.authorizer)
+        lane = self.jobs.lane
+        authenticator = build_authenticator(config, image, self.loop, lane, lambda: self.membership.tailer.current)
+        self.dispatch = Dispatch(config, lambda: self.loop.now, self.authorizer, authenticator)
         self.listeners = Listeners(config, self.dispatch.frame_handler, environment, self.dispatch.rejections)
-        self.throttles = throttles = Throttles(config.broker_id, config.__getitem__, environment.thread_times)
-        connect = partial(self.listeners.connect, environment.connect)
+        self.throttles = Throttles(config.broker_id, config.__getitem__, environment.thread_times)
+        self._connect = partial(self.listeners.connect, environment.connect)
         self.fetcher_manager = FetcherManager(
-            self.loop, config, replica_manager, self._address_of, connect, throttles, lambda: self.produce.times.total
-        )
-        # Separate connections: the responses to markers and to deliveries may wait for replication, and a producer's first batch must not wait for it.
-        # History reads have a short time-out: clients wait for them, and another history replica may answer.
-        timeout_ms: int = config["replica.socket.timeout.ms"]
-
-        self._clients: list[InterBrokerClient] = []
-
-        def client(timeout_ms: int = timeout_ms) -> InterBrokerClient:
-            connected = InterBrokerClient(
-                self.loop,
-                config.broker_id,
-                self.dispatch.handle_loopback,
-                self._address_of,
-                connect,
-                timeout_ms=timeout_ms,
-                frame_bytes_max=config["socket.request.max.bytes"],
-            )
-            self._clients.append(connected)
-            return connected
-
-        self.coordinator_client, self.leader_client, self.delivery_client = client(), client(), client()
-        self.route_client, self.share_client = client(), client()
-        self.remote_reads_client, self.remote_appends_client = client(), client()
-        self.history_client = client(min(timeout_ms, HISTORY_READ_TIMEOUT_MS))
-        self.remote_logs = build_remote_logs(
+            self.loop,
             config,
-            environment,
             self.replica_manager,
-            self.remote_reads_client,
-            self.remote_appends_client,
-            self._send_to_controller,
+            self._address_of,
+            self._connect,
+            self.throttles,
+            lambda: self.produce.times.total,
+        )
+        self.clients = InterBrokerClients(self._build_client, config["replica.socket.timeout.ms"])
+
+    def _build_client(self, timeout_ms: int) -> InterBrokerClient:
+        return InterBrokerClient(
+            self.loop,
+            self.config.broker_id,
+            self.dispatch.handle_loopback,
+            self._address_of,
+            self._connect,
+            timeout_ms=timeout_ms,
+            frame_bytes_max=self.config["socket.request.max.bytes"],
+        )
+
+    def _build_remote_reads(self, environment: Environment) -> None:
+        """Tiered storage and history replicas: reads of records that the leader does not have in its local log."""
+        self.remote_logs = build_remote_logs(
+            self.config, environment, self.replica_manager, self.clients, self._send_to_controller
         )
         self.history_reads = HistoryReads(
-            HistoryReadClient(self.replica_manager, self.history_client).read,
+            HistoryReadClient(self.replica_manager, self.clients.history).read,
             lambda: self.loop.now,
-            lambda b: self.replica_manager.image.alive(b),
+            lambda broker_id: self.replica_manager.image.alive(broker_id),
             self.controller_outbox,
             self.remote_logs.reads if self.remote_logs.enabled else None,
         )
         self._outbox_contents = OutboxContents(
-            isr_proposals=lambda: list(replica_manager.controller_proposals.isrs.values()),
-            replica_resets=replica_manager.controller_proposals.resets,
+            isr_proposals=lambda: list(self.replica_manager.controller_proposals.isrs.values()),
+            replica_resets=self.replica_manager.controller_proposals.resets,
             bootstrap_offsets=self.replica_manager.bootstrap.proposals,
             history_starts=self.history_reads.proposals,
             damage_reports=self.replica_manager.damage_reports.reports,
             offline_replicas=self.replica_manager.offline,
-            log_ends=replica_manager.voting.log_ends,
+            log_ends=self.replica_manager.voting.log_ends,
         )
-        coordinator_lookup = CoordinatorLookup(self.replica_manager, self.coordinator_client)
-        self.transaction_verification = verification = TransactionVerification(
+
+    def _build_coordinators(self, environment: Environment, share_observer: ShareObserver | None) -> None:
+        """Produce, the coordinators, and the parts that send records to other topics."""
+        config = self.config
+        coordinator_lookup = CoordinatorLookup(self.replica_manager, self.clients.coordinator)
+        self.transaction_verification = TransactionVerification(
             coordinator_lookup.verify, enabled=lambda: config["transaction.partition.verification.enable"]
         )
-        self.decompression_jobs = environment.decompression_jobs
         self.background_work = BackgroundWork(self.loop.scheduler, self.decompression_jobs)
-        self.produce = ProduceApi(self.loop, self.replica_manager, verification, self.background_work, auth)
+        self.produce = ProduceApi(
+            self.loop, self.replica_manager, self.transaction_verification, self.background_work, self.auth
+        )
         self.coordinators = Coordinators(
             config,
             self.replica_manager,
             self.produce,
             lambda: self.loop.now,
             self.read_ahead,
-            self.leader_client,
-            self.share_client,
+            self.clients.leader,
+            self.clients.share,
             self.loop.call_later,
             environment.draw_id,
             lambda target, batch, query, done: self.routing.send(target, batch, query, done),
             share_observer=share_observer,
         )
         self.front_delivery = FrontDelivery(
-            replica_manager, self.produce, self.loop, self.read_ahead, self.delivery_client, draw_producer_id
+            self.replica_manager,
+            self.produce,
+            self.loop,
+            self.read_ahead,
+            self.clients.delivery,
+            environment.draw_producer_id,
         )
         principals = RoutePrincipals(self.authorizer, self.dispatch.quotas)
         self.routing: Routing = Routing(
-            self.front_delivery, self.loop, self.route_client, self.coordinator_client, principals
+            self.front_delivery, self.loop, self.clients.route, self.clients.coordinator, principals
         )
-        self.log_maintenance = LogMaintenance(self.replica_manager, self.jobs, lambda: self.loop.now, self.read_ahead)
-        self.scrub = Scrub(
-            self.replica_manager,
-            self.jobs,
-            lambda: self.loop.now,
-            bytes_per_s=lambda: int(config["log.scrub.io.max.bytes.per.second"]),
+
+    def _build_maintenance(self) -> None:
+        def clock() -> Now:
+            return self.loop.now
+
+        replica_manager, jobs, setting = self.replica_manager, self.jobs, self.config.current_int
+        self.log_maintenance = LogMaintenance(replica_manager, jobs, clock, self.read_ahead)
+        scrub_rate, index_rate = (
+            setting("log.scrub.io.max.bytes.per.second"),
+            setting("weir.index.io.max.bytes.per.second"),
         )
-        self.build_indexes = index_builders(
-            self.replica_manager,
-            self.jobs,
-            lambda: self.loop.now,
-            bytes_per_s=lambda: int(config["weir.index.io.max.bytes.per.second"]),
-        )
-        self.relocations = Relocations(
-            self.replica_manager,
-            self.jobs,
-            lambda: self.loop.now,
-            bytes_per_s_max=lambda: int(config["replica.alter.log.dirs.io.max.bytes.per.second"]),
-        )
-        slots = config["max.incremental.fetch.session.cache.slots"]
-        self.fetch_sessions = Sessions(self.purgatory, draw_producer_id, slots=slots)
+        self.scrub = Scrub(replica_manager, jobs, clock, bytes_per_s=scrub_rate)
+        self.build_indexes = index_builders(replica_manager, jobs, clock, bytes_per_s=index_rate)
+        move_rate = setting("replica.alter.log.dirs.io.max.bytes.per.second")
+        self.relocations = Relocations(replica_manager, jobs, clock, bytes_per_s_max=move_rate)
+
+    def _build_membership(self, store: Store, environment: Environment) -> None:
+        """The registration in ZooKeeper and the metadata log, whose entries the publisher applies to the other parts."""
+        slots = self.config["max.incremental.fetch.session.cache.slots"]
+        self.fetch_sessions = Sessions(self.purgatory, environment.draw_producer_id, slots=slots)
         self.metadata_publisher = MetadataPublisher(
-            config,
+            self.config,
             replica_manager=self.replica_manager,
             coordinators=self.coordinators,
             routing=self.routing,
@@ -233,7 +257,7 @@ class BrokerServer:
             dispatch=self.dispatch,
             listeners=self.listeners,
         )
-        self.store = store()
+        self.store = store
         self.membership = Membership(
             self.store,
             self.identity,
@@ -241,11 +265,13 @@ class BrokerServer:
             lambda: self.loop.now,
             endpoints=self.listeners.endpoints,
             clear=self.listeners.plaintext_endpoint,
-            rack=config["broker.rack"],
-            failure_domain=config["failure.domain"],
+            rack=self.config["broker.rack"],
+            failure_domain=self.config["failure.domain"],
         )
         self.leadership_confirmation = LeadershipConfirmation(self.loop, self.membership.tailer.confirm)
-        parts = BrokerParts(
+
+    def _handler_parts(self, environment: Environment) -> BrokerParts:
+        return BrokerParts(
             config=self.config,
             loop=self.loop,
             replica_manager=self.replica_manager,
@@ -263,13 +289,10 @@ class BrokerServer:
             delayed_fronts=self.front_delivery.delayed_fronts,
             coordinators=self.coordinators,
             authorizer=self.authorizer,
-            auth=auth,
+            auth=self.auth,
             send_to_controller=self.membership.request,
-            draw_producer_id=draw_producer_id,
+            draw_producer_id=environment.draw_producer_id,
         )
-        self.dispatch.serve(build_handler_registry(parts))
-        self.identity.write_in_background()
-        self._register_with_loop()
 
     def _register_with_loop(self) -> None:
         config = self.config
@@ -312,26 +335,6 @@ class BrokerServer:
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         broker = self.replica_manager.image.brokers.get(broker_id)
         return broker.address(self.listeners.inter_broker.listener) if broker is not None and broker.alive else None
-
-    def _build_authenticator(self) -> Authenticator | None:
-        sasl_listeners = [d for d in self.config.listeners if d.sasl]
-        if not sasl_listeners:
-            return None
-        assert self.config.inter_broker is not None
-        return Authenticator(
-            self.config.values,
-            frozenset(m for d in sasl_listeners for m in self.config.for_listener(d, "sasl.enabled.mechanisms")),
-            self._credential,
-            self.jobs.lane,
-            lambda: self.loop.now,
-            self.loop.call_later,
-            self.config.inter_broker.name,
-            up_to_date=lambda: self.membership.tailer.current,
-        )
-
-    def _credential(self, mechanism: str, user: str) -> Credential | None:
-        _, value = self.replica_manager.image.access_to(AccessKind.SCRAM, f"{mechanism}:{user}")
-        return Credential.from_json(value) if value is not None else None
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def _on_stall(self, gap_ms: int) -> None:
@@ -401,8 +404,7 @@ class BrokerServer:
         self.listeners.stop_accepting()
         self.listeners.close()
         self.fetcher_manager.close()
-        for client in self._clients:
-            client.close()
+        self.clients.close()
         self.remote_logs.close()
 
     # -- lifecycle -------------------------------------------------------------------------------------------------------

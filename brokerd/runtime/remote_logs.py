@@ -18,7 +18,6 @@ from brokerd.apis.forwarding import SendToController
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.config.broker import BrokerConfig
 from brokerd.environment import Environment
-from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.remote.frames import HelperError
 from brokerd.remote.helper_requests import CopyFields, HelperOperation
 from brokerd.remote.leader import (
@@ -41,6 +40,7 @@ from brokerd.replication.remote_key_lookups import RemoteKeyLookups
 from brokerd.replication.remote_reads import RemoteReads
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.runtime.inter_broker_clients import InterBrokerClients
 from brokerd.runtime.remote_cleanup import RemoteCleanup
 from brokerd.runtime.remote_followers import RemoteFollowers
 from brokerd.runtime.remote_metadata import RemoteMetadata
@@ -352,18 +352,17 @@ def build_remote_logs(
     config: BrokerConfig,
     environment: Environment,
     replica_manager: ReplicaManager,
-    reads: InterBrokerClient,
-    appends: InterBrokerClient,
+    clients: InterBrokerClients,
     send_to_controller: SendToController,
 ) -> RemoteLogs:
-    """Tiered storage as configured. `reads` and `appends` are connections that only the metadata topic uses, because a fetch waits at the leader."""
+    """Tiered storage as configured. The metadata topic has connections of its own for reads and appends, because a fetch waits at the leader."""
     loop = environment.loop
 
     def metadata(remote_logs: RemoteLogs) -> RemoteMetadata:
         return RemoteMetadata(
             replica_manager,
-            reads,
-            appends,
+            clients.remote_reads,
+            clients.remote_appends,
             lambda: loop.now,
             environment.read_ahead,
             send_to_controller,
