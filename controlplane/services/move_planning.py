@@ -170,49 +170,11 @@ def plan_move(
     `views`: the partitions, where the caller has just read them. `deadline_hours`: in mode tail the wait for retention after the start of the move;
     then the move requests the deletion of the old records from the operator. `handover` "early": in mode tail the move does not wait for retention,
     and the old replicas keep the older records."""
-    if mode not in MODES:
-        raise Rejected(sentence("Unknown mode {mode}; use {modes}.", mode=repr(mode), modes=" or ".join(MODES)), "mode")
-    if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
-        raise Rejected(
-            sentence(
-                "{parts_in_flight_max} concurrent partitions is out of range; use 1 to {max}.",
-                parts_in_flight_max=parts_in_flight_max,
-                max=PARTS_IN_FLIGHT_MAX,
-            ),
-            "parts_in_flight_max",
-        )
-    if not 1 <= parts_per_broker_max <= PARTS_IN_FLIGHT_MAX:
-        raise Rejected(
-            sentence(
-                "{parts_per_broker_max} concurrent copies per broker is out of range; use 1 to {max}.",
-                parts_per_broker_max=parts_per_broker_max,
-                max=PARTS_IN_FLIGHT_MAX,
-            ),
-            "parts_per_broker_max",
-        )
+    _check_mode_and_limits(mode, parts_in_flight_max, parts_per_broker_max)
     throttles.check(throttle_bytes_per_s)
     plan = compute_plan(scope, views)
     lifted = require_only_rejections(plan, override=override)
-    if deadline_hours is not None and (mode != MoveMode.TAIL or not 1 <= deadline_hours <= DEADLINE_HOURS_MAX):
-        raise Rejected(
-            sentence(
-                "A deadline of {deadline_hours} h is not possible; only mode tail has a deadline, of 1 to {max} h.",
-                deadline_hours=deadline_hours,
-                max=DEADLINE_HOURS_MAX,
-            ),
-            "deadline_hours",
-        )
-    if handover not in HANDOVERS or (handover and mode != MoveMode.TAIL):
-        raise Rejected(
-            sentence(
-                "Hand-over {handover} is not possible in mode {mode}; only mode tail has a hand-over: early.",
-                handover=repr(handover),
-                mode=mode,
-            ),
-            "handover",
-        )
-    if handover and deadline_hours is not None:
-        raise Rejected("An early hand-over does not wait for retention; remove the deadline.", "deadline_hours")
+    _check_tail_options(mode, deadline_hours, handover)
     if mode == MoveMode.TAIL and (unfit := tails.tail_move_problems(plan, deadline=deadline_hours is not None)):
         raise Rejected(sentences(unfit), "mode")
     caps = {
@@ -238,6 +200,54 @@ def plan_move(
         raise Rejected(
             sentence("{plan} Cancel that move, or wait until it ends.", plan=_already_moving(plan)), "scope"
         ) from None
+
+
+def _check_mode_and_limits(mode: str, parts_in_flight_max: int, parts_per_broker_max: int) -> None:
+    """Raises Rejected."""
+    if mode not in MODES:
+        raise Rejected(sentence("Unknown mode {mode}; use {modes}.", mode=repr(mode), modes=" or ".join(MODES)), "mode")
+    if not 1 <= parts_in_flight_max <= PARTS_IN_FLIGHT_MAX:
+        raise Rejected(
+            sentence(
+                "{parts_in_flight_max} concurrent partitions is out of range; use 1 to {max}.",
+                parts_in_flight_max=parts_in_flight_max,
+                max=PARTS_IN_FLIGHT_MAX,
+            ),
+            "parts_in_flight_max",
+        )
+    if not 1 <= parts_per_broker_max <= PARTS_IN_FLIGHT_MAX:
+        raise Rejected(
+            sentence(
+                "{parts_per_broker_max} concurrent copies per broker is out of range; use 1 to {max}.",
+                parts_per_broker_max=parts_per_broker_max,
+                max=PARTS_IN_FLIGHT_MAX,
+            ),
+            "parts_per_broker_max",
+        )
+
+
+def _check_tail_options(mode: str, deadline_hours: int | None, handover: str) -> None:
+    """Check the options that only mode tail has. Raises Rejected."""
+    if deadline_hours is not None and (mode != MoveMode.TAIL or not 1 <= deadline_hours <= DEADLINE_HOURS_MAX):
+        raise Rejected(
+            sentence(
+                "A deadline of {deadline_hours} h is not possible; only mode tail has a deadline, of 1 to {max} h.",
+                deadline_hours=deadline_hours,
+                max=DEADLINE_HOURS_MAX,
+            ),
+            "deadline_hours",
+        )
+    if handover not in HANDOVERS or (handover and mode != MoveMode.TAIL):
+        raise Rejected(
+            sentence(
+                "Hand-over {handover} is not possible in mode {mode}; only mode tail has a hand-over: early.",
+                handover=repr(handover),
+                mode=mode,
+            ),
+            "handover",
+        )
+    if handover and deadline_hours is not None:
+        raise Rejected("An early hand-over does not wait for retention; remove the deadline.", "deadline_hours")
 
 
 def require_only_rejections(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, ...]:
@@ -280,6 +290,14 @@ def _write(
         **caps,
     )
 
+    _insert_partitions(move, plan, scope, compare=compare)
+    _record_plan(move, plan, lifted)
+    return move
+
+
+def _insert_partitions(move: Move, plan: planning.ComputedPlan, scope: Scope, *, compare: bool) -> None:
+    """Write one row for each partition of a move, in the order of copying."""
+
     def first_target(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
         return first_placement(old, new) if compare else new
 
@@ -308,12 +326,16 @@ def _write(
                 p.replicas_to,
                 first_target(v.replicas, p.replicas_to),
                 v.generation,
-                p.bytes_to_copy if mode == MoveMode.COPY else 0,
+                p.bytes_to_copy if move.mode == MoveMode.COPY else 0,
             )
             for p in (plan.parts if isinstance(scope, PartitionsScope) else copy_order(plan.parts))
             for v in (p.view,)
         ),
     )
+
+
+def _record_plan(move: Move, plan: planning.ComputedPlan, lifted: Sequence[str]) -> None:
+    """Record a planned move in the audit log, with the replicas of its first partitions before and after."""
     named = plan.parts[:NAMED_MAX]
     before: dict[str, object] = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in named}
     after: dict[str, object] = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in named}
@@ -321,18 +343,17 @@ def _write(
         before["..."] = after["..."] = f"{more} more: see the partitions of the move"
     detail = f"Overrides a safety check: {sentences(lifted)}" if lifted else ""
     record(
-        actor,
+        move.actor,
         AuditOperation.MOVE_PLAN,
         "move",
         str(move.pk),
-        comment=comment,
+        comment=move.comment,
         before=before,
         after=after,
         object_id=f"move-{move.pk}",
         outcome=Outcome.CONFIRMED,
         detail=detail,
     )
-    return move
 
 
 def copy_order(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]:

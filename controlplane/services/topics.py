@@ -221,25 +221,7 @@ def _alter(
     count = row.partitions if partitions is None else partitions
     placed = row.assignment
     if count != row.partitions:
-        if row.name in INTERNAL_TOPICS or row.internal:
-            raise Rejected(
-                sentence(
-                    "The partition count of internal topic {name} is fixed: it assigns groups and transactions to partitions.",
-                    name=repr(name),
-                ),
-                "partitions",
-            )
-        if count < row.partitions:
-            raise Rejected(
-                sentence(
-                    "Topic {name} has {partitions} partitions and cannot be reduced to {count}: records would be lost. Create a new topic and copy the records instead.",
-                    name=repr(name),
-                    partitions=row.partitions,
-                    count=count,
-                ),
-                "partitions",
-            )
-        topic_checks.check_counts(count, row.replication_factor)
+        _check_new_count(row, count)
         if assignment is not None:
             topic_checks.check_assignment(assignment, range(row.partitions, count))
             placed = {**(row.assignment or {}), **{str(k): list(v) for k, v in assignment.items()}}
@@ -284,6 +266,29 @@ def _alter(
         generation=generation,
     )
     return Topic.objects.get(id=row.id)
+
+
+def _check_new_count(row: Topic, count: int) -> None:
+    """Check another number of partitions of a topic. Raises Rejected."""
+    if row.name in INTERNAL_TOPICS or row.internal:
+        raise Rejected(
+            sentence(
+                "The partition count of internal topic {name} is fixed: it assigns groups and transactions to partitions.",
+                name=repr(row.name),
+            ),
+            "partitions",
+        )
+    if count < row.partitions:
+        raise Rejected(
+            sentence(
+                "Topic {name} has {partitions} partitions and cannot be reduced to {count}: records would be lost. Create a new topic and copy the records instead.",
+                name=repr(row.name),
+                partitions=row.partitions,
+                count=count,
+            ),
+            "partitions",
+        )
+    topic_checks.check_counts(count, row.replication_factor)
 
 
 @audited(AuditOperation.TOPIC_DELETE, "{name}")
