@@ -7,8 +7,8 @@ from typing import Any
 
 from brokerd.authz.sasl_server import Authenticator
 from brokerd.cluster.metadata import AccessKind
+from brokerd.cluster.sasl_failures import SaslFailure
 from brokerd.config.broker import BrokerConfig
-from brokerd.net.rejections import SaslFailure
 from brokerd.runtime.sasl_authentication import build_authenticator
 from brokerd.security import scram
 
