@@ -128,7 +128,8 @@ def consumed(bootstrap: str, starts: list[int], count: int, seconds: float) -> t
     seen: set[bytes] = set()
     deadline = time.monotonic() + seconds
     while len(late) < count:
-        messages = consumer.consume(10_000, 0.05)
+        first = consumer.poll(0.05)  # `consume` with a time-out would wait for more records
+        messages = [] if first is None else [first, *consumer.consume(10_000, 0)]
         now = time.time()
         for m in messages:
             key = m.key()
