@@ -144,12 +144,23 @@ def test_drift_of_many_topics_is_read_page_by_page_and_counted(
     assert "more topics are out of sync with their declared state" in text
 
 
-def test_every_page_with_a_form_shows_the_rest_call(seeded: dict[str, Any], operator: Client) -> None:
+PAGE_TEXTS: dict[str, str] = {}
+"""The rendered pages by address. Several tests read the same text, and the pages take half a minute."""
+
+
+@pytest.fixture
+def page_texts(seeded: dict[str, Any], operator: Client) -> dict[str, str]:
+    if not PAGE_TEXTS:
+        PAGE_TEXTS.update({address: operator.get(address).content.decode() for address in PAGES})
+    return PAGE_TEXTS
+
+
+def test_every_page_with_a_form_shows_the_rest_call(page_texts: dict[str, str]) -> None:
     """Only #main counts: theme and log-out are in the frame. A form that only opens a review needs no call, and a form that chooses what one
     user sees neither. The tests of the API check that the calls work."""
     silent = []
-    for address in PAGES:
-        own = operator.get(address).content.decode().partition('<main id="main"')[2]
+    for address, text in page_texts.items():
+        own = text.partition('<main id="main"')[2]
         forms = re.findall(r'<form method="post"(?! action="/(?:columns|saved-views)/)', own)
         if forms and 'value="review"' not in own and 'class="curl"' not in own:
             silent.append(address)
@@ -157,12 +168,11 @@ def test_every_page_with_a_form_shows_the_rest_call(seeded: dict[str, Any], oper
 
 
 def test_every_rest_call_on_a_page_is_one_of_the_api_and_that_of_the_command_line_beside_it(
-    seeded: dict[str, Any], operator: Client
+    page_texts: dict[str, str],
 ) -> None:
     """Pages show a call that is not in the API as `weir api`. The tests of the API check the effect of the calls."""
     pairs = set()
-    for address in PAGES:
-        text = operator.get(address).content.decode()
+    for text in page_texts.values():
         for calls, commands in re.findall(
             r'<details class="curl">.*?<pre[^>]*>(.*?)</pre>\s*<pre[^>]*>(.*?)</pre>', text, flags=re.S
         ):
