@@ -45,6 +45,8 @@ class HalfFront(FrontPartition):
     def _reset(self) -> None:
         self._messages = HalfMessages()
         self._offsets_undecided: set[int] = set()
+        self._unread_decisions: deque[int] = deque()
+        """Offsets of appended decisions, ascending, from the first one on that was not read from the log."""
         self._marks: deque[tuple[int, int]] = deque()
         """(append time, offset of a record that was appended then), ascending, at most one per MARK_MS."""
         self._kept_from = 0
@@ -112,7 +114,16 @@ class HalfFront(FrontPartition):
         for i, record in enumerate(admitted):
             self._add_pending(record, base_offset + i, header)
 
+    def has_stable_decision(self) -> bool:
+        """Return whether a stable decision was not read from the log yet."""
+        decisions = self._unread_decisions
+        while decisions and decisions[0] < self._next_offset:
+            decisions.popleft()
+        return bool(decisions) and decisions[0] < self._log.last_stable_offset
+
     def _add_pending(self, record: HalfRecord, offset: int, header: BatchHeader) -> None:
+        if record.decision is not None:
+            self._unread_decisions.append(offset)
         pending = half_messages.HalfPending(record.half_id, offset, record.decision, _transaction_of(header))
         self._messages.handle(pending, 0)
 

@@ -94,6 +94,7 @@ class TransferLane:
             self._send(self._sending, now)
         if self._log.writable and not self.failed:
             self._run_effects(self._transfer.handle(transfer.TransferTick(), now.mono_ms), now)
+            self._journal_replicated(now)
 
     def select(self, now: Now) -> bool:
         """Write the journal entry of the next batch of due records. Returns False if nothing is due, or the records are not in the page cache yet."""
@@ -108,6 +109,7 @@ class TransferLane:
         self._released(deleted)
         if chosen:
             self._run_effects(self._transfer.handle(transfer.Select(tuple(chosen)), now.mono_ms), now)
+            self._journal_replicated(now)  # a partition with one replica has replicated the entry when it is appended
         return True
 
     def _run_effects(self, effects: list[transfer.TransferEffect], now: Now) -> None:

@@ -219,6 +219,7 @@ class BrokerServer:
             self.read_ahead,
             self.clients.delivery,
             environment.draw_producer_id,
+            environment.thread_times,
         )
         principals = RoutePrincipals(self.authorizer, self.dispatch.quotas)
         self.routing: Routing = Routing(

@@ -25,10 +25,11 @@ from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.net.loop import Loop
+from brokerd.net.thread_times import ThreadTimes
 from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.runtime.wakeups import Wakeup
+from brokerd.runtime.wakeups import RunInterval, Wakeup
 from brokerd.storage.delay_index import InvalidDelayIndex
 from brokerd.storage.delay_index_file import open_delay_index
 from brokerd.storage.disk import DiskFailed
@@ -184,12 +185,14 @@ class FrontDelivery:
         read_ahead: ReadAhead,
         client: InterBrokerClient,
         draw_producer_id: Callable[[], int],
+        thread_times: Callable[[], ThreadTimes | None] = lambda: None,
     ) -> None:
         self.replica_manager, self.produce, self.read_ahead = replica_manager, produce, read_ahead
         self._loop, self._client, self._draw_producer_id = loop, client, draw_producer_id
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""
         self.delayed_fronts: LedFronts[DelayedFront] = LedFronts()
+        self._run_interval = RunInterval(thread_times)
         self._wakeups: dict[ReplicaFrontLog, Wakeup] = {}
 
     def clock(self) -> Now:
@@ -204,9 +207,10 @@ class FrontDelivery:
         front_log = ReplicaFrontLog(replica, epoch, self)
         front: HalfFront | DelayedFront
         if replica.config.half_topic:
-            front = HalfFront(front_log, self._draw_producer_id)
-            self.produce.appender.half_fronts.add(replica.tp, front, lambda: front_log.leads)
-            self.watch(front_log, lambda now: self._tick(front, front_log, now))
+            front = half_front = HalfFront(front_log, self._draw_producer_id)
+            self.produce.appender.half_fronts.add(replica.tp, half_front, lambda: front_log.leads)
+            # Most changes of the high watermark are half messages, or journal entries of the delivery itself.
+            self.watch(front_log, lambda now: self._tick(front, front_log, now), half_front.has_stable_decision)
         else:
             front = DelayedFront(front_log, self._draw_producer_id)
             self.delayed_fronts.add(replica.tp, front, lambda: front_log.leads)
@@ -221,9 +225,12 @@ class FrontDelivery:
             self.produce.appender.half_fronts.remove(found[1].tp)
             self.delayed_fronts.remove(found[1].tp)
 
-    def watch(self, front_log: ReplicaFrontLog, run: Callable[[Now], None]) -> None:
-        """Call `run` after changes of the high watermark of this partition, until `unwatch`."""
-        wakeup = self._wakeups[front_log] = Wakeup(self._loop.call_at, self.clock, run)
+    def watch(
+        self, front_log: ReplicaFrontLog, run: Callable[[Now], None], is_needed: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Call `run` after changes of the high watermark of this partition, if `is_needed` then returns True, until `unwatch`."""
+        wakeup = Wakeup(self._loop.call_at, self.clock, run, self._run_interval.ms, is_needed)
+        self._wakeups[front_log] = wakeup
         self.replica_manager.purgatory.watch(front_log.hw_key, front_log, wakeup.request)
 
     def unwatch(self, front_log: ReplicaFrontLog) -> None:

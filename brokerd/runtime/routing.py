@@ -274,7 +274,7 @@ class Routing:
 
         # An answer is handled immediately. New records wait for the interval of `watch`, so that they share batches.
         front_log = port.log
-        port.wake = front_log.poke = Wakeup(self._loop.call_at, lambda: self._loop.now, tick, interval_ms=0).request
+        port.wake = front_log.poke = Wakeup(self._loop.call_at, lambda: self._loop.now, tick, lambda: 0).request
         self.running[route.name, route.source, partition] = running, port
         self.delivery.watch(front_log, tick)
 

@@ -80,6 +80,23 @@ def test_committed_messages_are_delivered_in_the_order_of_their_commits() -> Non
     assert bench.front.delivered == 2 and bench.target[0].timestamp > START_MS
 
 
+def test_a_run_is_needed_only_when_a_decision_is_stable_that_was_not_read() -> None:
+    bench = leading()
+    bench.write(("a", None), ("b", None))
+    assert not bench.front.has_stable_decision(), "a half message needs no delivery"
+    bench.replicated = bench.end_offset
+    bench.write(("a", "commit"))
+    assert not bench.front.has_stable_decision(), "the decision is not replicated"
+    bench.replicated = None
+    assert bench.front.has_stable_decision()
+    bench.front.tick(bench.now)
+    assert not bench.front.has_stable_decision() and len(bench.sent) == 1
+    bench.write(("b", "rollback"))
+    assert bench.front.has_stable_decision()
+    bench.lead()
+    assert not bench.front.has_stable_decision(), "a new leader reads all records first"
+
+
 def test_a_batch_may_have_a_message_and_its_decision_but_only_one() -> None:
     bench = leading()
     assert bench.write(("a", None), ("a", "commit")) is None

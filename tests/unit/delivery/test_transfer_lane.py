@@ -61,6 +61,14 @@ def test_records_are_sent_after_their_journal_entry_is_replicated() -> None:
     assert released == [0, 2] and found.delivered == 2 and [r.offset for r in bench.target] == [0, 1]
 
 
+def test_records_are_sent_immediately_if_the_partition_has_one_replica() -> None:
+    bench = Bench()
+    written(bench, 2)
+    found = lane(bench, [])
+    found.due.extend((0, 1))
+    assert found.select(bench.now) and len(bench.sent) == 1
+
+
 def test_cold_records_wait_and_deleted_ones_are_released() -> None:
     bench, released = Bench(), list[int]()
     written(bench, 3)

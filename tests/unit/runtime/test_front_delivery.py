@@ -14,10 +14,14 @@ from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontState
 from brokerd.delivery.half_front import HalfFront
+from brokerd.delivery.half_messages import HalfDecision
+from brokerd.delivery.half_records import HalfRecord
 from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.loop import Timer
 from brokerd.replication.purgatory import Purgatory
 from brokerd.runtime.front_delivery import FrontDelivery
+from brokerd.wire import records
+from brokerd.wire.records import Record
 
 HALF_ID = UUID(int=5)
 
@@ -111,12 +115,19 @@ def test_each_target_has_its_topic() -> None:
     assert client.sent == ["t", "t.half.expired", "t.half.check"]
 
 
-def test_half_messages_continue_after_a_change_of_the_high_watermark() -> None:
+def test_half_messages_continue_when_a_decision_is_stable() -> None:
     half = replica(half="t")
     found = delivery({("t.half", 0): half})
     found.on_election("t.half", 0, 3)
     front, ticks = found.fronts["t.half", 0][0], list[Now]()
+    assert isinstance(front, HalfFront)
     front.tick = ticks.append  # type: ignore[method-assign]
+    found.replica_manager.purgatory.check("hw")
+    TIMERS.pop()[1](Now(1, 1))
+    assert not ticks, "there is no decision"
+    header = records.peek(records.build([Record(0, 1, b"k", b"v")]))
+    front.on_appended([HalfRecord(b"id", HalfDecision.COMMIT)], header, 0)
+    half.last_stable = lambda: 1
     found.replica_manager.purgatory.check("hw")
     assert not ticks, "the caller may be in the middle of a change"
     TIMERS.pop()[1](Now(1, 1))
