@@ -15,9 +15,9 @@ INTERVAL_MS_MIN = 2
 INTERVAL_MS_MAX = 20
 """Bounds of the minimum time in ms between two runs. A run costs as much for one new record as for several, and their batches go to the target in one
 request: longer intervals need less CPU per record."""
-IDLE_SHARE = 0.4
+IDLE_SHARE = 0.6
 """Share of the time that the event loop is busy, up to which the shortest interval applies."""
-BUSY_SHARE = 0.8
+BUSY_SHARE = 0.9
 """Share of the time that the event loop is busy, from which on the longest interval applies."""
 WINDOW_NS = 100_000_000
 

@@ -106,9 +106,9 @@ def test_the_interval_is_short_while_the_thread_is_idle_and_long_while_it_is_bus
     thread = Thread()
     thread.interval.ms()
     assert thread.advance(100, running=0.1) == INTERVAL_MS_MIN
-    half_busy = thread.advance(100, running=0.6)
+    half_busy = thread.advance(100, running=0.7)
     assert INTERVAL_MS_MIN < half_busy < INTERVAL_MS_MAX
-    assert half_busy < thread.advance(100, running=0.7) < INTERVAL_MS_MAX
+    assert half_busy < thread.advance(100, running=0.8) < INTERVAL_MS_MAX
     assert thread.advance(100, running=0.95) == INTERVAL_MS_MAX
 
 
