@@ -124,7 +124,7 @@ def waiting_records_do_not_keep_the_log(patch: pytest.MonkeyPatch) -> None:
     ("mutation", "first"),
     [
         (a_new_leader_ignores_the_journal, 1),
-        (unconfirmed_entries_are_not_sent_again, 1),
+        (unconfirmed_entries_are_not_sent_again, 3),
         (each_leader_is_another_producer, 1),
         (a_new_leader_loses_the_decisions, 1),
         (rolled_back_messages_are_delivered, 1),

@@ -122,7 +122,7 @@ def a_queue_is_sent_from_its_end(patch: pytest.MonkeyPatch) -> None:
         (a_target_forgets_the_higher_bits, 1),
         (a_conflict_counts_as_an_acknowledgement, 1),
         (the_position_is_ahead_of_the_targets, 1),
-        (a_new_leader_ignores_the_committed_position, 1),
+        (a_new_leader_ignores_the_committed_position, 3),
         (an_answer_is_never_an_error, 1),
         (records_are_routed_before_they_are_replicated, 5),
         (a_queue_is_sent_from_its_end, 1),
