@@ -251,7 +251,7 @@ bench-spark: setup  ## read throughput of the Spark source beside Spark's own, a
 tiered: setup  ## tiered storage: five readers of a topic whose records are mostly remote, during kills and store failures; cold reads beside the store (options: make tiered ARGS='--mib 20480 --local-mib 200 --record-bytes 16384')
 	$(BIN)/python -m tests.faults.tiered $(ARGS)
 
-bench-tiered: setup  ## latency of producers and consumers of new records beside a remote store that is slow, fails, or does not answer (options: make bench-tiered ARGS='--rounds 3 --seconds 15')
+bench-tiered: setup  ## latency of producers and consumers of new records beside a remote store that is slow, fails, or does not respond (options: make bench-tiered ARGS='--rounds 3 --seconds 15')
 	$(BIN)/python -m bench.tiered $(ARGS)
 
 bench-tiered-cold: setup  ## speed of a consumer of remote records beside the range requests of the store itself (options: make bench-tiered-cold ARGS='--mib 512 --rounds 5')

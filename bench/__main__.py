@@ -195,7 +195,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     arguments = parser.parse_args()
     bad = 0
-    with local_cluster(arguments.port_base) as (answer, brokers, ready_seconds):
+    with local_cluster(arguments.port_base) as (cluster_info, brokers, ready_seconds):
         pids = list(brokers.values())
         time.sleep(IDLE_SECONDS)  # a measurement, not a wait for a condition: the cost of an idle broker
         before = cpu_clock(pids)
@@ -216,7 +216,7 @@ def main() -> int:
             f"{'machine':>8} {'limit':>6}"
         )
         results = []
-        for r in runs(answer["bootstrap"], brokers, 0.1 if arguments.quick else 1.0, arguments.passes):
+        for r in runs(cluster_info["bootstrap"], brokers, 0.1 if arguments.quick else 1.0, arguments.passes):
             results.append(r)
             over = r.limit is not None and r.broker_cpu_s_per_gb > r.limit
             bad += over

@@ -99,8 +99,8 @@ def main() -> int:
         tree = stack.enter_context(checkout(arguments.commit))
         versions = {}
         for n, (key, root) in enumerate(((NOW, ROOT), (EARLIER, tree), (CONTROL, tree))):
-            answer, brokers, _ = stack.enter_context(local_cluster(PORT_BASE + n * PORTS, tree=root))
-            versions[key] = Version(answer["bootstrap"], brokers)
+            cluster_info, brokers, _ = stack.enter_context(local_cluster(PORT_BASE + n * PORTS, tree=root))
+            versions[key] = Version(cluster_info["bootstrap"], brokers)
         print(f"{arguments.rounds} rounds, load of the machine {os.getloadavg()[0]:.1f} after the start")
         print(f"{'row':<50} {'now':>6} {'then':>6} {'ratio':>7} {'control':>8}")
         for name, measurements in compared(versions, arguments.rounds, arguments.only):

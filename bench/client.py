@@ -9,7 +9,7 @@ from itertools import cycle
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-ANSWER_EVERY = 9_973
+DELIVERY_REPORT_EVERY = 9_973
 """One record in this many has a delivery callback, as a sample of all: a callback for each record would measure Python. The number is prime, so
 that each of many topics is sampled."""
 Done = Callable[[], None]
@@ -59,11 +59,11 @@ def produce(
     for i, topic in zip(range(count), cycle(topics), strict=False):
         while True:
             try:
-                producer.produce(topic, value, on_delivery=None if i % ANSWER_EVERY else delivered)
+                producer.produce(topic, value, on_delivery=None if i % DELIVERY_REPORT_EVERY else delivered)
                 break
             except BufferError:
                 producer.poll(0.05)
-        if i % ANSWER_EVERY == 0:
+        if i % DELIVERY_REPORT_EVERY == 0:
             producer.poll(0)
     left = producer.flush(300)
     seconds = time.monotonic() - began

@@ -160,11 +160,11 @@ def percentile(ordered: list[float], share: float) -> float:
 def measure(web: Web, page: str, times: int, seconds_max: float) -> Result:
     """At most `times` readings; fewer if they take longer than `seconds_max`."""
     took: list[float] = []
-    answer = web.client.get(page)  # the first request fills the caches of the database and the templates
+    response = web.client.get(page)  # the first request fills the caches of the database and the templates
     before, until = web.cpu_ms(), time.monotonic() + seconds_max
     while len(took) < times and (time.monotonic() < until or len(took) < 3):
-        answer = web.client.get(page)
-        took.append(float(answer.headers.get(MS_HEADER, "nan")))
+        response = web.client.get(page)
+        took.append(float(response.headers.get(MS_HEADER, "nan")))
     work = (web.cpu_ms() - before) / len(took)
     took.sort()
     return Result(
@@ -173,9 +173,9 @@ def measure(web: Web, page: str, times: int, seconds_max: float) -> Result:
         round(percentile(took, 0.95), 1),
         round(took[-1], 1),
         round(work, 1),
-        int(answer.headers.get(QUERIES_HEADER, -1)),
-        round(len(gzip.compress(answer.content, 6)) / 1000, 1),
-        answer.status_code,
+        int(response.headers.get(QUERIES_HEADER, -1)),
+        round(len(gzip.compress(response.content, 6)) / 1000, 1),
+        response.status_code,
     )
 
 

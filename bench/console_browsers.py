@@ -92,23 +92,23 @@ class Browser:
 
     async def get(self, headers: dict[str, str] | None = None) -> httpx.Response | None:
         try:
-            answer = await self.client.get(self.path, headers=headers)
+            response = await self.client.get(self.path, headers=headers)
         except httpx.HTTPError as e:
             self.measurements.errors[type(e).__name__] += 1
             return None
-        if answer.status_code != 200:
-            self.measurements.errors[str(answer.status_code)] += 1
+        if response.status_code != 200:
+            self.measurements.errors[str(response.status_code)] += 1
             return None
-        return answer
+        return response
 
     async def load(self) -> None:
-        answer = await self.get()
-        if answer is None or (position := POSITION.search(answer.text)) is None:
+        response = await self.get()
+        if response is None or (position := POSITION.search(response.text)) is None:
             return
         self.run, self.seq = position[1], int(position[2])
-        self.page = frozenset(html.unescape(s) for s in SUBJECT.findall(answer.text))
+        self.page = frozenset(html.unescape(s) for s in SUBJECT.findall(response.text))
         self.panels, self.slow_panels, self.parts = {}, {}, {}
-        for match in PANEL.finditer(answer.text):
+        for match in PANEL.finditer(response.text):
             found = re.search(r'\bid="([^"]*)"', match[0])
             if found and "data-refresh-as" not in match[0]:
                 self.panels[found[1]] = frozenset(html.unescape(match[1]).split())
@@ -129,15 +129,15 @@ class Browser:
         ids = sorted(self.due)
         self.due.clear()
         self.reloaded_at |= dict.fromkeys(ids, time.monotonic())
-        answer = await self.get({"Weir-Panels": " ".join(ids), "Weir-Position": f"{self.run} {self.seq}"})
-        if answer is None:
+        response = await self.get({"Weir-Panels": " ".join(ids), "Weir-Position": f"{self.run} {self.seq}"})
+        if response is None:
             return
         self.measurements.panel_requests += 1
-        self.measurements.panel_ms.append(float(answer.headers["bench-ms"]))
-        places = sorted((answer.text.find(f'id="{i}"'), i) for i in ids)
+        self.measurements.panel_ms.append(float(response.headers["bench-ms"]))
+        places = sorted((response.text.find(f'id="{i}"'), i) for i in ids)
         for n, (place, i) in enumerate(places):
             end = places[n + 1][0] if n + 1 < len(places) else None
-            self.parts[i] = frozenset(html.unescape(s) for s in SUBJECT.findall(answer.text[max(0, place) : end]))
+            self.parts[i] = frozenset(html.unescape(s) for s in SUBJECT.findall(response.text[max(0, place) : end]))
         await self.subscribe()
 
     async def keep_current(self) -> None:

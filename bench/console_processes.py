@@ -145,6 +145,8 @@ def console(environment: dict[str, str], sockets: str, workers: int) -> Iterator
                 raise SystemExit("the console did not start")
             found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)
             token = found.group(1) if found else ""
-            answer = client.post("/login/", data={"username": USER, "password": PASSWORD, "csrfmiddlewaretoken": token})
-            assert answer.status_code == 302, answer.status_code
+            response = client.post(
+                "/login/", data={"username": USER, "password": PASSWORD, "csrfmiddlewaretoken": token}
+            )
+            assert response.status_code == 302, response.status_code
             yield Web(client, f"ws://{socket_address}/ws/live", processes)

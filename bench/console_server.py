@@ -67,7 +67,7 @@ async def _measured(scope: Scope, receive: Receive, send: Send) -> None:
     began, counter = time.perf_counter(), [0]
     _queries.set(counter)
 
-    async def answer(message: Any) -> None:
+    async def send_measured(message: Any) -> None:
         if message["type"] == "http.response.start":
             took = f"{(time.perf_counter() - began) * 1000:.2f}".encode()
             headers = [
@@ -78,4 +78,4 @@ async def _measured(scope: Scope, receive: Receive, send: Send) -> None:
             message = {**message, "headers": headers}
         await send(message)
 
-    await console(scope, receive, answer)
+    await console(scope, receive, send_measured)

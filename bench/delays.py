@@ -33,7 +33,7 @@ FAR_MS, SPREAD_MS = 2 * 3_600_000, 24 * 3_600_000
 """The pending records are due after FAR_MS, spread over SPREAD_MS."""
 LEAD_S = 10.0
 """Seconds between the writing of records and the time of the first one."""
-ANSWER_S_MAX = 900.0
+RESPONSE_S_MAX = 900.0
 """The longest time in seconds of one step."""
 
 
@@ -98,8 +98,8 @@ def produce(bootstrap: str, times: Iterable[int], value: bytes, first: int = 0) 
     return number - first
 
 
-def answers(port: int) -> list[DelayedMessagesResponse] | None:
-    """The answers for all partitions. None: the broker does not answer for one of them."""
+def responses(port: int) -> list[DelayedMessagesResponse] | None:
+    """The responses for all partitions. None: the broker does not respond for one of them."""
     connection = KafkaConnection("127.0.0.1", port)
     try:
         return [fetch_pending(connection, FRONT, p, DelayedMessagesRequest(bounds_ms=[])) for p in range(PARTITIONS)]
@@ -111,10 +111,10 @@ def answers(port: int) -> list[DelayedMessagesResponse] | None:
 
 def until_pending(port: int, count: int) -> None:
     def there() -> bool:
-        found = answers(port)
+        found = responses(port)
         return found is not None and sum(a.pending + a.due for a in found) >= count
 
-    wait_for(there, f"{count:,} pending records", ANSWER_S_MAX, 0.2)
+    wait_for(there, f"{count:,} pending records", RESPONSE_S_MAX, 0.2)
 
 
 def consumed(bootstrap: str, starts: list[int], count: int, seconds: float) -> tuple[Lateness, list[float]]:
@@ -169,7 +169,7 @@ def make_topics(system: Weir) -> None:
     topic = NewTopic(TOPIC, PARTITIONS, 1, config={"weir.delay.enable": "true"})
     for future in admin.create_topics([topic]).values():
         future.result(60)
-    wait_for(lambda: answers(system.ports[1]) is not None, "the leaders of the front topic", 60, 0.2)
+    wait_for(lambda: responses(system.ports[1]) is not None, "the leaders of the front topic", 60, 0.2)
 
 
 def run(system: Weir, given: argparse.Namespace) -> None:
@@ -198,16 +198,16 @@ def run(system: Weir, given: argparse.Namespace) -> None:
     number += produce(system.bootstrap, near_times(given.due, first, given.window), value, number)
     if time.time() * 1000 > first:
         say(f"the records were written {time.time() - first / 1000:.1f} s after the first delivery time")
-    late, _ = consumed(system.bootstrap, starts, given.due, LEAD_S + given.window + ANSWER_S_MAX)
+    late, _ = consumed(system.bootstrap, starts, given.due, LEAD_S + given.window + RESPONSE_S_MAX)
     say(f"deliveries, {given.due / given.window:,.0f} records/s: {late.text()}")
     starts, at = ends(system.bootstrap), int((time.time() + LEAD_S + given.burst / 20_000) * 1000)
     produce(system.bootstrap, near_times(given.burst, at, 0.001), value, number)
-    burst, arrivals = consumed(system.bootstrap, starts, given.burst, ANSWER_S_MAX)
+    burst, arrivals = consumed(system.bootstrap, starts, given.burst, RESPONSE_S_MAX)
     over = max(max(arrivals) - at / 1000, 0.001)
     say(f"out: {given.burst:,} records of one second, {given.burst / over:,.0f} records/s, {burst.text()}")
     say(f"memory at the end: {memory_mb(system.broker_pids()[1]):.0f} MB")
     until_pending(port, given.pending)
-    left = answers(port)
+    left = responses(port)
     if left is None or (rest := sum(a.pending + a.due for a in left)) != given.pending:
         raise SystemExit(f"{rest if left else 'unknown'} records are pending at the end instead of {given.pending:,}")
     if late.early or burst.early:

@@ -117,14 +117,14 @@ def cpu_of_pass(system: Weir, kind: str, topic: str, value: bytes, records: int,
 
 
 def look_up_timed(connection: KafkaConnection, topic: str, key: bytes) -> tuple[float, KeyLookupResponse]:
-    """Look up a key: milliseconds and the answer. An incomplete answer ends the benchmark."""
+    """Look up a key: milliseconds and the response. An incomplete response ends the benchmark."""
     query = KeyLookupRequest(key=key, bytes_max=2**40, duration_ms_max=60_000)
     began = time.perf_counter()
-    answer = look_up(connection, topic, 0, query)
+    result = look_up(connection, topic, 0, query)
     took_ms = (time.perf_counter() - began) * 1000
-    if answer.stop != LookupStop.LOG_START:
+    if result.stop != LookupStop.LOG_START:
         raise SystemExit(f"the look-up in {topic} was not complete")
-    return took_ms, answer
+    return took_ms, result
 
 
 def time_lookups(port: int, topic: str, keys: list[bytes], matches: int) -> tuple[list[float], int, int]:
@@ -133,12 +133,12 @@ def time_lookups(port: int, topic: str, keys: list[bytes], matches: int) -> tupl
     took, log_bytes, index_bytes = [], [], []
     try:
         for key in keys:
-            ms, answer = look_up_timed(connection, topic, key)
-            if len(answer.matches) != matches:
-                raise SystemExit(f"{len(answer.matches)} matches for {key!r} in {topic} instead of {matches}")
+            ms, result = look_up_timed(connection, topic, key)
+            if len(result.matches) != matches:
+                raise SystemExit(f"{len(result.matches)} matches for {key!r} in {topic} instead of {matches}")
             took.append(ms)
-            log_bytes.append(answer.log_bytes)
-            index_bytes.append(answer.index_bytes)
+            log_bytes.append(result.log_bytes)
+            index_bytes.append(result.index_bytes)
     finally:
         connection.close()
     return sorted(took), int(median(log_bytes)), int(median(index_bytes))

@@ -127,13 +127,13 @@ def requested(connection: KafkaConnection, partitions: int, key: bytes) -> tuple
     """(milliseconds, matches, bytes of log, bytes of index) of a look-up in all partitions."""
     began, matches, log_bytes, index_bytes = time.perf_counter(), 0, 0, 0
     for partition in range(partitions):
-        answer = look_up(
+        result = look_up(
             connection, TOPIC, partition, KeyLookupRequest(key=key, bytes_max=2**40, duration_ms_max=60_000)
         )
-        if answer.stop != LookupStop.LOG_START:
+        if result.stop != LookupStop.LOG_START:
             raise SystemExit(f"the look-up in partition {partition} was not complete")
-        matches += len(answer.matches)
-        log_bytes, index_bytes = log_bytes + answer.log_bytes, index_bytes + answer.index_bytes
+        matches += len(result.matches)
+        log_bytes, index_bytes = log_bytes + result.log_bytes, index_bytes + result.index_bytes
     return (time.perf_counter() - began) * 1000, matches, log_bytes, index_bytes
 
 

@@ -202,8 +202,8 @@ def main() -> int:
     options.add_argument("--port-base", type=int, default=24290)
     options.add_argument("--out", type=Path, default=ROOT / "build" / "bench-many.json")
     arguments = options.parse_args()
-    with local_cluster(arguments.port_base, "--brokers", "1", "--controllers", "1") as (answer, _, _):
-        broker = Broker(answer["bootstrap"], answer["folder"])
+    with local_cluster(arguments.port_base, "--brokers", "1", "--controllers", "1") as (cluster_info, _, _):
+        broker = Broker(cluster_info["bootstrap"], cluster_info["folder"])
         measurements = measure(broker, arguments.partitions, arguments.records, arguments.passes)
     over = exceeded_limits(measurements)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)

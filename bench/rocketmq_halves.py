@@ -3,7 +3,7 @@
 One broker of each system runs, with one replica, and acknowledges from the page cache (as in `bench.rocketmq`). Each half message is committed as soon as it is
 stored. Each round, in turn: (1) `--messages` messages, at most `--in-progress` of them not committed, as fast as possible: rate and CPU of the broker per
 message until a consumer has all; (2) `--paced` messages, `--rate` per second: the time from the call that writes a half message to its arrival. Each system has
-its usual client. RocketMQ's client does not wait for an answer to a commit; Weir's does, so it keeps a message in progress for longer.
+its usual client. RocketMQ's client does not wait for a response to a commit; Weir's does, so it keeps a message in progress for longer.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Each line on standard input is the mode from then on:
   - `pass`
-  - `slow SECONDS [BYTES_PER_S]`: every answer is SECONDS later, and each connection has at most that rate
+  - `slow SECONDS [BYTES_PER_S]`: every response is SECONDS later, and each connection has at most that rate
   - `error`: every request gets 503
-  - `silent`: connections are accepted, and no request gets an answer
+  - `silent`: connections are accepted, and no request gets a response
 
 After each line it prints the mode and the number of bytes that the server has sent so far. The proxy ends with its standard
 input. It does not parse HTTP; only `error` sends an HTTP response.
@@ -42,10 +42,10 @@ class Mode:
 class StoreProxy:
     def __init__(self, target: int, mode: Mode) -> None:
         self._target, self._mode = target, mode
-        self.answered_bytes = 0
-        """Sent to clients. Without the answers of `error`."""
+        self.response_bytes = 0
+        """Sent to clients. Without the responses of `error`."""
 
-    async def serve(self, near: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+    async def serve(self, near: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         """One connection of a client."""
         upstream: asyncio.StreamWriter | None = None
         back: asyncio.Task[None] | None = None
@@ -54,22 +54,22 @@ class StoreProxy:
                 if self._mode.name == "silent":
                     continue
                 if self._mode.name == "error":
-                    answers.write(UNAVAILABLE)
-                    await answers.drain()
+                    client.write(UNAVAILABLE)
+                    await client.drain()
                     break
                 if upstream is None:
                     far, upstream = await asyncio.open_connection("127.0.0.1", self._target)
-                    back = asyncio.create_task(self._answer(far, answers))
+                    back = asyncio.create_task(self._respond(far, client))
                 upstream.write(data)
                 await upstream.drain()
-        for writer in (answers, upstream):
+        for writer in (client, upstream):
             if writer is not None:
                 writer.close()
         if back is not None:
             back.cancel()
 
-    async def _answer(self, far: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
-        """Each piece of an answer is sent `seconds` after it has arrived, and not before the rate permits it."""
+    async def _respond(self, far: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        """Each piece of a response is sent `seconds` after it has arrived, and not before the rate permits it."""
         due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(64)
         loop = asyncio.get_running_loop()
 
@@ -80,11 +80,11 @@ class StoreProxy:
                 await asyncio.sleep(max(at, free_at) - loop.time())
                 if self._mode.bytes_per_s:
                     free_at = max(at, free_at) + len(data) / self._mode.bytes_per_s
-                self.answered_bytes += len(data)
-                answers.write(data)
-                await answers.drain()
+                self.response_bytes += len(data)
+                client.write(data)
+                await client.drain()
                 if not data:
-                    answers.close()
+                    client.close()
 
         sender = asyncio.create_task(send())
         try:
@@ -107,7 +107,7 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         mode.set(line)
-        print(mode.name, proxy.answered_bytes, flush=True)
+        print(mode.name, proxy.response_bytes, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m bench.tiered`: producers and consumers of new records on brokers whose remote store is slow, fails, or does not answer.
+"""`python -m bench.tiered`: producers and consumers of new records on brokers whose remote store is slow, fails, or does not respond.
 
 Three brokers as processes, an S3 server (moto) behind a proxy, two tiered topics with three replicas and the same leader. A producer sends 1,000 records/s of 1 KiB
 with acks=all to `live`, whose segments are copied meanwhile, and a consumer reads them. In all modes but `quiet` a third client reads `cold` from the earliest offset,
@@ -75,9 +75,9 @@ class Proxy:
         assert self._process.stdin is not None
         self._process.stdin.write(mode + "\n")
         self._process.stdin.flush()
-        name, _, answered = self._line().partition(" ")
+        name, _, response_bytes = self._line().partition(" ")
         assert name == mode.partition(" ")[0]
-        return int(answered)
+        return int(response_bytes)
 
     def close(self) -> None:
         self._process.kill()
@@ -207,7 +207,7 @@ def run_round(cluster: LocalCluster, proxy: Proxy, seconds: float) -> dict[str, 
             if reader is not None:
                 recovered(reader)
             wait_for(partial(is_copied, cluster), "the copies of the live topic", RECOVERY_SECONDS)
-            answered, begun = proxy.set("pass" if mode == "quiet" else mode), time.monotonic()
+            response_bytes, begun = proxy.set("pass" if mode == "quiet" else mode), time.monotonic()
             before = reader.progress() if reader is not None else {"bytes": 0}
             found: dict[str, Any] = measure(cluster, seconds)
             if reader is not None:
@@ -216,7 +216,7 @@ def run_round(cluster: LocalCluster, proxy: Proxy, seconds: float) -> dict[str, 
                     raise SystemExit(f"{mode}: the cold consumer got {after['errors']}")
                 found["cold_seconds"] = time.monotonic() - begun
                 found["cold_bytes"] = after["bytes"] - before["bytes"]
-                found["store_bytes"] = proxy.set("pass") - answered
+                found["store_bytes"] = proxy.set("pass") - response_bytes
                 check_quota(mode, found)
                 found["cold_continues_s"] = recovered(reader)
             out[mode] = found

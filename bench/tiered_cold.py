@@ -1,6 +1,6 @@
 """`python -m bench.tiered_cold`: the speed at which one consumer reads remote records, beside the store's own.
 
-One broker as a process and an S3 server (moto) behind a proxy. The proxy delays each answer by `--late` seconds and limits the rate of each connection, like an
+One broker as a process and an S3 server (moto) behind a proxy. The proxy delays each response by `--late` seconds and limits the rate of each connection, like an
 object store. The store's own speed is that of range requests of the size of a chunk for the same objects: one at a time, and as many at a time as the helper
 sends for one reader. The same consumer reads the same records from a local log, which shows the limit of client and machine. All read by turns in each round,
 and the chunk cache is empty before. All processes share the machine, so only the ratios mean something.
@@ -100,7 +100,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.tiered_cold", description=__doc__)
     parser.add_argument("--mib", type=int, default=192, help="size of the topic")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--late", type=float, default=0.03, help="seconds by which each answer of the store is late")
+    parser.add_argument("--late", type=float, default=0.03, help="seconds by which each response of the store is late")
     parser.add_argument("--mib-per-s", type=float, default=10, help="limit of each connection to the store; 0 = none")
     given = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")  # for `LocalCluster`

@@ -30,9 +30,9 @@ def is_requested(request: HttpRequest) -> bool:
 
 def response(name: str, read: Callable[..., Page[Row]], sort: str) -> HttpResponse:
     """The file `name`.csv. `read`: the selector with the filter of the page, which takes sort, page and per_page."""
-    answer = HttpResponse(b"".join(_lines(read, sort)), content_type="text/csv; charset=utf-8")
-    answer.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-    return answer
+    response = HttpResponse(b"".join(_lines(read, sort)), content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+    return response
 
 
 def _lines(read: Callable[..., Page[Row]], sort: str) -> Iterator[bytes]:

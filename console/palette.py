@@ -23,7 +23,7 @@ from controlplane.selectors.saved_views import saved_views
 from controlplane.selectors.visibility import current_visibility
 
 ENTRIES_MAX = 14
-"""Maximum number of entries of one answer: as many as fit without scrolling."""
+"""Maximum number of entries of one response: as many as fit without scrolling."""
 OBJECTS_MAX = 5
 """Maximum number of entries of one kind of object."""
 WORD = re.compile(r"[^\s:/]+")

@@ -59,7 +59,7 @@ def current_rate(name: str, by_broker: Mapping[int, float], silent: Sequence[int
     if not silent:
         return text
     brokers = ", ".join(map(str, silent))
-    return " ".join([text, _("Brokers without an answer: {brokers}.").format(brokers=brokers)])
+    return " ".join([text, _("Brokers without a response: {brokers}.").format(brokers=brokers)])
 
 
 class LimitsForm(WeirForm):

@@ -1,7 +1,7 @@
 """A shop that takes a payment and publishes the paid order, both or neither, with a half message: `python -m examples.pay_order BROKERS TOPIC`.
 
 The topic needs `weir.half.enable=true`. The payments are in a SQLite file (`--payments`). `pay` writes the half message, takes the payment and commits
-the message. `--crash after-half` or `after-payment` ends the process in between, as a crash does. `answer` is the other half of the service: it answers
+the message. `--crash after-half` or `after-payment` ends the process in between, as a crash does. `respond` is the other half of the service: it answers
 the checks of the brokers from the payments, for orders that a crashed process left behind. An order without a payment is rolled back after
 GIVE_UP_CHECKS checks, because its payment cannot come any more.
 """
@@ -61,11 +61,11 @@ class HalfProducer:
     def _write(self, order_id: str, value: bytes, headers: dict[str, str | bytes | None]) -> None:
         results: list[KafkaError | None] = []
 
-        def answered(error: KafkaError | None, message: Message) -> None:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
             results.append(error)
 
         # The key is the order: the decision reaches the partition of its message.
-        self._producer.produce(self._front, value, key=order_id, headers=headers, on_delivery=answered)
+        self._producer.produce(self._front, value, key=order_id, headers=headers, on_delivery=on_delivery)
         self._producer.flush()
         if results != [None]:
             raise RuntimeError(f"order {order_id} was not written: {results}")
@@ -81,7 +81,7 @@ def pay(shop: HalfProducer, payments: Payments, order_id: str, cents: int, crash
     shop.decide(order_id, "commit")
 
 
-def answer(shop: HalfProducer, payments: Payments, brokers: str, topic: str, seconds: float) -> None:
+def respond_to_checks(shop: HalfProducer, payments: Payments, brokers: str, topic: str, seconds: float) -> None:
     """Answer checks for this time."""
     settings: dict[str, Any] = {
         "bootstrap.servers": brokers,
@@ -115,14 +115,14 @@ def main() -> int:
     paying.add_argument("order")
     paying.add_argument("cents", type=int)
     paying.add_argument("--crash", choices=("never", "after-half", "after-payment"), default="never")
-    answering = verbs.add_parser("answer")
-    answering.add_argument("--seconds", type=float, default=60.0)
+    respond_parser = verbs.add_parser("respond")
+    respond_parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
     shop, payments = HalfProducer(given.brokers, given.topic), Payments(given.payments)
     if given.verb == "pay":
         pay(shop, payments, given.order, given.cents, given.crash)
     else:
-        answer(shop, payments, given.brokers, given.topic, given.seconds)
+        respond_to_checks(shop, payments, given.brokers, given.topic, given.seconds)
     return 0
 
 

@@ -45,7 +45,7 @@ from pipeline.pushdown import OffsetBounds, bounds
 
 NAME = "weir"
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 OPTIONS = frozenset(
     (
@@ -174,9 +174,9 @@ class SourceCluster:
             selected = {TopicPartition(t, p): spec for t, ps in partitions.items() for p in ps}
             out: Offsets = {}
             if selected:
-                answers = self._admin.list_offsets(selected, isolation_level=self._isolation, request_timeout=10)
-                for tp, answer in answers.items():
-                    put(out, tp.topic, tp.partition, answer.result(15).offset)
+                results = self._admin.list_offsets(selected, isolation_level=self._isolation, request_timeout=10)
+                for tp, result in results.items():
+                    put(out, tp.topic, tp.partition, result.result(15).offset)
             return out
 
         return self._retry(request)
@@ -210,7 +210,7 @@ class SourceCluster:
         return out
 
     @staticmethod
-    def _retry(request: Callable[[], Answer]) -> Answer:
+    def _retry(request: Callable[[], Result]) -> Result:
         deadline = time.monotonic() + RETRY_SECONDS_MAX
         while True:
             try:
@@ -222,7 +222,7 @@ class SourceCluster:
 
 
 class _NotYet(Exception):
-    """The brokers cannot answer yet. The message is the reason; the request is repeated."""
+    """The brokers cannot respond yet. The message is the reason; the request is repeated."""
 
 
 @dataclass

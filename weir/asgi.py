@@ -58,7 +58,7 @@ health_checks = HealthChecks()
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
-    elif scope["type"] != "http" or not await health_checks.answer(scope["path"], send):
+    elif scope["type"] != "http" or not await health_checks.respond(scope["path"], send):
         await router(scope, receive, send)
 
 

@@ -45,7 +45,7 @@ POLL_EXPIRES_S = 5
 """A restarted worker must not find many identical tasks."""
 
 REDIS_WAITS = {"socket_connect_timeout": 3.0, "socket_timeout": 10.0, "socket_keepalive": True}
-"""Seconds. A change wakes the worker inside of its request: a Redis that does not answer must not delay it for minutes."""
+"""Seconds. A change wakes the worker inside of its request: a Redis that does not respond must not delay it for minutes."""
 
 
 def _schedule(queues: Iterable[str]) -> dict[str, Any]:

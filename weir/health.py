@@ -61,7 +61,7 @@ def check_connection() -> WebReadiness:
 
 
 class HealthChecks:
-    """`answer` runs in the event loop of the web process."""
+    """`response` runs in the event loop of the web process."""
 
     def __init__(
         self, first: Callable[[], WebReadiness] = check_database, later: Callable[[], WebReadiness] = check_connection
@@ -73,7 +73,7 @@ class HealthChecks:
         self._checked_s = -REUSE_SECONDS
         self._result = WebReadiness.DATABASE_UNAVAILABLE
 
-    async def answer(self, path: str, send: Send) -> bool:
+    async def respond(self, path: str, send: Send) -> bool:
         """Respond if the path is one of the health checks. False: it is another path."""
         if path == LIVE_PATH:
             await _respond(send, HTTPStatus.OK, "live")

@@ -29,13 +29,13 @@ DETAILS = {
 class Guard:
     """Raises an error without a configured secret key, which signs sessions. API responses are not cached, and each error is a problem."""
 
-    def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         if not settings.SECRET_KEY_GIVEN:
             raise ImproperlyConfigured(NO_SECRET_KEY)
-        self._answer = answer
+        self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        response = self._answer(request)
+        response = self._get_response(request)
         if request.path.startswith(API_PREFIX):
             response = as_problem(request, response)
             response.headers["Cache-Control"] = "no-store"
@@ -45,12 +45,12 @@ class Guard:
 class ViewByRole:
     """Selectors return what the user of the session may see. The REST API replaces it by what the user of a token may see."""
 
-    def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._answer = answer
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         with seen_by(visibility_of(request.user) if settings.WEIR.view_by_role else EVERYTHING):
-            return self._answer(request)
+            return self._get_response(request)
 
 
 def as_problem(request: HttpRequest, response: HttpResponse) -> HttpResponse:

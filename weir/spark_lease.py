@@ -72,7 +72,7 @@ class SparkLease:
         waiting = False
         while not self.renew():
             if not waiting:
-                log.info("Spark worker on standby: another worker has the lease, or the database does not answer")
+                log.info("Spark worker on standby: another worker has the lease, or the database does not respond")
                 waiting = True
             self._sleep(CHECK_SECONDS)
         threading.Thread(target=self._guard, name="spark-lease-guard", daemon=True).start()
@@ -95,7 +95,7 @@ class SparkLease:
 
     def end_if_expired(self) -> bool:
         """End the drivers and the process if the lease is over."""
-        assert self._valid_s is not None, "the guard starts after the first good answer"
+        assert self._valid_s is not None, "the guard starts after the first good response"
         if self._monotonic() - self._valid_s < LEASE_SECONDS:
             return False
         log.critical("lease of Spark drivers lost, drivers and worker end: seconds=%.0f", LEASE_SECONDS)

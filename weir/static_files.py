@@ -138,17 +138,17 @@ class HashedStorage(StaticFilesStorage):
 class HashedFiles:
     """Middleware: answers requests for hashed names. All other requests are passed to the next middleware."""
 
-    def __init__(self, answer: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self._answer = answer
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
         self._prefix = f"/{str(settings.STATIC_URL).strip('/')}/"
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if request.method not in ("GET", "HEAD") or not request.path_info.startswith(self._prefix):
-            return self._answer(request)
+            return self._get_response(request)
         named = HASHED.fullmatch(request.path_info[len(self._prefix) :])
         found = static_file(named["stem"] + named["suffix"]) if named else None
         if named is None or found is None:
-            return self._answer(request)
+            return self._get_response(request)
         return _response(request, found, current=named["hash"] == found.hash)
 
 
@@ -168,7 +168,7 @@ def _response(request: HttpRequest, file: StaticFile, *, current: bool) -> HttpR
 
 
 class Compression(GZipMiddleware):
-    """Compresses pages and answers of the API. Django adds random bytes against BREACH and masks its CSRF tokens.
+    """Compresses pages and responses of the API. Django adds random bytes against BREACH and masks its CSRF tokens.
 
     A response with an entity tag does not change: compression would make the tag weak, and `If-Match` compares strong tags only.
     """

@@ -38,11 +38,11 @@ class WorkerProgress:
     def on_task_completed(self, now_s: float) -> None:
         self.since_s, self.reported = now_s, False
 
-    def works(self, now_s: float, transport_answers: Callable[[], bool]) -> bool:
+    def works(self, now_s: float, transport_responds: Callable[[], bool]) -> bool:
         """False after HANG_SECONDS_MAX without progress. The transport is checked only then."""
         if now_s - self.since_s < HANG_SECONDS_MAX:
             return True
-        if not transport_answers():
+        if not transport_responds():
             self.since_s = now_s
             return True
         if not self.reported:
@@ -66,11 +66,11 @@ class WorkerWatchdog:
 
     def _run_checks(self) -> None:
         while True:
-            if self._progress.works(time.monotonic(), self._transport_answers):
+            if self._progress.works(time.monotonic(), self._transport_responds):
                 notify_watchdog()
             time.sleep(CHECK_SECONDS)
 
-    def _transport_answers(self) -> bool:
+    def _transport_responds(self) -> bool:
         try:
             with self._app.connection_for_write() as connection:
                 connection.ensure_connection(max_retries=1, interval_start=0, timeout=TRANSPORT_SECONDS)

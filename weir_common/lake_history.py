@@ -49,7 +49,7 @@ class HistoryPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryAnswer:
+class HistoryResult:
     """`error`: None for a result; `detail` explains it. A step without a value has no point."""
 
     points: list[HistoryPoint] = field(default_factory=list)
@@ -60,10 +60,10 @@ class HistoryAnswer:
         return json.dumps(asdict(self))
 
     @staticmethod
-    def parse(text: str) -> HistoryAnswer:
+    def parse(text: str) -> HistoryResult:
         values = json.loads(text)
         error = values["error"]
-        return HistoryAnswer(
+        return HistoryResult(
             [HistoryPoint(**p) for p in values["points"]],
             None if error is None else QueryError(error),
             values["detail"],

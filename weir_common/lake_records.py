@@ -1,4 +1,4 @@
-"""A look-up by key in the tables of a topic in the lake, and its answer, as JSON between the control plane and the process that reads. Values only."""
+"""A look-up by key in the tables of a topic in the lake, and its result, as JSON between the control plane and the process that reads. Values only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDS_FILES_MAX = 5_000
 """Maximum number of data files of one look-up: those whose bounds may contain the key."""
 
 FIELD_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of a key and of a value in the answer, as in look-ups of brokers."""
+"""Maximum number of bytes of a key and of a value in the result, as in look-ups of brokers."""
 
 
 @dataclass(frozen=True, slots=True)

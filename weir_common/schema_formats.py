@@ -62,7 +62,7 @@ class SchemaUnavailable(Exception):
 
 
 class RegistryUnreachable(SchemaUnavailable):
-    """The registry did not answer or rejected the request. A later request may succeed."""
+    """The registry did not respond or rejected the request. A later request may succeed."""
 
 
 class SchemaType(StrEnum):

@@ -163,7 +163,7 @@ class SchemaRegistryClient:
                 sentence("The schema registry answered with status {status} for {what}.", status=error.code, what=what)
             ) from None
         except (OSError, ValueError, RecursionError) as error:
-            reason = sentence("The schema registry did not answer ({error}).", error=type(error).__name__)
+            reason = sentence("The schema registry did not respond ({error}).", error=type(error).__name__)
             self._unreachable = (self._clock() + UNREACHABLE_SECONDS, reason)
             raise RegistryUnreachable(reason) from None
 

@@ -36,22 +36,22 @@ RATE, RECORD_BYTES = 100, 1_024
 RECORDS = 300_000
 """Records of the batch that is searched."""
 SETTLE_SECONDS = 2.0
-ANSWER_SECONDS_MAX = 60
+RESPONSE_SECONDS_MAX = 60
 
 
 class Producer:
     """One connection that sends each record when it is due and waits for its acknowledgement."""
 
     def __init__(self, port: int) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_SECONDS_MAX)
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=RESPONSE_SECONDS_MAX)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.file = self.sock.makefile("rb")
 
     def send(self, topic: str, data: bytes) -> None:
         self.sock.sendall(produce(topic, data))
         size = int.from_bytes(self.file.read(4), "big")
-        answer = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, memoryview(self.file.read(size)))[1]
-        part = answer.responses[0].partition_responses[0]
+        response = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, memoryview(self.file.read(size)))[1]
+        part = response.responses[0].partition_responses[0]
         if part.error_code:
             raise SystemExit(f"a record was rejected: error {part.error_code}")
 
@@ -174,14 +174,14 @@ def main() -> int:
 
 def _report(system: System, found: dict[str, tuple[list[float], str]]) -> None:
     quiet = min(percentile(found[name][0], 99) for name in ("quiet", "quiet again") if found[name][0])
-    for what, (latencies, answers) in found.items():
+    for what, (latencies, responses) in found.items():
         if not latencies:
-            print(f"{system.name:14} {what:16} {answers}")
+            print(f"{system.name:14} {what:16} {responses}")
             continue
         p50, p99 = percentile(latencies, 50), percentile(latencies, 99)
         print(
             f"{system.name:14} {what:16} p50 {p50:8.1f} ms  p99 {p99:8.1f} ms  max {latencies[-1]:8.1f} ms  "
-            f"p99 against quiet {p99 / quiet:5.1f}x  records {len(latencies):5}  answers and closed {answers}  load {os.getloadavg()[0]:.1f}",
+            f"p99 against quiet {p99 / quiet:5.1f}x  records {len(latencies):5}  responses and closed {responses}  load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
 

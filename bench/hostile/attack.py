@@ -27,7 +27,7 @@ class Connection:
         self.requests = requests
         self.unsent = memoryview(requests)
         self.unread = bytearray()
-        self.answers = 0
+        self.responses = 0
 
     def write(self) -> None:
         try:
@@ -46,8 +46,8 @@ class Connection:
         self.unread += data
         while len(self.unread) >= 4 and len(self.unread) >= 4 + (size := int.from_bytes(self.unread[:4], "big")):
             del self.unread[: 4 + size]
-            self.answers += 1
-            if not self.answers % PIPELINED:
+            self.responses += 1
+            if not self.responses % PIPELINED:
                 self.unsent = memoryview(bytes(self.unsent) + self.requests)
         return True
 
@@ -83,7 +83,7 @@ def main() -> int:
             interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if c.unsent else 0)
             if interest != key.events:
                 selector.modify(c.sock, interest, c)
-    print(f"{sum(c.answers for c in connections)} {closed}", flush=True)
+    print(f"{sum(c.responses for c in connections)} {closed}", flush=True)
     return 0
 
 

@@ -75,7 +75,7 @@ def copy_dependencies(folder: Path, names: Sequence[str], alone: bool = False) -
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX, check=False)
     except subprocess.TimeoutExpired:
-        raise Absent(f"Maven did not answer within {FETCH_SECONDS_MAX} s") from None
+        raise Absent(f"Maven did not respond within {FETCH_SECONDS_MAX} s") from None
     if done.returncode:
         errors = [line for line in done.stdout.splitlines() if "ERROR" in line]
         raise Absent(f"Maven could not fetch it: {errors[0] if errors else done.stderr[-300:]}")

@@ -66,7 +66,7 @@ class AdminApi:
         request: Request,
         payload: CreateTopics | DeleteTopics | CreatePartitions,
         counts: Sequence[int],
-        answered: Callable[[Results], None],
+        done: Callable[[Results], None],
         partitions: int = 0,
     ) -> None:
         """Forward the items within the requester's quota. `counts`: the partitions that each topic creates or deletes."""
@@ -78,7 +78,7 @@ class AdminApi:
         def on_authorized_results(results: Results) -> None:
             rest = iter(results)
             pairs = zip(items, taken, strict=True)
-            answered([next(rest) if may else replace(EXCEEDED, name=t.name) for t, may in pairs])
+            done([next(rest) if may else replace(EXCEEDED, name=t.name) for t, may in pairs])
 
         allowed = payload.only(place for place, may in enumerate(taken) if may)
         self._forward(allowed, request.body.timeout_ms, on_authorized_results, partitions)

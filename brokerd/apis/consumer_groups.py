@@ -50,21 +50,21 @@ class ConsumerGroupsApi:
         body: m.ConsumerGroupHeartbeatRequest = request.body
         response_type = m.ConsumerGroupHeartbeatResponse
 
-        def reply(answer: ConsumerHeartbeatReply) -> None:
-            if answer.error:
-                request.reply(response_type(error_code=answer.error, error_message=answer.message))
+        def reply(response: ConsumerHeartbeatReply) -> None:
+            if response.error:
+                request.reply(response_type(error_code=response.error, error_message=response.message))
                 return
             assignment = None
-            if answer.assigned is not None:
-                topics = by_topic(answer.assigned).items()
+            if response.assigned is not None:
+                topics = by_topic(response.assigned).items()
                 assignment = response_type.Assignment(
                     [response_type.TopicPartitions(topic_id=t, partitions=ps) for t, ps in topics]
                 )
             request.reply(
                 response_type(
-                    member_id=answer.member_id,
-                    member_epoch=answer.epoch,
-                    heartbeat_interval_ms=answer.heartbeat_ms,
+                    member_id=response.member_id,
+                    member_epoch=response.epoch,
+                    heartbeat_interval_ms=response.heartbeat_ms,
                     assignment=assignment,
                 )
             )

@@ -21,7 +21,7 @@ from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesReque
 from brokerd.wire.steps import Steps
 
 RECORDS_MAX = 1_000
-"""Maximum number of records in one answer."""
+"""Maximum number of records in one response."""
 BOUNDS_MAX = 100
 """Maximum number of bounds of a histogram. A page of the console shows fewer."""
 DURATION_MS_MAX = 5_000
@@ -32,7 +32,7 @@ class DelayedMessagesServer:
     def __init__(self, fronts: LedFronts[DelayedFront], mono_ms: Callable[[], int]) -> None:
         self._fronts, self._mono_ms = fronts, mono_ms
 
-    def answer(
+    def respond(
         self, partition_requests: Iterable[PartitionRequest], unauthorized: Iterable[FetchRequest.FetchTopic]
     ) -> Steps[FetchResponse]:
         topics = []
@@ -69,7 +69,7 @@ class DelayedMessagesServer:
         if front is None or self._fronts.find(partition_request.replica.tp) is not front:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data
-        data.delayed_messages = versioned.encode(build_answer(front, query, page), VERSION)
+        data.delayed_messages = versioned.encode(build_response(front, query, page), VERSION)
         return data
 
     def _deadline(self, query: DelayedMessagesRequest) -> Callable[[], bool]:
@@ -87,7 +87,7 @@ def _query(query: DelayedMessagesRequest) -> PendingQuery:
     )
 
 
-def build_answer(front: DelayedFront, query: DelayedMessagesRequest, page: PendingPage) -> DelayedMessagesResponse:
+def build_response(front: DelayedFront, query: DelayedMessagesRequest, page: PendingPage) -> DelayedMessagesResponse:
     earliest, following, sent = front.earliest_ms, page.following or (-1, -1), front.last_sent or (-1, -1)
     return DelayedMessagesResponse(
         pending=front.pending,

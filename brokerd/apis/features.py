@@ -42,22 +42,22 @@ class FeaturesApi:
 
         def on_results(results: Results) -> None:
             result = UpdateFeaturesResponse.UpdatableFeatureResult
-            answer = UpdateFeaturesResponse(
+            response = UpdateFeaturesResponse(
                 results=[result(feature=r.name or "", error_code=r.error, error_message=r.message) for r in results]
             )
             failed = [r for r in results if r.error]
             if failed and version >= 2:  # these versions have one result for all features
-                answer.error_code = failed[0].error
-                answer.error_message = "; ".join(str(r.message) for r in failed)
-            request.reply(answer)
+                response.error_code = failed[0].error
+                response.error_message = "; ".join(str(r.message) for r in failed)
+            request.reply(response)
 
         payload = UpdateFeatures(principal=request.principal, items=tuple(items), validate_only=body.validate_only)
         self._forward(payload, body.timeout_ms, on_results)
 
 
-def offer(answer: ApiVersionsResponse, image: Image, config: BrokerConfig) -> None:
+def offer(response: ApiVersionsResponse, image: Image, config: BrokerConfig) -> None:
     """Add the supported and the finalized features to an ApiVersions response. Clients use transactions V2 (KIP-890) if `transaction.version` is 2."""
-    answer.supported_features = [
+    response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in supported_features().items()
     ]
@@ -66,10 +66,10 @@ def offer(answer: ApiVersionsResponse, image: Image, config: BrokerConfig) -> No
         in_force[FEATURE] = image.metadata_version
     most = FEATURES[TRANSACTION_VERSION][1]
     in_force[TRANSACTION_VERSION] = image.features.get(TRANSACTION_VERSION, min(config[TRANSACTION_VERSION], most))
-    answer.finalized_features = [
+    response.finalized_features = [
         ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         for name, level in in_force.items()
         if level > 0
     ]
-    if answer.finalized_features:
-        answer.finalized_features_epoch = image.seq
+    if response.finalized_features:
+        response.finalized_features_epoch = image.seq

@@ -11,7 +11,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from brokerd.apis.fetch_conditions import find_divergence
 from brokerd.apis.fetch_lookup import FIRST_BY_ID, Topics, follower_of, look_up, looked_up
 from brokerd.apis.fetch_reader import FetchReader
-from brokerd.apis.fetch_response import FetchRead, may_pause, response, unauthorized_partition, unauthorized_topics
+from brokerd.apis.fetch_response import (
+    FetchRead,
+    build_fetch_response,
+    may_pause,
+    unauthorized_partition,
+    unauthorized_topics,
+)
 from brokerd.apis.fetch_sessions import (
     FULL_EPOCH,
     LAST_EPOCH,
@@ -112,7 +118,7 @@ class FetchApi:
             self._incremental(request, session, topics, unauthorized)
             return
         if follower is not None and any(p.history_read or p.history_json for t in body.topics for p in t.partitions):
-            self._background_work.start(request, self._history_read_server.answer(body), request.reply)
+            self._background_work.start(request, self._history_read_server.respond(body), request.reply)
             return
         if body.session_id != NO_SESSION:
             self.sessions.end(body.session_id)
@@ -129,7 +135,7 @@ class FetchApi:
             follower is None
             and version >= FIRST_WITH_TAGS
             and self._private is not None
-            and self._private.answer(request, partition_requests.values(), unauthorized)
+            and self._private.respond(request, partition_requests.values(), unauthorized)
         ):
             return
         session_liveness = (
@@ -183,12 +189,12 @@ class FetchApi:
                 if name and not self._auth.authorize(request, Operation.READ, Resource.TOPIC, name):
                     r.data, r.served = unauthorized_partition(r.partition_request.requested.partition), 0
         self._reader.count_sent(read, follower, request.traffic if follower is None else None, self._loop.now.mono_ms)
-        answer = response(read, session_id)
+        response = build_fetch_response(read, session_id)
         if follower is not None and may_pause(read, follower):
-            answer.throttle_time_ms = self._pacing.wanted_ms(follower.broker_id, self._produced())
+            response.throttle_time_ms = self._pacing.wanted_ms(follower.broker_id, self._produced())
         if fetch.unauthorized:
-            answer.responses.extend(unauthorized_topics(fetch.unauthorized))
-        request.reply(answer)
+            response.responses.extend(unauthorized_topics(fetch.unauthorized))
+        request.reply(response)
 
     def _incremental(self, request: Request, session: FetchSession, topics: Topics, unauthorized: Topics) -> None:
         """Apply the partitions in the request to the session. Then wait for changes of any partition in the session, and send them."""
@@ -289,7 +295,7 @@ class FetchApi:
                 self._waiting.release(request.principal, request.client_host)
             request.attempt(lambda: fetch.respond(True))
 
-        # The limit of waiting fetches is reached: this fetch is answered at its deadline, and appends do not evaluate it. An immediate answer would make the
+        # The limit of waiting fetches is reached: this fetch is answered at its deadline, and appends do not evaluate it. An immediate response would make the
         # client fetch in a busy loop.
         waiter = DelayedOperation(
             keys if counted or not client else (),

@@ -1,4 +1,4 @@
-"""Look-up of the replica that answers each partition of a Fetch request, and of the kind of sender (follower or consumer). Does not contain: the answer of
+"""Look-up of the replica that answers each partition of a Fetch request, and of the kind of sender (follower or consumer). Does not contain: the response of
 the replica (`fetch_conditions`), sessions.
 """
 

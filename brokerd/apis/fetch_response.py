@@ -49,7 +49,7 @@ def record_responses(session: FetchSession, read: Sequence[FetchRead]) -> list[F
     return news
 
 
-def response(read: Sequence[FetchRead], session_id: int) -> FetchResponse:
+def build_fetch_response(read: Sequence[FetchRead], session_id: int) -> FetchResponse:
     topics: dict[tuple[str, UUID], list[FetchResponse.PartitionData]] = {}
     for r in read:
         topics.setdefault((r.partition_request.topic_name, r.partition_request.topic_id), []).append(r.data)

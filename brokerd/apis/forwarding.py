@@ -1,6 +1,6 @@
 """Forwarding of client requests to the controller, in pieces, each answered by the metadata log.
 
-Invariants: every item gets one result, in the order of the request, for any answer of the controller. An item that cannot be forwarded is
+Invariants: every item gets one result, in the order of the request, for any response of the controller. An item that cannot be forwarded is
 rejected with a message before anything is sent. Does not contain: the validation of changes (the controller's `request_validation`).
 """
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from brokerd.cluster import typed_json
-from brokerd.cluster.metadata import RequestAnswered
+from brokerd.cluster.metadata import RequestCompleted
 from brokerd.cluster.requests import (
     AnyPayload,
     ElectLeaders,
@@ -25,8 +25,8 @@ from brokerd.cluster.requests import (
 from brokerd.cluster.typed_json import MalformedJson
 from brokerd.wire.errors import ErrorCode
 
-SendToController = Callable[[AnyPayload, int, Callable[[RequestAnswered | None], None]], None]
-"""(payload, timeout in ms, callback with the answer, or None after the timeout)"""
+SendToController = Callable[[AnyPayload, int, Callable[[RequestCompleted | None], None]], None]
+"""(payload, timeout in ms, callback with the response, or None after the timeout)"""
 ForwardedPayload = RowsPayload | ElectLeaders | UpdateFeatures
 Results = Sequence[ItemResult]
 
@@ -40,7 +40,7 @@ ITEM_BYTES_MAX = 512 * 1024
 """Maximum bytes per item. Only a manual replica assignment can be that long. ZooKeeper closes the connection of a client that writes a znode of 1 MiB."""
 MESSAGE_CHARACTERS_MAX = 1_000
 """An error message may quote a text of a client, which may be longer than a string of the protocol."""
-NOT_ANSWERED = "the controller did not respond in time; check whether the change was made and retry"
+NO_RESPONSE_TEXT = "the controller did not respond in time; check whether the change was made and retry"
 NO_RESULT = "the controller's response has no result for this item; check whether the change was made and retry"
 
 
@@ -81,9 +81,9 @@ class Forwarding:
             room -= size
         left = len(pieces)
 
-        def on_result(piece: list[int], answer: RequestAnswered | None) -> None:
+        def on_result(piece: list[int], response: RequestCompleted | None) -> None:
             nonlocal left
-            piece_results = _results(answer, [items[i].name for i in piece], payload.RESULT)
+            piece_results = _results(response, [items[i].name for i in piece], payload.RESULT)
             for place, result in zip(piece, piece_results, strict=True):
                 results[place] = result
             left -= 1
@@ -100,25 +100,27 @@ def _timeout(timeout_ms: int) -> int:
     return max(1, min(timeout_ms, ASK_TIMEOUT_MS_MAX))
 
 
-def _results(answer: RequestAnswered | None, names: Sequence[str | None], kind: type[ItemResult]) -> list[ItemResult]:
-    """Return one result per name, in order, for any answer of the controller."""
+def _results(
+    response: RequestCompleted | None, names: Sequence[str | None], kind: type[ItemResult]
+) -> list[ItemResult]:
+    """Return one result per name, in order, for any response of the controller."""
     return [
         replace(r, message=r.message[:MESSAGE_CHARACTERS_MAX] + " ...")
         if r.message is not None and len(r.message) > MESSAGE_CHARACTERS_MAX
         else r
-        for r in _results_at_length(answer, names, kind)
+        for r in _results_at_length(response, names, kind)
     ]
 
 
 def _results_at_length(
-    answer: RequestAnswered | None, names: Sequence[str | None], kind: type[ItemResult]
+    response: RequestCompleted | None, names: Sequence[str | None], kind: type[ItemResult]
 ) -> list[ItemResult]:
-    if answer is None:
-        return [ItemResult(n, ErrorCode.REQUEST_TIMED_OUT, NOT_ANSWERED) for n in names]
-    if answer.error:
-        return [ItemResult(n, answer.error, answer.message) for n in names]
+    if response is None:
+        return [ItemResult(n, ErrorCode.REQUEST_TIMED_OUT, NO_RESPONSE_TEXT) for n in names]
+    if response.error:
+        return [ItemResult(n, response.error, response.message) for n in names]
     try:
-        given = results_from_json(answer.result, kind)
+        given = results_from_json(response.result, kind)
     except MalformedJson as e:
         text = f"the controller's response cannot be read: {e}; check whether the change was made and retry"
         return [ItemResult(n, ErrorCode.UNKNOWN_SERVER_ERROR, text) for n in names]

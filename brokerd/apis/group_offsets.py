@@ -62,11 +62,11 @@ class GroupOffsetsApi:
             return
         offsets, rejected = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
-        def reply(answer: events.Answered) -> None:
-            request.reply(response_type(topics=build_topic_responses(authorized, answer, rejected, *shapes) + denied))
+        def reply(response: events.Completed) -> None:
+            request.reply(response_type(topics=build_topic_responses(authorized, response, rejected, *shapes) + denied))
 
         if no_partition_exists(offsets, rejected):
-            reply(events.Answered(ErrorCode.NONE))
+            reply(events.Completed(ErrorCode.NONE))
             return
         event = events.Commit(
             reply, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch, offsets
@@ -75,7 +75,7 @@ class GroupOffsetsApi:
         if error == ErrorCode.GROUP_ID_NOT_FOUND and request.header.api_version < NO_GROUP_SINCE:
             error = ErrorCode.ILLEGAL_GENERATION
         if error:
-            reply(events.Answered(error))
+            reply(events.Completed(error))
 
     def fetch(self, request: Request) -> None:
         if request.header.api_version >= FIRST_WITH_GROUPS:

@@ -177,22 +177,22 @@ class GroupsApi:
             return
         version = request.header.api_version
 
-        def reply(answer: events.Joined) -> None:
-            protocol = answer.protocol
+        def reply(response: events.Joined) -> None:
+            protocol = response.protocol
             request.reply(
                 m.JoinGroupResponse(
-                    error_code=answer.error,
-                    generation_id=answer.generation,
-                    protocol_type=answer.protocol_type,
+                    error_code=response.error,
+                    generation_id=response.generation,
+                    protocol_type=response.protocol_type,
                     # Nullable since v7 only.
                     protocol_name=protocol if protocol is not None or version >= 7 else "",
-                    leader=answer.leader,
-                    member_id=answer.member_id,
+                    leader=response.leader,
+                    member_id=response.member_id,
                     members=[
                         m.JoinGroupResponse.JoinGroupResponseMember(
                             member_id=member_id, group_instance_id=instance_id, metadata=metadata
                         )
-                        for member_id, instance_id, metadata in answer.members
+                        for member_id, instance_id, metadata in response.members
                     ],
                 )
             )
@@ -228,13 +228,13 @@ class GroupsApi:
             request.reply(m.SyncGroupResponse(error_code=DENIED))
             return
 
-        def reply(answer: events.Synced) -> None:
+        def reply(response: events.Synced) -> None:
             request.reply(
                 m.SyncGroupResponse(
-                    error_code=answer.error,
-                    protocol_type=answer.protocol_type,
-                    protocol_name=answer.protocol,
-                    assignment=answer.assignment,
+                    error_code=response.error,
+                    protocol_type=response.protocol_type,
+                    protocol_name=response.protocol,
+                    assignment=response.assignment,
                 )
             )
 
@@ -262,14 +262,14 @@ class GroupsApi:
             request.reply(m.HeartbeatResponse(error_code=DENIED))
             return
 
-        def reply(answer: events.Answered) -> None:
-            request.reply(m.HeartbeatResponse(error_code=answer.error))
+        def reply(response: events.Completed) -> None:
+            request.reply(m.HeartbeatResponse(error_code=response.error))
 
         event = events.Heartbeat(reply, body.member_id, body.group_instance_id, body.generation_id)
         error = self._groups.handle(body.group_id, event)
         if error:
             # As in Kafka, a heartbeat succeeds while the group is being loaded. An error would stop the consumer of aiokafka.
-            reply(events.Answered(ErrorCode.NONE if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error))
+            reply(events.Completed(ErrorCode.NONE if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error))
 
     def leave(self, request: Request) -> None:
         body: m.LeaveGroupRequest = request.body
@@ -279,10 +279,10 @@ class GroupsApi:
         many = request.header.api_version >= 3
         members = tuple((x.member_id, x.group_instance_id) for x in body.members) if many else ((body.member_id, None),)
 
-        def reply(answer: events.Left | events.Answered) -> None:
-            errors = answer.errors if isinstance(answer, events.Left) else (answer.error,) * len(members)
+        def reply(response: events.Left | events.Completed) -> None:
+            errors = response.errors if isinstance(response, events.Left) else (response.error,) * len(members)
             if many:
-                top = answer.error if isinstance(answer, events.Answered) else 0
+                top = response.error if isinstance(response, events.Completed) else 0
                 request.reply(
                     m.LeaveGroupResponse(
                         error_code=top,
@@ -297,7 +297,7 @@ class GroupsApi:
 
         error = self._groups.handle(body.group_id, events.Leave(reply, members))
         if error:
-            reply(events.Answered(error))
+            reply(events.Completed(error))
 
     # -- administration ------------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:
@@ -377,8 +377,8 @@ class GroupsApi:
             results[group_id] = error
             left -= 1
             if left == 0:
-                answers = [result(group_id=g, error_code=e) for g, e in results.items()]
-                request.reply(m.DeleteGroupsResponse(results=answers + denied))
+                responses = [result(group_id=g, error_code=e) for g, e in results.items()]
+                request.reply(m.DeleteGroupsResponse(results=responses + denied))
 
         if not names:
             request.reply(m.DeleteGroupsResponse(results=denied))

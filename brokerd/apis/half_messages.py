@@ -19,14 +19,14 @@ from brokerd.wire.messages import FetchRequest, FetchResponse
 from brokerd.wire.messages.half_messages import VERSION, HalfMessagesRequest, HalfMessagesResponse
 
 MESSAGES_MAX = 1_000
-"""Maximum number of messages in one answer."""
+"""Maximum number of messages in one response."""
 
 
 class HalfMessagesServer:
     def __init__(self, fronts: LedFronts[HalfFront]) -> None:
         self._fronts = fronts
 
-    def answer(
+    def respond(
         self, partition_requests: Iterable[PartitionRequest], unauthorized: Iterable[FetchRequest.FetchTopic]
     ) -> FetchResponse:
         topics = [
@@ -56,11 +56,11 @@ class HalfMessagesServer:
         if front is None:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data
-        data.half_messages = versioned.encode(build_answer(front, query), VERSION)
+        data.half_messages = versioned.encode(build_response(front, query), VERSION)
         return data
 
 
-def build_answer(front: HalfFront, query: HalfMessagesRequest) -> HalfMessagesResponse:
+def build_response(front: HalfFront, query: HalfMessagesRequest) -> HalfMessagesResponse:
     found = (u for u in front.undecided_in_order() if u.offset >= query.from_offset)
     most = min(max(0, query.messages_max), MESSAGES_MAX)
     return HalfMessagesResponse(

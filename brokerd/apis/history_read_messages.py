@@ -72,8 +72,8 @@ def put_position(
 def position_of(data: FetchResponse.PartitionData) -> HistoryPosition | None:
     """The position in the response of a history replica. None: the history replica found no position. Raises ValueError for invalid bytes."""
     if data.history_read:
-        answer = versioned.decode(HistoryReadResponseData, data.history_read, VERSION)
-        return HistoryPosition(answer.offset, answer.timestamp, answer.leader_epoch)
+        response = versioned.decode(HistoryReadResponseData, data.history_read, VERSION)
+        return HistoryPosition(response.offset, response.timestamp, response.leader_epoch)
     if not data.history_json:
         return None
     values = json.loads(data.history_json)

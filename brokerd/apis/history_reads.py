@@ -66,22 +66,22 @@ class HistoryReadClient:
             topics=[FetchRequest.FetchTopic(topic_id=data.tp.topic_id, partitions=[part])],
         )
 
-        def on_answer(answer: FetchResponse | None) -> None:
+        def on_response(response: FetchResponse | None) -> None:
             try:
-                result = None if answer is None or not answer.responses else _decode(answer)
+                result = None if response is None or not response.responses else _decode(response)
             except ValueError as e:
                 log.error("malformed history read response: broker=%d error=%s", broker_id, e)
                 result = None
             done(result)
 
-        self._client.send_request(broker_id, ApiKey.FETCH, VERSION, body, on_answer)
+        self._client.send_request(broker_id, ApiKey.FETCH, VERSION, body, on_response)
 
 
-def _decode(answer: FetchResponse) -> HistoryReadResult:
-    part = answer.responses[0].partitions[0]
+def _decode(response: FetchResponse) -> HistoryReadResult:
+    part = response.responses[0].partitions[0]
     parted = part.diverging_epoch
     return HistoryReadResult(
-        ErrorCode(answer.error_code or part.error_code),
+        ErrorCode(response.error_code or part.error_code),
         part.log_start_offset,
         bytes(part.records or b""),
         (parted.epoch, parted.end_offset) if parted is not None and parted.epoch >= 0 else None,
@@ -155,7 +155,7 @@ class HistoryReadServer:
     ) -> None:
         self._replica_manager, self._wall_ms, self._diverging = replica_manager, wall_ms, diverging
 
-    def answer(self, body: FetchRequest) -> Steps[FetchResponse]:
+    def respond(self, body: FetchRequest) -> Steps[FetchResponse]:
         topics = []
         for t in body.topics:
             parts = []

@@ -19,7 +19,7 @@ KEY_BYTES_MAX = 64 * 1024
 
 
 class LookupResult(Protocol):
-    """The state of a look-up that the answer needs."""
+    """The state of a look-up that the response needs."""
 
     matches: list[Record]
     below: int
@@ -46,9 +46,9 @@ def query_of(part: FetchRequest.FetchPartition) -> KeyLookupRequest | ErrorCode:
     return query
 
 
-def answer_bytes(result: LookupResult, stop: LookupStop, indexed_end_offset: int) -> bytes:
+def response_bytes(result: LookupResult, stop: LookupStop, indexed_end_offset: int) -> bytes:
     remote = result.remote
-    answer = KeyLookupResponse(
+    response = KeyLookupResponse(
         matches=[*(match_of(r) for r in result.matches), *(remote.matches if remote is not None else ())],
         stop=stop,
         next_before_offset=-1 if stop is LookupStop.LOG_START else result.below,
@@ -61,8 +61,8 @@ def answer_bytes(result: LookupResult, stop: LookupStop, indexed_end_offset: int
         segments_scanned=len(result.scanned - result.indexed),
     )
     if remote is not None:
-        answer.log_bytes += remote.log_bytes
-        answer.index_bytes += remote.index_bytes
-        answer.segments_indexed += remote.segments_indexed
-        answer.segments_scanned += remote.segments_scanned
-    return versioned.encode(answer, VERSION)
+        response.log_bytes += remote.log_bytes
+        response.index_bytes += remote.index_bytes
+        response.segments_indexed += remote.segments_indexed
+        response.segments_scanned += remote.segments_scanned
+    return versioned.encode(response, VERSION)

@@ -2,7 +2,7 @@
 segments, in one request to the helper process.
 
 Invariants: only the leader answers, with records that a consumer could read. It answers only after its high watermark has reached the start of its epoch. So no
-acknowledged record is missing after an election. A query is bounded in matches, bytes and time, and its answer contains the offset at which the search
+acknowledged record is missing after an election. A query is bounded in matches, bytes and time, and its response contains the offset at which the search
 stopped. Segments that change during a job are searched again. Does not contain: the search in a segment (`storage/key_search`), authorization (`fetch`).
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from brokerd.apis.fetch_response import unauthorized_topics
 from brokerd.apis.fetch_sessions import PartitionRequest
-from brokerd.apis.key_lookup_messages import answer_bytes, query_of
+from brokerd.apis.key_lookup_messages import query_of, response_bytes
 from brokerd.replication.remote_key_lookups import RemoteKeyLookups
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
@@ -91,7 +91,7 @@ class KeyLookupProgress:
 
 @dataclass(slots=True)
 class PartitionKeyLookup:
-    """The answer for one partition. `lookup`, `stop`: of the search in the local log; None after an error."""
+    """The response for one partition. `lookup`, `stop`: of the search in the local log; None after an error."""
 
     data: FetchResponse.PartitionData
     request: PartitionRequest
@@ -174,7 +174,7 @@ class KeyLookupServer:
 
     # -- the remote store --------------------------------------------------------------------------------------------------
     def _finish(self, part: PartitionKeyLookup, committed: bool, done: Callable[[], None]) -> None:
-        """Continue below the local log, where the local search has reached its start, and complete the answer."""
+        """Continue below the local log, where the local search has reached its start, and complete the response."""
         replica, lookup = part.request.replica, part.lookup
         if replica is None or lookup is None:
             done()
@@ -187,15 +187,15 @@ class KeyLookupServer:
             return
         log, epoch = replica.log, replica.core.leader_epoch
 
-        def on_answer(answer: KeyLookupResponse | None) -> None:
+        def on_response(response: KeyLookupResponse | None) -> None:
             if not replica.leads or replica.log is not log or replica.core.leader_epoch != epoch:
                 part.data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
-                part.stop = _add_remote(lookup, answer)
+                part.stop = _add_remote(lookup, response)
                 self._complete(part, replica, lookup)
             done()
 
-        self._remote.search(replica, self._remote_query(lookup), committed=committed, done=on_answer)
+        self._remote.search(replica, self._remote_query(lookup), committed=committed, done=on_response)
 
     @staticmethod
     def _is_remote_below(replica: Replica, lookup: KeyLookupProgress) -> bool:
@@ -229,7 +229,7 @@ class KeyLookupServer:
         lookup.remove_deleted(_deleted_below(replica))
         if lookup.below <= lookup.start_offset:
             part.stop = LookupStop.LOG_START  # the rest was deleted during the search
-        part.data.key_lookup = answer_bytes(lookup, part.stop, indexed_end_offset(replica))
+        part.data.key_lookup = response_bytes(lookup, part.stop, indexed_end_offset(replica))
 
     # -- the local log -------------------------------------------------------------------------------------------------------
     def _begin(self, replica: Replica, q: KeyLookupRequest, *, committed: bool) -> KeyLookupProgress:
@@ -294,12 +294,12 @@ def _topic(part: PartitionKeyLookup) -> FetchResponse.FetchableTopicResponse:
     )
 
 
-def _add_remote(lookup: KeyLookupProgress, answer: KeyLookupResponse | None) -> LookupStop:
-    """Add the answer of the helper. Returns the reason why the whole search ended."""
-    if answer is None:
+def _add_remote(lookup: KeyLookupProgress, response: KeyLookupResponse | None) -> LookupStop:
+    """Add the response of the helper. Returns the reason why the whole search ended."""
+    if response is None:
         return LookupStop.REMOTE
-    lookup.remote, lookup.below = answer, answer.next_before_offset
-    stop = LookupStop(answer.stop)
+    lookup.remote, lookup.below = response, response.next_before_offset
+    stop = LookupStop(response.stop)
     if stop is LookupStop.LOG_START and lookup.below > lookup.start_offset:
         return LookupStop.TIME  # the request had only the newest of very many segments
     return stop

@@ -91,12 +91,12 @@ class MetadataApi:
         named = version < 3 or all(
             SOFTWARE_NAME.fullmatch(w) for w in (body.client_software_name, body.client_software_version)
         )
-        answer = apis.api_versions_response(version, ErrorCode.NONE if named else ErrorCode.INVALID_REQUEST)
+        response = apis.api_versions_response(version, ErrorCode.NONE if named else ErrorCode.INVALID_REQUEST)
         if version >= 3:
             if named:
                 request.from_software(body.client_software_name, body.client_software_version)
-            features.offer(answer, self._image(), self._config)
-        request.reply(answer)
+            features.offer(response, self._image(), self._config)
+        request.reply(response)
 
     def metadata(self, request: Request) -> None:
         body: MetadataRequest = request.body
@@ -206,7 +206,7 @@ class MetadataApi:
             self._requested[name] = now + NEGATIVE_CACHE_MS
             topic = NewTopic(name, self._config["num.partitions"], self._config["default.replication.factor"])
             payload = CreateTopics(principal=principal, items=(topic,), auto=True)
-            self._send_to_controller(payload, AUTO_CREATION_TIMEOUT_MS, lambda answer: None)
+            self._send_to_controller(payload, AUTO_CREATION_TIMEOUT_MS, lambda response: None)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     @staticmethod

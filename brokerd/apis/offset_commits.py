@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from brokerd.coordinator.classic.events import Answered, Offset, TopicIndex
+from brokerd.coordinator.classic.events import Completed, Offset, TopicIndex
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.wire.errors import ErrorCode
 
@@ -36,19 +36,20 @@ def no_partition_exists(offsets: Mapping[TopicIndex, Offset], rejected: Mapping[
 
 def build_topic_responses(
     topics: Iterable[Any],
-    answer: Answered,
+    response: Completed,
     rejected: Mapping[TopicIndex, int],
     topic_class: type,
     partition_class: type,
 ) -> list[Any]:
     """Build the response, an instance of `topic_class` per topic and of `partition_class` per partition, with the error of each partition."""
-    errors = {**answer.partition_errors, **rejected}
+    errors = {**response.partition_errors, **rejected}
     return [
         topic_class(
             name=t.name,
             partitions=[
                 partition_class(
-                    partition_index=p.partition_index, error_code=errors.get((t.name, p.partition_index), answer.error)
+                    partition_index=p.partition_index,
+                    error_code=errors.get((t.name, p.partition_index), response.error),
                 )
                 for p in t.partitions
             ],
@@ -59,4 +60,4 @@ def build_topic_responses(
 
 def all_failed(topics: Iterable[Any], error: ErrorCode, topic_class: type, partition_class: type) -> list[Any]:
     """The partitions of these topics, all with the same error."""
-    return build_topic_responses(topics, Answered(error), {}, topic_class, partition_class)
+    return build_topic_responses(topics, Completed(error), {}, topic_class, partition_class)

@@ -45,7 +45,7 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 class Lookup:
     """The request for one partition, and its response."""
 
-    __slots__ = ("_committed", "answer", "replica", "requested", "version")
+    __slots__ = ("_committed", "replica", "requested", "response", "version")
 
     def __init__(
         self,
@@ -53,56 +53,56 @@ class Lookup:
         requested: ListOffsetsRequest.ListOffsetsPartition,
         version: int,
         committed: bool,
-        answer: ListOffsetsResponse.ListOffsetsPartitionResponse,
+        response: ListOffsetsResponse.ListOffsetsPartitionResponse,
     ) -> None:
-        self.replica, self.requested, self.version, self._committed, self.answer = (
+        self.replica, self.requested, self.version, self._committed, self.response = (
             replica,
             requested,
             version,
             committed,
-            answer,
+            response,
         )
 
     def end(self) -> int:
         """The upper bound (exclusive) of the offsets that this consumer may read."""
         return self.replica.last_stable() if self._committed else self.replica.core.high_watermark
 
-    def answer_edge(self) -> None:
+    def set_edge(self) -> None:
         """Set the response for a request of the start or the end of the log, which needs no search."""
-        log, machine, answer, timestamp = self.replica.log, self.replica.core, self.answer, self.requested.timestamp
+        log, machine, response, timestamp = self.replica.log, self.replica.core, self.response, self.requested.timestamp
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            answer.offset = log.start_offset
-            answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
+            response.offset = log.start_offset
+            response.leader_epoch = log.epochs.epoch_at(log.start_offset)
         elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            self._answer_tier_edge(latest=timestamp == LATEST_TIERED)
+            self._set_tier_edge(latest=timestamp == LATEST_TIERED)
         elif not machine.serves_latest:
             # Until the high watermark reaches the start of the leader epoch, the visible end of the log could move backwards (KIP-207).
-            answer.error_code = _passing(self.version)
+            response.error_code = _passing(self.version)
         else:
-            answer.offset, answer.leader_epoch = self.end(), machine.leader_epoch
+            response.offset, response.leader_epoch = self.end(), machine.leader_epoch
 
-    def _answer_tier_edge(self, *, latest: bool) -> None:
+    def _set_tier_edge(self, *, latest: bool) -> None:
         """Set the last offset in the remote store, or the first one that is not there yet. Without tiered storage the offset is -1."""
-        log, remote, answer = self.replica.log, self.replica.remote, self.answer
+        log, remote, response = self.replica.log, self.replica.remote, self.response
         if remote is None:
             return
         if not remote.loaded:
-            answer.error_code = _passing(self.version)
+            response.error_code = _passing(self.version)
             return
         end = remote.chain.end
         if latest:
-            answer.offset = end - 1 if end > 0 else -1
+            response.offset = end - 1 if end > 0 else -1
         else:
-            answer.offset = max(end, log.start_offset)
-        answer.leader_epoch = max(
-            (e for e, at in remote.chain.epochs(log.epochs.entries) if at <= answer.offset), default=-1
+            response.offset = max(end, log.start_offset)
+        response.leader_epoch = max(
+            (e for e, at in remote.chain.epochs(log.epochs.entries) if at <= response.offset), default=-1
         )
 
     def search(self, budget: UnpackBudget) -> Steps[None]:
         """Search by timestamp. The result is valid only if this broker was the leader throughout and the log was not truncated."""
-        replica, log, answer = self.replica, self.replica.log, self.answer
+        replica, log, response = self.replica, self.replica.log, self.response
         if not replica.core.serves_latest:
-            answer.error_code = _passing(self.version)
+            response.error_code = _passing(self.version)
             return
         epoch, cuts, end = replica.core.leader_epoch, log.flushing.cuts, self.end()
         if self.requested.timestamp == MAX_TIMESTAMP:
@@ -111,9 +111,9 @@ class Lookup:
         else:
             found = yield from log.offset_for_timestamp(self.requested.timestamp, end, budget)
         if (replica.core.leader_epoch, log.flushing.cuts) != (epoch, cuts) or not replica.leads:
-            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif found is not None:
-            answer.offset, answer.timestamp, answer.leader_epoch = found
+            response.offset, response.timestamp, response.leader_epoch = found
 
 
 class OffsetsApi:
@@ -155,31 +155,31 @@ class OffsetsApi:
             indexes = seen.setdefault(topic.name, set())
             for requested in topic.partitions:
                 index, timestamp = requested.partition_index, requested.timestamp
-                answer = ListOffsetsResponse.ListOffsetsPartitionResponse(
+                response = ListOffsetsResponse.ListOffsetsPartitionResponse(
                     partition_index=index, timestamp=-1, offset=-1, leader_epoch=-1
                 )
-                parts.append(answer)
+                parts.append(response)
                 if index in indexes:
-                    answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; each duplicate would cost a search
+                    response.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; each duplicate would cost a search
                     continue
                 indexes.add(index)
                 if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
-                    answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+                    response.error_code = ErrorCode.UNSUPPORTED_VERSION
                     continue
                 replica, error = self._replica(state, index, requested.current_leader_epoch)
                 if replica is None or error:
-                    answer.error_code = error
+                    response.error_code = error
                     continue
-                lookup = Lookup(replica, requested, version, committed, answer)
+                lookup = Lookup(replica, requested, version, committed, response)
                 if timestamp >= 0 or timestamp in (EARLIEST, MAX_TIMESTAMP):
                     if replica.local_log_start_offset:
                         self._look_up_below(request, lookup, combined)
                     elif timestamp == EARLIEST:
-                        lookup.answer_edge()
+                        lookup.set_edge()
                     else:
                         lookups.append(lookup)
                 else:
-                    lookup.answer_edge()
+                    lookup.set_edge()
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=parts))
         topics += [_unauthorized_list(t) for t in unauthorized]
         if lookups:
@@ -189,11 +189,11 @@ class OffsetsApi:
 
     def _look_up(self, request: Request, lookups: list[Lookup], done: Callable[[], None]) -> None:
         """Search batches for timestamps, in steps: a batch of a few bytes may have a million records."""
-        answered = False
+        search_done = False
 
         def on_search_done(_: object) -> None:
-            nonlocal answered
-            answered = True
+            nonlocal search_done
+            search_done = True
             done()
 
         def steps() -> Steps[None]:
@@ -204,21 +204,21 @@ class OffsetsApi:
                     yield from lookup.search(budget)
                 except DiskFailed as e:
                     self._replica_manager.fail(lookup.replica, e)
-                    lookup.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                    lookup.response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
         self._background_work.start(request, steps(), on_search_done)
-        if not answered:
+        if not search_done:
             request.block(needs_client=True)
 
     def _look_up_below(self, request: Request, lookup: Lookup, combined: CombinedResponse) -> None:
         """Search the records on history replicas first. The first record at or after the timestamp, or the record with the maximum timestamp, may be
         below the local log start offset."""
-        replica, requested, answer = lookup.replica, lookup.requested, lookup.answer
+        replica, requested, response = lookup.replica, lookup.requested, lookup.response
 
         def on_result(result: HistoryReadResult) -> None:
             error = epoch_error(replica, requested.current_leader_epoch)
             if error or result.error:
-                answer.error_code = error or _passing(lookup.version)
+                response.error_code = error or _passing(lookup.version)
                 combined.part_done()
                 return
             found = result.found
@@ -226,14 +226,14 @@ class OffsetsApi:
                 found = None
 
             def use_local_result() -> None:
-                if found is not None and not answer.error_code and found[1] >= answer.timestamp:
-                    answer.offset, answer.timestamp, answer.leader_epoch = found
+                if found is not None and not response.error_code and found[1] >= response.timestamp:
+                    response.offset, response.timestamp, response.leader_epoch = found
                 combined.part_done()
 
             if found is not None and requested.timestamp != MAX_TIMESTAMP:
                 use_local_result()
             elif requested.timestamp == EARLIEST:
-                lookup.answer_edge()
+                lookup.set_edge()
                 use_local_result()
             else:
                 self._look_up(request, [lookup], use_local_result)
@@ -254,21 +254,21 @@ class OffsetsApi:
             parts = []
             state = self._replica_manager.image.topic_named(topic.topic)
             for requested in topic.partitions:
-                answer = OffsetForLeaderEpochResponse.EpochEndOffset(
+                response = OffsetForLeaderEpochResponse.EpochEndOffset(
                     partition=requested.partition, leader_epoch=-1, end_offset=-1
                 )
-                parts.append(answer)
+                parts.append(response)
                 replica, error = self._replica(state, requested.partition, requested.current_leader_epoch)
                 if replica is None or error:
-                    answer.error_code = error
+                    response.error_code = error
                     continue
-                answer.leader_epoch, answer.end_offset = replica.log.epochs.end_offset_for(requested.leader_epoch)
+                response.leader_epoch, response.end_offset = replica.log.epochs.end_offset_for(requested.leader_epoch)
                 if (
                     requested.leader_epoch >= 0
                     and replica.local_log_start_offset
-                    and answer.end_offset <= replica.local_log_start_offset
+                    and response.end_offset <= replica.local_log_start_offset
                 ):
-                    self._look_up_epoch(replica, requested, answer, combined)
+                    self._look_up_epoch(replica, requested, response, combined)
             topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=parts))
         topics += [_unauthorized_epochs(t) for t in unauthorized]
         combined.part_done()
@@ -277,18 +277,18 @@ class OffsetsApi:
         self,
         replica: Replica,
         requested: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
-        answer: OffsetForLeaderEpochResponse.EpochEndOffset,
+        response: OffsetForLeaderEpochResponse.EpochEndOffset,
         combined: CombinedResponse,
     ) -> None:
         """Look up the end offset of an epoch on the history replicas, because the epoch ends at or below the local log start offset."""
 
         def on_result(result: HistoryReadResult) -> None:
-            answer.error_code = epoch_error(replica, requested.current_leader_epoch) or result.error
-            if answer.error_code or result.found is None:
-                answer.leader_epoch = answer.end_offset = -1
-                answer.error_code = answer.error_code or ErrorCode.OFFSET_NOT_AVAILABLE
+            response.error_code = epoch_error(replica, requested.current_leader_epoch) or result.error
+            if response.error_code or result.found is None:
+                response.leader_epoch = response.end_offset = -1
+                response.error_code = response.error_code or ErrorCode.OFFSET_NOT_AVAILABLE
             else:
-                answer.end_offset, _, answer.leader_epoch = result.found
+                response.end_offset, _, response.leader_epoch = result.found
 
         self._history_reads.look_up(
             replica, HistoryOperation.EPOCH, requested.leader_epoch, combined.deferred_part(on_result)
@@ -308,39 +308,39 @@ class OffsetsApi:
             parts = []
             state = self._replica_manager.image.topic_named(topic.name)
             for requested in topic.partitions:
-                answer = DeleteRecordsResponse.DeleteRecordsPartitionResult(
+                response = DeleteRecordsResponse.DeleteRecordsPartitionResult(
                     partition_index=requested.partition_index, low_watermark=-1
                 )
-                parts.append(answer)
+                parts.append(response)
                 replica, error = self._replica(state, requested.partition_index, -1)
                 if replica is None or error:
-                    answer.error_code = error
+                    response.error_code = error
                     continue
                 upto = replica.core.high_watermark if requested.offset == -1 else requested.offset
                 if not 0 <= upto <= replica.core.high_watermark:
-                    answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+                    response.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
                 elif replica.config.compacts and not replica.config.deletes:
-                    answer.error_code = ErrorCode.POLICY_VIOLATION
+                    response.error_code = ErrorCode.POLICY_VIOLATION
                 elif replica.remote is not None and upto > replica.start_offset:
                     # The remote log gets the new start first, because it is valid for every leader. Then the local log gets it (`RaiseLocalStart`).
                     self._request_remote_start(replica, upto)
-                    answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-                    waiting.append((replica, upto, answer))
+                    response.error_code = ErrorCode.REQUEST_TIMED_OUT
+                    waiting.append((replica, upto, response))
                 elif upto > replica.start_offset and replica.is_contiguous:
                     # History replicas have old records too. So the metadata log gets the new log start first, and then every replica deletes its records.
                     self._history_reads.propose_log_start(replica, upto)
-                    answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-                    waiting.append((replica, upto, answer))
+                    response.error_code = ErrorCode.REQUEST_TIMED_OUT
+                    waiting.append((replica, upto, response))
                 else:
                     try:
                         self._replica_manager.delete_below(replica, upto)
                     except DiskFailed as e:
                         self._replica_manager.fail(replica, e)
-                        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                        response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                         continue
                     self._replica_manager.run(replica, core.LogStartRaised(replica.log.start_offset), self._loop.now)
-                    answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-                    waiting.append((replica, upto, answer))
+                    response.error_code = ErrorCode.REQUEST_TIMED_OUT
+                    waiting.append((replica, upto, response))
             topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
         topics += [_unauthorized_deletion(t) for t in unauthorized]
 
@@ -348,11 +348,11 @@ class OffsetsApi:
             return all(_deleted_below(replica) >= upto or not replica.leads for replica, upto, _ in waiting)
 
         def complete(expired: bool) -> None:
-            for replica, upto, answer in waiting:
+            for replica, upto, response in waiting:
                 if (start := _deleted_below(replica)) >= upto:
-                    answer.error_code, answer.low_watermark = ErrorCode.NONE, start
+                    response.error_code, response.low_watermark = ErrorCode.NONE, start
                 elif not replica.leads:
-                    answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             request.reply(DeleteRecordsResponse(topics=topics))
 
         if is_complete():
@@ -389,7 +389,7 @@ def _passing(version: int) -> ErrorCode:
 
 
 def _unauthorized_list(topic: ListOffsetsRequest.ListOffsetsTopic) -> ListOffsetsResponse.ListOffsetsTopicResponse:
-    """The answer for an unauthorized topic."""
+    """The response for an unauthorized topic."""
     return ListOffsetsResponse.ListOffsetsTopicResponse(
         name=topic.name,
         partitions=[
@@ -404,7 +404,7 @@ def _unauthorized_list(topic: ListOffsetsRequest.ListOffsetsTopic) -> ListOffset
 def _unauthorized_epochs(
     topic: OffsetForLeaderEpochRequest.OffsetForLeaderTopic,
 ) -> OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult:
-    """The answer for an unauthorized topic."""
+    """The response for an unauthorized topic."""
     return OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
         topic=topic.topic,
         partitions=[
@@ -419,7 +419,7 @@ def _unauthorized_epochs(
 def _unauthorized_deletion(
     topic: DeleteRecordsRequest.DeleteRecordsTopic,
 ) -> DeleteRecordsResponse.DeleteRecordsTopicResult:
-    """The answer for an unauthorized topic."""
+    """The response for an unauthorized topic."""
     return DeleteRecordsResponse.DeleteRecordsTopicResult(
         name=topic.name,
         partitions=[

@@ -1,6 +1,6 @@
 """Private requests of the control plane in tagged fields of Fetch: half messages, delayed messages, look-ups by key.
 
-Does not contain: the answers themselves (`half_messages`, `delayed_messages`, `key_lookups`), authorization (`fetch`).
+Does not contain: the responses themselves (`half_messages`, `delayed_messages`, `key_lookups`), authorization (`fetch`).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class PrivateFetches:
         self._half_messages = HalfMessagesServer(half_fronts)
         self._delayed_messages = DelayedMessagesServer(delayed_fronts, mono_ms)
 
-    def answer(self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics) -> bool:
+    def respond(self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics) -> bool:
         """Returns False if the request fetches records."""
         body: FetchRequest = request.body
         for topic in body.topics:
             for requested in topic.partitions:
                 if requested.half_messages:
-                    request.reply(self._half_messages.answer(partition_requests, unauthorized))
+                    request.reply(self._half_messages.respond(partition_requests, unauthorized))
                 elif requested.key_lookup:
                     self._look_up_keys(request, partition_requests, unauthorized)
                 elif requested.delayed_messages:
-                    steps = self._delayed_messages.answer(partition_requests, unauthorized)
+                    steps = self._delayed_messages.respond(partition_requests, unauthorized)
                     self._background_work.start(request, steps, request.reply)
                 else:
                     continue

@@ -205,9 +205,9 @@ class ProduceApi:
         if unverified:
             self._verify(request, outcomes, unverified, inspections)
         else:
-            self._answer(request, outcomes)
+            self._respond(request, outcomes)
 
-    def _answer(self, request: Request, outcomes: list[ClientAppendOutcome]) -> None:
+    def _respond(self, request: Request, outcomes: list[ClientAppendOutcome]) -> None:
         body: ProduceRequest = request.body
         if body.acks == 0:
             if any(not isinstance(o, PendingAppend) and o.error for o in outcomes):
@@ -221,10 +221,10 @@ class ProduceApi:
             self._acknowledge(request, certain)
         else:
             self._replica_manager.hooks.confirm_leadership(
-                lambda confirmed: self._answer_rejected(request, outcomes, confirmed)
+                lambda confirmed: self._respond_rejected(request, outcomes, confirmed)
             )
 
-    def _answer_rejected(self, request: Request, outcomes: list[ClientAppendOutcome], confirmed: bool) -> None:
+    def _respond_rejected(self, request: Request, outcomes: list[ClientAppendOutcome], confirmed: bool) -> None:
         certain = [o.result(confirmed=confirmed) if isinstance(o, ProducerRejection) else o for o in outcomes]
         if not request.abandoned:
             self._acknowledge(request, certain)
@@ -282,7 +282,7 @@ class ProduceApi:
                 outcomes[i] = self.appender.append(replica, data, body.acks, True, inspections)
             left -= 1
             if not left:
-                self._answer(request, outcomes)
+                self._respond(request, outcomes)
 
         for i, replica, data in unverified:
             # The connection reuses its receive buffer before the coordinator has answered.

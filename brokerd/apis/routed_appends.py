@@ -1,7 +1,7 @@
 """Appends of routes to a target partition: a Produce request with a tagged field that only Weir brokers use.
 
 Invariants: only brokers are served. A batch is appended only if the sender knows the last record of its route in this partition, and leads the
-source partition as far as this broker knows. A sender that does not know the last record gets its answer when that record is replicated. Does not
+source partition as far as this broker knows. A sender that does not know the last record gets its response when that record is replicated. Does not
 contain: what is routed (`brokerd/delivery`).
 """
 
@@ -42,15 +42,15 @@ def routed_request(
     )
 
 
-def routed_result(answer: ProduceResponse | None) -> tuple[ErrorCode, int]:
+def routed_result(response: ProduceResponse | None) -> tuple[ErrorCode, int]:
     """(error code; the source offset of the last record in the target partition, if the code is OUT_OF_ORDER_SEQUENCE_NUMBER)"""
-    if answer is None or not answer.responses:
+    if response is None or not response.responses:
         return ErrorCode.NETWORK_EXCEPTION, -1
-    error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+    error = ErrorCode(response.responses[0].partition_responses[0].error_code)
     if error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         return error, -1
     try:
-        return error, versioned.decode(RoutedAppendResponseData, answer.route, VERSION).last
+        return error, versioned.decode(RoutedAppendResponseData, response.route, VERSION).last
     except ValueError:
         return ErrorCode.UNSUPPORTED_VERSION, -1
 

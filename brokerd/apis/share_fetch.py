@@ -55,7 +55,7 @@ class ShareWork:
     results: dict[TopicPartition, ShareResult] = field(default_factory=dict)
     acknowledging: int = 0
     fetched: bool = False
-    answered: bool = False
+    responded: bool = False
 
     def result(self, tp: TopicPartition) -> ShareResult:
         return self.results.setdefault(tp, ShareResult())
@@ -197,7 +197,7 @@ class ShareFetchApi:
             def done(error: int, result: ShareResult = result) -> None:
                 result.acknowledge_error = error
                 work.acknowledging -= 1
-                self._answer(work)
+                self._respond(work)
 
             steps = [Acknowledgement(b.first_offset, b.last_offset, tuple(b.acknowledge_types)) for b in found]
             self._shared.acknowledge(shared, session.member_id, steps, renew, done)
@@ -287,18 +287,18 @@ class ShareFetchApi:
         return stop
 
     def _finish_fetch(self, work: ShareWork) -> None:
-        """The records are acquired, or there are none. The answer may still wait for acknowledgements."""
+        """The records are acquired, or there are none. The response may still wait for acknowledgements."""
         work.fetched = True
-        self._answer(work)
+        self._respond(work)
 
-    # -- answers -------------------------------------------------------------------------------------------------------
-    def _answer(self, work: ShareWork) -> None:
-        if work.answered or not work.fetched or work.acknowledging:
+    # -- responses -----------------------------------------------------------------------------------------------------
+    def _respond(self, work: ShareWork) -> None:
+        if work.responded or not work.fetched or work.acknowledging:
             return
-        work.answered = True
+        work.responded = True
         request = work.request
         if request.header.api_key == ApiKey.SHARE_FETCH:
-            self._answer_fetch(work)
+            self._respond_to_fetch(work)
             return
         response_type = m.ShareAcknowledgeResponse
         request.reply(
@@ -324,7 +324,7 @@ class ShareFetchApi:
             )
         )
 
-    def _answer_fetch(self, work: ShareWork) -> None:
+    def _respond_to_fetch(self, work: ShareWork) -> None:
         request = work.request
         response_type = m.ShareFetchResponse
 

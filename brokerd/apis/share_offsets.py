@@ -13,7 +13,7 @@ from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import TopicState
-from brokerd.coordinator.classic.events import Answered
+from brokerd.coordinator.classic.events import Completed
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.coordinator.share_group.events import OffsetsAltered, StateDeleted
 from brokerd.coordinator.share_group.group import ShareGroup
@@ -108,7 +108,7 @@ class ShareOffsetsApi:
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DESCRIBE, Resource.TOPIC, partitions_by_topic, lambda name: name
         )
-        answer = Described.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+        response = Described.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
         waiting: list[tuple[SharePartitionKey, Described.DescribeShareGroupOffsetsResponsePartition, str]] = []
         for name in authorized:
             topic = self._image().topic_named(name)
@@ -119,7 +119,7 @@ class ShareOffsetsApi:
                 for part in parts:
                     part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             shown = topic_shape(topic_name=name, partitions=parts)
-            answer.topics.append(shown)
+            response.topics.append(shown)
             if topic is not None:
                 shown.topic_id = topic.topic_id
                 waiting += [
@@ -131,17 +131,17 @@ class ShareOffsetsApi:
             for name in unauthorized:
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 parts = [part_shape(partition_index=p, error_code=error) for p in partitions_by_topic[name]]
-                answer.topics.append(topic_shape(topic_name=name, partitions=parts))
+                response.topics.append(topic_shape(topic_name=name, partitions=parts))
         left = len(waiting)
 
         def on_part() -> None:
             nonlocal left
             left -= 1
             if left <= 0:
-                done(answer)
+                done(response)
 
         if not waiting:
-            done(answer)
+            done(response)
         for place, part, name in waiting:
             self._persister.summary(place, partial(self._on_summary, place, part, name, on_part))
 
@@ -230,9 +230,9 @@ class ShareOffsetsApi:
                 parts[place].error_code = error
             request.reply(response_type(responses=list(out.values())))
 
-        def on_recorded(answer: Answered) -> None:
-            if answer.error:
-                request.reply(response_type(error_code=answer.error))
+        def on_recorded(response: Completed) -> None:
+            if response.error:
+                request.reply(response_type(error_code=response.error))
             else:
                 request_all(starts, partial(start, group.epoch), on_initialized)
 
@@ -267,7 +267,7 @@ class ShareOffsetsApi:
             found[at[0]] = shape(topic_name=topic.topic_name, topic_id=at[0])
             places += [SharePartitionKey(body.group_id, at[0], p) for p in sorted(at[1])]
 
-        def answer(error: int) -> None:
+        def reply(error: int) -> None:
             for x in found.values():
                 x.error_code = x.error_code or error
             request.reply(response_type(responses=[*out, *found.values()]))
@@ -276,9 +276,9 @@ class ShareOffsetsApi:
             for place, error in errors.items():
                 found[place.topic_id].error_code = found[place.topic_id].error_code or error
             gone = frozenset(t for t, x in found.items() if not x.error_code)
-            error = self._groups.handle(body.group_id, StateDeleted(lambda a: answer(a.error), gone))
+            error = self._groups.handle(body.group_id, StateDeleted(lambda r: reply(r.error), gone))
             if error:
-                answer(error)
+                reply(error)
 
         request_all(places, self._persister.delete, on_deleted)
 

@@ -1,7 +1,7 @@
 """The share partitions that this broker leads: loaded from the share coordinator, read from the log, written back (Kafka: SharePartitionManager).
 
 Invariants: a share partition is used only in the leader epoch in which it was loaded, and only while this broker is certainly the leader: a deposed
-leader would deliver records that its successor has finished. An answer to an acknowledgement waits until the state is durable. A share partition
+leader would deliver records that its successor has finished. A response to an acknowledgement waits until the state is durable. A share partition
 whose write is fenced is loaded again. A member gets its first records after a write that began in its session: after AlterShareGroupOffsets such a write is
 fenced, so new members get no records of the state before the change. Does not contain: the rules of delivery (`sharing`), requests.
 """
@@ -377,8 +377,8 @@ class SharePartitions:
                 return
             core.end_write()
             for number in [n for n in shared.waiting if n <= core.writes_done]:
-                for answer in shared.waiting.pop(number):
-                    answer(ErrorCode.NONE)
+                for reply in shared.waiting.pop(number):
+                    reply(ErrorCode.NONE)
             self._advance_dead_letters(shared)
             self.flush(shared)
 
@@ -396,9 +396,9 @@ class SharePartitions:
             del self._shared[shared.place]
         shared.core = None
         waiters, shared.waiting = shared.waiting, {}
-        for answers in waiters.values():
-            for answer in answers:
-                answer(error)
+        for replies in waiters.values():
+            for reply in replies:
+                reply(error)
 
     def tick(self, now: Now) -> None:
         """End locks and deleted records, and forget share partitions that this broker does not lead any more or that no member uses."""

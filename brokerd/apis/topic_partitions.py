@@ -42,32 +42,34 @@ class TopicPartitionsApi:
         if after is not None:
             names = [n for n in names if n >= after.topic_name]
         room = max(1, min(body.response_partition_limit, PARTITIONS_MAX))
-        answer = DescribeTopicPartitionsResponse()
+        response = DescribeTopicPartitionsResponse()
         for name in names:
             begin = after.partition_index if after is not None and after.topic_name == name else 0
             topic = image.topic_named(name)
             if topic is None or not topic.ready:
                 bad = topic_name_problem(name) is not None
                 error = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                answer.topics.append(Topic(error_code=error, name=name))
+                response.topics.append(Topic(error_code=error, name=name))
                 continue
             indexes = sorted(i for i in topic.partitions if i >= begin)
             if not room and indexes:
-                answer.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=indexes[0])
+                response.next_cursor = DescribeTopicPartitionsResponse.Cursor(
+                    topic_name=name, partition_index=indexes[0]
+                )
                 break
             shown = _topic(image, topic, indexes[:room], request.listener)
             shown.topic_authorized_operations = self._auth.authorized_operations(request, Resource.TOPIC, name)
-            answer.topics.append(shown)
+            response.topics.append(shown)
             if len(indexes) > room:
                 left = indexes[room]
-                answer.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=left)
+                response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=left)
                 break
             room -= len(indexes)
         if named:
             rejected = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            answer.topics += [Topic(error_code=rejected, name=name) for name in unauthorized]
-            answer.topics.sort(key=lambda t: t.name or "")
-        request.reply(answer)
+            response.topics += [Topic(error_code=rejected, name=name) for name in unauthorized]
+            response.topics.sort(key=lambda t: t.name or "")
+        request.reply(response)
 
 
 def _topic(image: Image, topic: TopicState, indexes: list[int], listener: str) -> Topic:

@@ -17,7 +17,7 @@ from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
 from brokerd.coordinator.classic import events
-from brokerd.coordinator.classic.events import Answered
+from brokerd.coordinator.classic.events import Completed
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.net.request import Handler, Request
 from brokerd.replication.replica import Replica
@@ -109,11 +109,11 @@ class ParticipantsApi:
             return
         offsets, rejected = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
-        def reply(answer: Answered) -> None:
-            request.reply(response_type(topics=build_topic_responses(authorized, answer, rejected, *shapes) + denied))
+        def reply(response: Completed) -> None:
+            request.reply(response_type(topics=build_topic_responses(authorized, response, rejected, *shapes) + denied))
 
         def reject(error: int) -> None:
-            reply(Answered(error))
+            reply(Completed(error))
 
         def on_verified(error: ErrorCode, reason: str | None) -> None:
             if error:
@@ -233,7 +233,7 @@ def _markers_written(body: m.WriteTxnMarkersRequest, results: Sequence[Partition
     """The response with these results, in the order of the request."""
     response_type = m.WriteTxnMarkersResponse
     left = iter(results)
-    answers = []
+    responses = []
     for marker in body.markers:
         topics: dict[str, list[m.WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
         for topic in marker.topics:
@@ -241,13 +241,13 @@ def _markers_written(body: m.WriteTxnMarkersRequest, results: Sequence[Partition
                 response_type.WritableTxnMarkerPartitionResult(partition_index=i, error_code=next(left).error)
                 for i in topic.partition_indexes
             )
-        answers.append(
+        responses.append(
             response_type.WritableTxnMarkerResult(
                 producer_id=marker.producer_id,
                 topics=[response_type.WritableTxnMarkerTopicResult(name=t, partitions=ps) for t, ps in topics.items()],
             )
         )
-    return response_type(markers=answers)
+    return response_type(markers=responses)
 
 
 def _markers_denied(body: m.WriteTxnMarkersRequest) -> m.WriteTxnMarkersResponse:

@@ -22,8 +22,8 @@ from brokerd.coordinator.transactions.transaction import (
 )
 from brokerd.coordinator.transactions.transaction_events import (
     TopicIndex,
-    TransactionAnswered,
     TransactionMachineState,
+    TransactionResponse,
 )
 from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
@@ -72,12 +72,12 @@ class TransactionsApi:
         body: m.InitProducerIdRequest = request.body
         version = request.header.api_version
 
-        def reply(answer: TransactionAnswered) -> None:
+        def reply(response: TransactionResponse) -> None:
             request.reply(
                 m.InitProducerIdResponse(
-                    error_code=map_transaction_error(answer.error, version >= 4),
-                    producer_id=answer.producer_id,
-                    producer_epoch=answer.epoch,
+                    error_code=map_transaction_error(response.error, version >= 4),
+                    producer_id=response.producer_id,
+                    producer_epoch=response.epoch,
                 )
             )
 
@@ -87,23 +87,23 @@ class TransactionsApi:
             return
         known = body.producer_id >= 0
         if known != (body.producer_epoch >= 0):
-            reply(TransactionAnswered(ErrorCode.INVALID_REQUEST))
+            reply(TransactionResponse(ErrorCode.INVALID_REQUEST))
         elif body.transactional_id is None:
             if known and body.producer_epoch < EPOCH_MAX - 1:
                 # KIP-360: the producer requests a higher epoch.
-                reply(TransactionAnswered(ErrorCode.NONE, body.producer_id, body.producer_epoch + 1))
+                reply(TransactionResponse(ErrorCode.NONE, body.producer_id, body.producer_epoch + 1))
             else:
-                reply(TransactionAnswered(ErrorCode.NONE, self._draw(), 0))
+                reply(TransactionResponse(ErrorCode.NONE, self._draw(), 0))
         elif not body.transactional_id:
-            reply(TransactionAnswered(ErrorCode.INVALID_REQUEST))
+            reply(TransactionResponse(ErrorCode.INVALID_REQUEST))
         elif not 0 < body.transaction_timeout_ms <= self._timeout_ms_max:
-            reply(TransactionAnswered(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            reply(TransactionResponse(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
         else:
             new_id = self._draw()
             event = core.Init(reply, body.transaction_timeout_ms, new_id, body.producer_id, body.producer_epoch)
             error = self._transactions.handle(body.transactional_id, event, new_producer_id=new_id)
             if error:
-                reply(TransactionAnswered(error))
+                reply(TransactionResponse(error))
 
     def _producer_denied(self, request: Request) -> ErrorCode:
         """The authorization error of InitProducerId, or NONE. A transactional producer needs WRITE on its transactional id. An idempotent producer
@@ -220,13 +220,13 @@ class TransactionsApi:
             done({p: rejected.get(p, NOT_ATTEMPTED) for p in places})
             return
 
-        def reply(answer: TransactionAnswered) -> None:
-            done(dict.fromkeys(places, answer.error))
+        def reply(response: TransactionResponse) -> None:
+            done(dict.fromkeys(places, response.error))
 
         event = core.Add(reply, requested.producer_id, requested.producer_epoch, frozenset(places), kind)
         error = self._transactions.handle(requested.transactional_id, event)
         if error:
-            reply(TransactionAnswered(error))
+            reply(TransactionResponse(error))
 
     def _partition_exists(self, topic: str, index: int) -> bool:
         state = self._image().topic_named(topic)
@@ -243,18 +243,18 @@ class TransactionsApi:
             request.reply(m.AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
             return
 
-        def reply(answer: TransactionAnswered) -> None:
-            request.reply(m.AddOffsetsToTxnResponse(error_code=map_transaction_error(answer.error, version >= 2)))
+        def reply(response: TransactionResponse) -> None:
+            request.reply(m.AddOffsetsToTxnResponse(error_code=map_transaction_error(response.error, version >= 2)))
 
         topic = self._image().topic_named(GROUP_OFFSETS_TOPIC)
         if topic is None or not topic.ready:
-            reply(TransactionAnswered(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            reply(TransactionResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
         place = (GROUP_OFFSETS_TOPIC, partition_of(body.group_id, topic.partition_count))
         event = core.Add(reply, body.producer_id, body.producer_epoch, frozenset({place}))
         error = self._transactions.handle(body.transactional_id, event)
         if error:
-            reply(TransactionAnswered(error))
+            reply(TransactionResponse(error))
 
     # -- end of a transaction ----------------------------------------------------------------------------------------------
     def end(self, request: Request) -> None:
@@ -264,12 +264,12 @@ class TransactionsApi:
             request.reply(m.EndTxnResponse(error_code=DENIED))
             return
 
-        def reply(answer: TransactionAnswered) -> None:
+        def reply(response: TransactionResponse) -> None:
             request.reply(
                 m.EndTxnResponse(
-                    error_code=map_transaction_error(answer.error, version >= 2),
-                    producer_id=answer.producer_id,
-                    producer_epoch=answer.epoch,
+                    error_code=map_transaction_error(response.error, version >= 2),
+                    producer_id=response.producer_id,
+                    producer_epoch=response.epoch,
                 )
             )
 
@@ -283,7 +283,7 @@ class TransactionsApi:
         )
         error = self._transactions.handle(body.transactional_id, event)
         if error:
-            reply(TransactionAnswered(error))
+            reply(TransactionResponse(error))
 
     # -- administration ----------------------------------------------------------------------------------------------------
     def describe(self, request: Request) -> None:

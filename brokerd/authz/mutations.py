@@ -63,8 +63,8 @@ class Mutations:
         wait = bucket.wait_ms(rate)
         if wait:
 
-            def amend(answer: object) -> None:
-                hold_back(request, answer, wait)
+            def amend(response: object) -> None:
+                hold_back(request, response, wait)
 
             # Each of the amendments may set a throttle time. `hold_back` keeps the longest one, so their order has no effect.
             request.amends = [amend, *(request.amends or ())]

@@ -165,11 +165,11 @@ class Quotas:
         if found is None and timed is None:
             return
 
-        def amend(answer: Any) -> None:
+        def amend(response: Any) -> None:
             now_ms, wait = now().mono_ms, 0
             if found is not None and kind is not None:
                 rate = self.rate(kind, found[0])
-                sent = size if kind == PRODUCE else _bytes(answer)
+                sent = size if kind == PRODUCE else _bytes(response)
                 rate.add(sent, now_ms)
                 wait = rate.throttle_ms(found[1], now_ms)
             if timed is not None:
@@ -180,8 +180,8 @@ class Quotas:
             if kind == FETCH:  # as in Kafka, for both quotas: the client repeats the same fetch after the throttle time
                 if found is not None:
                     rate.add(-sent, now_ms)
-                answer.responses = []
-            hold_back(request, answer, wait)
+                response.responses = []
+            hold_back(request, response, wait)
 
         if request.amends is None:
             request.amends = []
@@ -194,11 +194,11 @@ class Quotas:
             self.rate(TIME, found[0]).add(seconds * 100, now_ms)
 
 
-def hold_back(request: Request, answer: Any, ms: int) -> None:
+def hold_back(request: Request, response: Any, ms: int) -> None:
     """Throttle the client by `ms` milliseconds: set the throttle time in the response, and do not read the connection during this time. Of several
     throttle times the longest one applies."""
-    if hasattr(answer, "throttle_time_ms"):
-        answer.throttle_time_ms = max(answer.throttle_time_ms, ms)
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = max(response.throttle_time_ms, ms)
     request.mute(ms)
 
 
@@ -207,9 +207,9 @@ def _follower(body: Any) -> bool:
     return bool((body.replica_id if state is None else state.replica_id) >= 0)
 
 
-def _bytes(answer: Any) -> int:
+def _bytes(response: Any) -> int:
     total = 0
-    for topic in answer.responses:
+    for topic in response.responses:
         for p in topic.partitions:
             records = p.records
             total += sum(len(r) for r in records) if isinstance(records, list) else len(records or b"")

@@ -209,7 +209,7 @@ class SaslServerExchange:
                 return
             if self.over:
                 self.raw_tokens = False
-            connection.answer(slot, [len(outcome.auth_bytes).to_bytes(4, "big") + outcome.auth_bytes])
+            connection.respond(slot, [len(outcome.auth_bytes).to_bytes(4, "big") + outcome.auth_bytes])
 
         self._on_token(bytes(frame), done)
 

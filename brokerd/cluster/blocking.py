@@ -19,7 +19,7 @@ MULTI_OPERATIONS_MAX = 200
 
 
 class Unreachable(Exception):
-    """ZooKeeper did not answer. The outcome of the operation is unknown."""
+    """ZooKeeper did not respond. The outcome of the operation is unknown."""
 
 
 class BlockingStore:
@@ -28,7 +28,7 @@ class BlockingStore:
 
     def _turn(self, deadline: float, what: str) -> None:
         if not select.select([self._store.fileno()], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            raise Unreachable(f"ZooKeeper did not answer within {self._seconds:.0f} s ({what})")
+            raise Unreachable(f"ZooKeeper did not respond within {self._seconds:.0f} s ({what})")
         self._store.pump()
 
     def connect(self) -> None:
@@ -37,14 +37,14 @@ class BlockingStore:
             self._turn(deadline, "connecting")
 
     def _call(self, what: str, call: Callable[[Done], None]) -> Result:
-        answers: list[Result] = []
+        results: list[Result] = []
         deadline = time.monotonic() + self._seconds
-        call(answers.append)
-        while not answers:
+        call(results.append)
+        while not results:
             self._turn(deadline, what)
-        if answers[0].code in (Code.CONNECTION_LOSS, Code.OTHER):
+        if results[0].code in (Code.CONNECTION_LOSS, Code.OTHER):
             raise Unreachable(f"the connection to ZooKeeper was lost ({what})")
-        return answers[0]
+        return results[0]
 
     def sync(self) -> None:
         self._call("sync", lambda done: self._store.sync("/", done))

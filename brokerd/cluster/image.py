@@ -30,7 +30,7 @@ from brokerd.cluster.metadata import (
     PartitionChanged,
     PartitionsGrown,
     ReplicaReset,
-    RequestAnswered,
+    RequestCompleted,
     TopicConfigChanged,
     TopicCreated,
     TopicDeleted,
@@ -193,7 +193,7 @@ class Image:
                 self.access.setdefault(record.kind, {})[record.key] = (record.generation, record.value)
             case FeatureFinalised():
                 self.features[record.name] = record.feature_level
-            case IsrRejected() | ReplicaReset() | RequestAnswered():
+            case IsrRejected() | ReplicaReset() | RequestCompleted():
                 pass  # notifications to readers of the log, not stored in the image
             case _:
                 raise MetadataError(f"record type {type(record).__name__} cannot be applied")

@@ -219,8 +219,10 @@ class ReplicaReset(MetadataRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestAnswered(MetadataRecord):
+class RequestCompleted(MetadataRecord):
     """The response to `/requests/<request_id>`. `error` is Kafka's error code (0: success). `result` depends on the kind of the request."""
+
+    STORED_TYPE: ClassVar[str] = "RequestAnswered"
 
     request_id: str
     error: int
@@ -250,7 +252,7 @@ RECORD_TYPES: dict[str, type[MetadataRecord]] = {
         FeatureFinalised,
         IsrRejected,
         ReplicaReset,
-        RequestAnswered,
+        RequestCompleted,
         MetadataLevelRaised,
     )
 }

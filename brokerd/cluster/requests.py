@@ -2,7 +2,7 @@
 
 Invariants: brokers and controllers of neighbouring versions exchange them. Stored names stay, unknown fields are ignored, a new field has a default.
 `ForwardedRequest.decode` never raises: an unreadable request has a payload of its own type, which the controller answers with an error code.
-The types of the results depend on the kind; they are stored in `RequestAnswered.result`. Does not contain: checks of a value's meaning.
+The types of the results depend on the kind; they are stored in `RequestCompleted.result`. Does not contain: checks of a value's meaning.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class LevelResult:
 
 
 def results_to_json(results: Sequence[ItemResult]) -> dict[str, object]:
-    """The value of `RequestAnswered.result` for a request with items."""
+    """The value of `RequestCompleted.result` for a request with items."""
     return {"results": [typed_json.encode(r) for r in results]}
 
 

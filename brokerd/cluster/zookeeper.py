@@ -138,7 +138,7 @@ class ZooKeeperStore:
         servers, _, chroot = hosts.partition("/")
         self._chroot_to_create = f"/{chroot}".rstrip("/")
         self._client = _client_of(servers, session_timeout_ms, protection)
-        self._client.handler.unanswered = lambda: bool(self._client._pending)
+        self._client.handler.awaits_response = lambda: bool(self._client._pending)
         self._client.add_listener(self._state_changed)
         self._client.start_async()
 

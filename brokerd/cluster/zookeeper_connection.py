@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SILENT_SHARE = 0.8
 """The part of `connect_seconds` after which a failed connection counts as unanswered."""
-ANSWER_SECONDS_MIN = 3.0
-"""The shortest time that a server has for an answer, independent of the session time-out. A machine with many processes pauses that long."""
+RESPONSE_SECONDS_MIN = 3.0
+"""The shortest time that a server has for a response, independent of the session time-out. A machine with many processes pauses that long."""
 
 log = logging.getLogger(__name__)
 
@@ -45,36 +45,36 @@ Selected = tuple[Sequence[Pollable], Sequence[Pollable], Sequence[Pollable]]
 """As `select.select` returns it: readable, writable, with errors."""
 
 
-def answer_seconds(session_timeout_ms: int) -> float:
+def response_seconds(session_timeout_ms: int) -> float:
     """Return the seconds for which a server may leave a request unanswered before the client uses another server: a third of the session, so that the
     session survives."""
-    return max(ANSWER_SECONDS_MIN, session_timeout_ms / 3000)
+    return max(RESPONSE_SECONDS_MIN, session_timeout_ms / 3000)
 
 
 def connect_seconds(session_timeout_ms: int) -> float:
     """Return the seconds that a server may take to accept a connection, and again to answer its first request. Two servers that are down leave time for a
     third."""
-    return max(ANSWER_SECONDS_MIN, session_timeout_ms / 6000)
+    return max(RESPONSE_SECONDS_MIN, session_timeout_ms / 6000)
 
 
 class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads with one queue for watches and results. Both are delivered in the order of arrival, so a watch event precedes the result that
     contains the change.
 
-    Also limits the time for an answer. kazoo sends a ping only when no request was sent for a third of the session time-out. So a client that sends requests
+    Also limits the time for a response. kazoo sends a ping only when no request was sent for a third of the session time-out. So a client that sends requests
     every second would wait for a frozen or disconnected server until the kernel closes the connection after many minutes. kazoo waits for a connection as long
     as the whole session time-out.
     """
 
     def __init__(self, session_timeout_ms: int) -> None:
         super().__init__()
-        self._answer_s, self._connect_s = answer_seconds(session_timeout_ms), connect_seconds(session_timeout_ms)
-        self.unanswered: Callable[[], bool] = lambda: False
-        """True if a request was sent whose answer has not arrived."""
+        self._response_s, self._connect_s = response_seconds(session_timeout_ms), connect_seconds(session_timeout_ms)
+        self.awaits_response: Callable[[], bool] = lambda: False
+        """True if a request was sent whose response has not arrived."""
         self._received_s = 0.0
         """Time at which data arrived last, or at which no request was unanswered."""
-        self.stopped_to_answer = False
-        """True if the last connection ended because its server did not answer."""
+        self.stopped_responding = False
+        """True if the last connection ended because its server did not respond."""
 
     def dispatch_callback(self, callback: Callback) -> None:
         self.completion_queue.put(lambda: callback.func(*callback.args))
@@ -88,22 +88,22 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return sock
 
     def select(self, read: Sockets, write: Sockets, error: Sockets, timeout: float) -> Selected:
-        """Like select.select. With two sockets to read from, kazoo waits for an answer or for a request to send. With one socket, kazoo waits for the answer
+        """Like select.select. With two sockets to read from, kazoo waits for a response or for a request to send. With one socket, kazoo waits for the response
         to a request that it has just sent."""
         if len(read) != 2:
             return self._select(read, write, error, min(timeout, self._connect_s))
         end = time.monotonic() + timeout
         while True:
             now = time.monotonic()
-            if not self.unanswered():
+            if not self.awaits_response():
                 self._received_s = now
-            silent = self._received_s + self._answer_s
+            silent = self._received_s + self._response_s
             found = self._select(read, write, error, max(0.0, min(end, silent) - now))
             if read[0] in found[0]:
                 self._received_s = time.monotonic()
-            elif self.unanswered() and time.monotonic() >= silent:
-                self.stopped_to_answer = True
-                raise ke.ConnectionDropped(f"no answer for {self._answer_s:.0f} s")
+            elif self.awaits_response() and time.monotonic() >= silent:
+                self.stopped_responding = True
+                raise ke.ConnectionDropped(f"no response for {self._response_s:.0f} s")
             if found[0] or time.monotonic() >= end:
                 return found
 
@@ -199,7 +199,7 @@ def retry_authentication(client: KazooClient, user: str | None) -> None:
 
 
 def try_silent_servers_last(client: KazooClient, session_timeout_ms: int) -> None:
-    """Connect to servers that did not answer only after all others. kazoo tries all servers in a random order, and then all of them in another one: it waited
+    """Connect to servers that did not respond only after all others. kazoo tries all servers in a random order, and then all of them in another one: it waited
     two consecutive times for a server that was frozen, while the others elected a leader and refused connections immediately."""
     connection, handler, silent = client._connection, client.handler, set[tuple[str, int]]()
     expand, connect = connection._expand_client_hosts, connection._connect
@@ -211,9 +211,9 @@ def try_silent_servers_last(client: KazooClient, session_timeout_ms: int) -> Non
 
     def connect_and_note(host: str, address: str, port: int) -> object:
         nonlocal used
-        if handler.stopped_to_answer and used is not None:
+        if handler.stopped_responding and used is not None:
             silent.add(used)
-        handler.stopped_to_answer, used = False, (address, port)
+        handler.stopped_responding, used = False, (address, port)
         began = time.monotonic()
         try:
             limits = connect(host, address, port)

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 Event = events.Event | mixed_group.Event | share_group.Event
 Effect = events.Effect | PersistChanges | share_group.Effect
 InitializeShareState = Callable[[str, InitializeState, Callable[[StateInitialized], None]], None]
-"""Sends a request to the share coordinators: (group id, request, callback for the answer)."""
+"""Sends a request to the share coordinators: (group id, request, callback for the response)."""
 
 
 class GroupCoordinator(GroupWrites):
@@ -308,7 +308,7 @@ class GroupCoordinator(GroupWrites):
         for effect in effects:
             match effect:
                 case Reply():
-                    effect.token(effect.answer)
+                    effect.token(effect.response)
                 case events.PersistOffsets():
                     pairs = [
                         (formats.offset_key(group.group_id, t, p), formats.offset_value(o))
@@ -351,9 +351,9 @@ class GroupCoordinator(GroupWrites):
         self._persist(partition, shard, group, number, self._records(last), alone=not before)
 
     def _initialize(self, partition: int, shard: GroupShard, group: AnyGroup, effect: InitializeState) -> None:
-        def done(answer: StateInitialized) -> None:
+        def done(response: StateInitialized) -> None:
             if self.shards.get(partition) is shard and shard.groups.get(group.group_id) is group:
-                self._deliver(partition, shard, group, answer, self._clock())
+                self._deliver(partition, shard, group, response, self._clock())
 
         self._initialize_state(group.group_id, effect, done)
 

@@ -6,4 +6,4 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 ReplyCallback: TypeAlias = "Callable[[Any], None]"
-"""Gets the answer. Its type depends on the kind of the event."""
+"""Gets the response. Its type depends on the kind of the event."""

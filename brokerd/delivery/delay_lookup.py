@@ -1,7 +1,7 @@
 """A look-up of pending delayed records, by key or by delivery time, in the order of their delivery.
 
 The steps run on copies of the schedule's memory, the long ones on another thread. So the event loop never waits for a look-up, however many records are
-pending. Invariant: an answer contains every matching record between its first and its last record. Does not contain: the schedule (`delay_schedule`), the
+pending. Invariant: a response contains every matching record between its first and its last record. Does not contain: the schedule (`delay_schedule`), the
 request and its response (`brokerd/apis`).
 """
 
@@ -72,8 +72,8 @@ def unpack_records(data: bytes | bytearray) -> tuple[PendingRecord, ...]:
 def look_up(
     query: PendingQuery, near: tuple[PendingRecord, ...], later: Iterable[LaterBucket], out_of_time: Callable[[], bool]
 ) -> Steps[PendingPage]:
-    """Return the first matches. When the time limit is reached, the answer ends before the first bucket that was not searched; at least one bucket is searched.
-    The answer also ends before a bucket with an invalid index."""
+    """Return the first matches. When the time limit is reached, the response ends before the first bucket that was not searched; at least one bucket is searched.
+    The response also ends before a bucket with an invalid index."""
     matches: list[PendingRecord] = yield partial(first_matches, near, query)
     searched = False
     for bucket in later:

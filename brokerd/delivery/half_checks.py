@@ -23,9 +23,9 @@ WAITING_MAX = 1_000
 
 
 class HalfChecks:
-    def __init__(self, log: FrontLog, is_undecided: Callable[[int], bool], answered: Callable[[Now], None]) -> None:
+    def __init__(self, log: FrontLog, is_undecided: Callable[[int], bool], on_response: Callable[[Now], None]) -> None:
         """`is_undecided`: whether the message at an offset is undecided."""
-        self._log, self._is_undecided, self._answered = log, is_undecided, answered
+        self._log, self._is_undecided, self._on_response = log, is_undecided, on_response
         self._waiting: dict[int, int] = {}
         """{offset: number of the check}"""
         self._cache = RecordCache(log)
@@ -72,4 +72,4 @@ class HalfChecks:
             self.sent += len(self._sent)
         self._cache.forget(o for o, _ in self._sent)
         self._sent = []
-        self._answered(now)
+        self._on_response(now)

@@ -23,7 +23,7 @@ FIRST_CHECK_MS = 6_000
 CHECK_INTERVAL_MS = 30_000
 CHECKS_MAX = 15
 DECIDED_MAX = 100_000
-"""Maximum number of decided ids that are remembered, so that a second decision gets the first one as its answer. An older id counts as unknown."""
+"""Maximum number of decided ids that are remembered, so that a second decision gets the first one as its response. An older id counts as unknown."""
 UNDECIDED_MAX = 250_000
 """Maximum number of undecided messages of one partition. Each needs about 300 bytes and its id in memory."""
 NOT_TRANSACTIONAL = -1
@@ -315,7 +315,7 @@ class HalfMessages:
                 effects.append(CheckProducers(message.half_id, message.offset, message.next_check))
                 message.next_check += 1
                 next_ms = check_at_ms(message.at_ms, message.next_check)
-                if message.next_check > CHECKS_MAX:  # a producer needs time for its answer after a late check, too
+                if message.next_check > CHECKS_MAX:  # a producer needs time for its response after a late check, too
                     next_ms = max(next_ms, now_ms + CHECK_INTERVAL_MS)
             heapq.heapreplace(self._timers, (next_ms, message.offset, message.half_id))
         return effects

@@ -29,7 +29,7 @@ class RouteProblem(StrEnum):
     TARGET_MISSING = "target_missing"
     """The topic does not exist, or was deleted."""
     TARGET_UNAVAILABLE = "target_unavailable"
-    """The partition has no leader, too few replicas in sync, or does not answer."""
+    """The partition has no leader, too few replicas in sync, or does not respond."""
     TARGET_REJECTED = "target_refused"
     """The partition rejects the batch, for example because a record is larger than max.message.bytes."""
     TARGET_NOT_AUTHORIZED = "target_not_authorized"

@@ -65,8 +65,8 @@ class JournalReplicated:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchAnswered:
-    """The answer of the target partition to `Send` number `number`, or the error of the connection. Answers to earlier numbers are ignored."""
+class BatchResponseReceived:
+    """The response of the target partition to `Send` number `number`, or the error of the connection. Responses to earlier numbers are ignored."""
 
     number: int
     error: ErrorCode
@@ -77,7 +77,7 @@ class TransferTick:
     """Time has passed."""
 
 
-TransferEvent = BeginTransfer | Resign | Select | JournalReplicated | BatchAnswered | TransferTick
+TransferEvent = BeginTransfer | Resign | Select | JournalReplicated | BatchResponseReceived | TransferTick
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Transfer:
         self._open: deque[_Open] = deque()
         self._appended = self._replicated = 0
         self._number = self._sent = 0
-        """The number of the last `Send`, and the number of the `Send` without an answer (0: none)."""
+        """The number of the last `Send`, and the number of the `Send` without a response (0: none)."""
         self._retry_at_ms: int | None = None
         self._confirm_at_ms: int | None = None
 
@@ -158,7 +158,7 @@ class Transfer:
         if isinstance(event, JournalReplicated):
             self._replicated = max(self._replicated, event.count)
             return self._send_first()
-        if isinstance(event, BatchAnswered):
+        if isinstance(event, BatchResponseReceived):
             return self._on_append_result(event, now_ms)
         return self._tick(now_ms)
 
@@ -198,7 +198,7 @@ class Transfer:
             entries.append(entry)
         return AppendJournal(tuple(entries))
 
-    def _on_append_result(self, event: BatchAnswered, now_ms: int) -> list[TransferEffect]:
+    def _on_append_result(self, event: BatchResponseReceived, now_ms: int) -> list[TransferEffect]:
         if event.number != self._sent:
             return []
         self._sent = 0

@@ -60,12 +60,12 @@ class TransferLane:
         target: FrontTarget,
         written: Written,
         released: Callable[[Sequence[int]], None],
-        answered: Callable[[Now], None],
+        on_response: Callable[[Now], None],
     ) -> None:
-        """`released`: called with the offsets of records that were transferred, or that a client has deleted. `answered`: called after each response of the
+        """`released`: called with the offsets of records that were transferred, or that a client has deleted. `on_response`: called after each response of the
         target."""
         self._log, self._target, self._written = log, target, written
-        self._released, self._answered = released, answered
+        self._released, self._on_response = released, on_response
         self._transfer = Transfer()
         self._cache = RecordCache(log)
         """Number of due records and of records in entries that are not acknowledged."""
@@ -152,12 +152,12 @@ class TransferLane:
         def on_result(error: ErrorCode, at: Now) -> None:
             if not self.closed and not self.failed:
                 self._finish(send.number, error, at)
-                self._answered(at)
+                self._on_response(at)
 
         self._log.send(self._target, batch, on_result)
 
     def _finish(self, number: int, error: ErrorCode, now: Now) -> None:
-        self._run_effects(self._transfer.handle(transfer.BatchAnswered(number, error), now.mono_ms), now)
+        self._run_effects(self._transfer.handle(transfer.BatchResponseReceived(number, error), now.mono_ms), now)
 
     def _batch(self, entry: TransferEntry, now: Now) -> bytes | None:
         """Return None if a client has deleted the records since then."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from brokerd.cluster import znodes
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import SUPPORTED_LEVELS
-from brokerd.cluster.metadata import MetadataRecord, RequestAnswered
+from brokerd.cluster.metadata import MetadataRecord, RequestCompleted
 from brokerd.cluster.model import Endpoint, Now, TopicPartition
 from brokerd.cluster.requests import AnyPayload, ControlledShutdown, CreateTopics, ForwardedRequest
 from brokerd.cluster.store import Code, Create, Delete, Result, SessionState, Store
@@ -43,9 +43,9 @@ class MembershipListener(Protocol):
 
 
 @dataclass(slots=True)
-class UnansweredRequest:
+class ControllerRequest:
     deadline_mono_ms: int
-    done: Callable[[RequestAnswered | None], None]
+    done: Callable[[RequestCompleted | None], None]
     payload: AnyPayload
     submitted: bool = False
     """The znode of the request is created in this session, or is known to exist."""
@@ -89,8 +89,8 @@ class Membership:
             store, znodes.damage_reports(self.broker_id), znodes.encode_damage_reports, nothing
         )
         self._number = 0
-        self._waiting: dict[str, UnansweredRequest] = {}
-        self._requests_before_registration: list[UnansweredRequest] = []
+        self._waiting: dict[str, ControllerRequest] = {}
+        self._requests_before_registration: list[ControllerRequest] = []
         """Requests from before the first registration. Their ids need its broker epoch."""
         store.on_session = self._session
 
@@ -157,7 +157,7 @@ class Membership:
         if self._loaded:
             self._listener.entry_applied(image, records, now)
         for record in records:
-            if isinstance(record, RequestAnswered):
+            if isinstance(record, RequestCompleted):
                 waiting = self._waiting.pop(record.request_id, None)
                 if waiting is not None:
                     waiting.done(record)
@@ -322,7 +322,7 @@ class Membership:
         self,
         payload: AnyPayload,
         timeout_ms: int,
-        done: Callable[[RequestAnswered | None], None],
+        done: Callable[[RequestCompleted | None], None],
     ) -> None:
         """Send a request to the controller. `done` gets the response from the metadata log. It gets None after `timeout_ms` milliseconds, or immediately if
         too many requests wait. Without a session the request waits for the next session."""
@@ -331,7 +331,7 @@ class Membership:
             return
         deadline_mono_ms = self._clock().mono_ms + timeout_ms
         if self._first_broker_epoch is None:
-            self._requests_before_registration.append(UnansweredRequest(deadline_mono_ms, done, payload))
+            self._requests_before_registration.append(ControllerRequest(deadline_mono_ms, done, payload))
             return
         self._number += 1
         request_id = f"{self._first_broker_epoch}-{self._number}"
@@ -340,7 +340,7 @@ class Membership:
             request_id = f"create-topic-{payload.items[0].name}"
             if request_id in self._waiting:
                 return
-        self._waiting[request_id] = UnansweredRequest(deadline_mono_ms, done, payload)
+        self._waiting[request_id] = ControllerRequest(deadline_mono_ms, done, payload)
         self._submit(request_id)
 
     def _submit(self, request_id: str) -> None:
@@ -373,7 +373,7 @@ class Membership:
         if self.broker_epoch is None or not self._store.zk_session:
             done()
             return
-        self.request(ControlledShutdown(), timeout_ms, lambda answer: done())
+        self.request(ControlledShutdown(), timeout_ms, lambda response: done())
 
     def close(self) -> None:
         self._store.close()

@@ -37,7 +37,7 @@ REQUESTS_IN_FLIGHT_MAX = 256
 """Maximum number of unanswered requests of one connection. Above it the connection is not read."""
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 """Maximum number of queued response bytes of one connection, including file regions. Above it the connection is not read."""
-ANSWER_BYTES_MAX = 1024 * 1024
+RESPONSE_BYTES_MAX = 1024 * 1024
 """Maximum number of queued response bytes in memory, including responses that wait for an earlier one."""
 REQUESTS_PER_ITERATION = 64
 """Maximum number of requests of one connection that are handled before other connections of the owner. See also `fair_scheduler`."""
@@ -60,7 +60,7 @@ _shared_view = memoryview(_shared)
 
 
 class Connection:
-    """One client connection. The handler of a frame must call `answer(slot, parts)` exactly once, now or later."""
+    """One client connection. The handler of a frame must call `respond(slot, parts)` exactly once, now or later."""
 
     session: Any = None
     """The session of the client, set by the frame handler."""
@@ -94,7 +94,7 @@ class Connection:
         self._corked = False
         self._slots: deque[Slot] = deque()
         self._output: deque[Part] = deque()
-        self._output_bytes = self._answer_bytes = 0
+        self._output_bytes = self._response_bytes = 0
         self._cached = CachedRegions(self._on_loaded)
         self._events = READ
         self._backlog: memoryview | None = None  # received and not handled yet
@@ -237,7 +237,7 @@ class Connection:
             and not self._blocking
             and len(self._slots) < REQUESTS_IN_FLIGHT_MAX
             and self._output_bytes < OUTPUT_BYTES_MAX
-            and self._answer_bytes < ANSWER_BYTES_MAX
+            and self._response_bytes < RESPONSE_BYTES_MAX
         )
 
     def _resume(self, until: float) -> None:
@@ -257,7 +257,7 @@ class Connection:
         self._partial, self._filled, self._needed = spares.take(min(4 * have, needed)), have, needed
         self._partial[:have] = beginning
 
-    # -- answering -------------------------------------------------------------------------------------------------
+    # -- responses -------------------------------------------------------------------------------------------------
     def open_slot(self) -> Slot:
         slot = Slot()
         self._slots.append(slot)
@@ -271,7 +271,7 @@ class Connection:
             self._blocking += 1
             self._needs_client, self._gone = needs_client, gone
 
-    def answer(self, slot: Slot, parts: Sequence[Part] | None) -> None:
+    def respond(self, slot: Slot, parts: Sequence[Part] | None) -> None:
         """Set the response of `slot`. None: the request has no response (acks=0)."""
         if slot.blocks:
             slot.blocks, self._gone = False, None
@@ -282,7 +282,7 @@ class Connection:
             return
         for part in parts or ():
             if not isinstance(part, FileRegion):
-                self._answer_bytes += len(part)
+                self._response_bytes += len(part)
         moved = False
         while self._slots and self._slots[0].filled:
             ready = self._slots.popleft().parts
@@ -371,7 +371,7 @@ class Connection:
                 if len(data) < part.length:
                     raise OSError(errno.EIO, SHORT)
                 part = output[i] = data
-                self._answer_bytes += len(data)
+                self._response_bytes += len(data)
             parts.append(part)
         return parts
 
@@ -387,12 +387,12 @@ class Connection:
                 sent -= size
                 output.popleft()
                 if not isinstance(part, FileRegion):
-                    self._answer_bytes -= size
+                    self._response_bytes -= size
             elif isinstance(part, FileRegion):
                 output[0], sent = part.without_first(sent), 0
             else:
                 output[0] = memoryview(part)[sent:]
-                self._answer_bytes -= sent
+                self._response_bytes -= sent
                 sent = 0
 
     def mute(self, ms: int) -> None:

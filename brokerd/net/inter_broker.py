@@ -26,13 +26,13 @@ T = TypeVar("T")
 class LoopbackRequest(Request):
     """A request of this broker to itself, for API handlers. It has no connection."""
 
-    __slots__ = ("_answered",)
+    __slots__ = ("_done",)
 
     from_privileged_listener = True
 
-    def __init__(self, header: framing.RequestHeader, body: Struct, answered: Done) -> None:
+    def __init__(self, header: framing.RequestHeader, body: Struct, done: Done) -> None:
         # Without the constructor of the base class, which needs a connection.
-        self.header, self.body, self._answered = header, body, answered
+        self.header, self.body, self._done = header, body, done
         self.session = Session(listener="")
         self.metrics, self.amends, self.authorization_pending = None, None, False
 
@@ -53,10 +53,10 @@ class LoopbackRequest(Request):
         return False
 
     def reply(self, body: Struct | None) -> None:
-        self._answered(body)
+        self._done(body)
 
     def close(self) -> None:
-        self._answered(None)
+        self._done(None)
 
     def from_broker(self) -> None:
         pass
@@ -88,7 +88,9 @@ class InterBrokerClient:
         name = f"broker-{self._broker_id}"
         if broker_id == self._broker_id:
             request = LoopbackRequest(
-                framing.RequestHeader(key, version, 0, name), body, lambda answer: self._complete_later(done, answer)
+                framing.RequestHeader(key, version, 0, name),
+                body,
+                lambda response: self._complete_later(done, response),
             )
             self._loop.call_later(0, lambda now: self._serve(key, request))
             return
@@ -107,18 +109,18 @@ class InterBrokerClient:
             address_and_peer = self._peers[broker_id] = (address, peer)
 
         def on_response(frame: memoryview | None) -> None:
-            answer = None
+            response = None
             if frame is not None:
                 try:
-                    _, answer = framing.decode_response(key, version, frame)
+                    _, response = framing.decode_response(key, version, frame)
                 except framing.WireError as e:
                     log.warning("malformed response: broker=%d api=%d error=%s", broker_id, key, e)
-            done(answer)
+            done(response)
 
         address_and_peer[1].send_request(framing.encode_request(key, version, 0, name, body), on_response)
 
-    def _complete_later(self, done: Done, answer: Struct | None) -> None:
-        self._loop.call_later(0, lambda now: done(answer))
+    def _complete_later(self, done: Done, response: Struct | None) -> None:
+        self._loop.call_later(0, lambda now: done(response))
 
     def close(self) -> None:
         for _, peer in self._peers.values():

@@ -63,7 +63,7 @@ class Peer:
         self._waiting: deque[Callable[[memoryview | None], None]] = deque()
         self._events = 0
         self._timer: Timer | None = None
-        self._answer_by_ms = 0
+        self._response_deadline_ms = 0
         """Time-out of the oldest open request. One timer checks it for all requests."""
 
     def send_request(self, request: bytes, done: Callable[[memoryview | None], None]) -> None:
@@ -80,9 +80,9 @@ class Peer:
         else:
             self._output += request
         if len(self._waiting) == 1:
-            self._answer_by_ms = self.loop.now.mono_ms + self._timeout_ms
+            self._response_deadline_ms = self.loop.now.mono_ms + self._timeout_ms
         if self._timer is None:
-            self._timer = self.loop.call_at(self._answer_by_ms, self._overdue)
+            self._timer = self.loop.call_at(self._response_deadline_ms, self._overdue)
         if self._sock is None:
             self._connect()
         elif self._draining:
@@ -102,10 +102,10 @@ class Peer:
         self._timer = None
         if not self._waiting:
             return
-        if now.mono_ms >= self._answer_by_ms:
+        if now.mono_ms >= self._response_deadline_ms:
             self.close()
         else:
-            self._timer = self.loop.call_at(self._answer_by_ms, self._overdue)
+            self._timer = self.loop.call_at(self._response_deadline_ms, self._overdue)
 
     def _connect(self) -> None:
         sock = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET, socket.SOCK_STREAM)
@@ -252,7 +252,7 @@ class Peer:
             self._on_sasl_frame(frame, self._sasl_exchange)
             return
         done = self._waiting.popleft()
-        self._answer_by_ms = self.loop.now.mono_ms + self._timeout_ms
+        self._response_deadline_ms = self.loop.now.mono_ms + self._timeout_ms
         sock = self._sock
         done(frame)
         if self._draining and self._sock is sock:

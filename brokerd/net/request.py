@@ -153,7 +153,7 @@ class Request:
                 for amend in self.amends:
                     amend(body)
             if body is None:
-                self._connection.answer(self._slot, None)
+                self._connection.respond(self._slot, None)
                 if self.metrics is not None:
                     self._count(self.metrics)
                 return
@@ -163,7 +163,7 @@ class Request:
             log.exception("response cannot be encoded: api_key=%d version=%d", header.api_key, header.api_version)
             self._connection.close()
             return
-        self._connection.answer(self._slot, parts)
+        self._connection.respond(self._slot, parts)
         if self.metrics is not None:
             self._count(self.metrics)
             self.metrics.count_errors(body, self)
@@ -193,7 +193,7 @@ class Request:
 
     def reply_parts(self, parts: list[Any]) -> None:
         """Send an encoded response, including its length and header."""
-        self._connection.answer(self._slot, parts)
+        self._connection.respond(self._slot, parts)
 
     def close(self) -> None:
         self._connection.close()

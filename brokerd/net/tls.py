@@ -225,7 +225,7 @@ class TlsConnection(Connection):
             else:
                 output.popleft()
             output.appendleft(data)
-            self._answer_bytes += len(data)
+            self._response_bytes += len(data)
             return data
         if len(first) < GATHER_BYTES and len(output) > 1:
             parts, size = [], 0

@@ -1,6 +1,6 @@
 """The protocol between a broker and its helper process: frames of JSON over a socket. Pure.
 
-A frame is a length of 4 bytes, big-endian, and JSON. A request is [id, operation, fields], an answer [id, error, value]: one answer per request, in any
+A frame is a length of 4 bytes, big-endian, and JSON. A request is [id, operation, fields], a response [id, error, value]: one response per request, in any
 order. The fields may have TIMEOUT_MS: the broker does not wait longer. Invariants: the length of a frame is checked before it is collected. Does not contain: the meaning of the operations.
 """
 
@@ -19,7 +19,7 @@ TIMEOUT_MS = "timeout_ms"
 
 
 class HelperError(IntEnum):
-    """The result of a request. NO_ANSWER: the helper ended, or did not answer in time."""
+    """The result of a request. NO_RESPONSE: the helper ended, or did not respond in time."""
 
     NONE = 0
     STORE_UNAVAILABLE = 1
@@ -27,7 +27,7 @@ class HelperError(IntEnum):
     DAMAGED = 3
     LOCAL_FILE = 4
     INVALID = 5
-    NO_ANSWER = 6
+    NO_RESPONSE = 6
 
 
 class MalformedFrame(Exception):

@@ -1,7 +1,7 @@
-"""The helper process: reads requests of its broker, runs them on threads, writes the answers.
+"""The helper process: reads requests of its broker, runs them on threads, writes the responses.
 
-Invariants: every request gets one answer, also after an error. A request that has waited for a thread for longer than its time-out is not run: while a store
-does not answer, the queue would grow, and its requests would run later, although nothing waits for their results. The process ends when the broker's
+Invariants: every request gets one response, also after an error. A request that has waited for a thread for longer than its time-out is not run: while a store
+does not respond, the queue would grow, and its requests would run later, although nothing waits for their results. The process ends when the broker's
 end of the socket is closed, so that no helper outlives its broker. Copies, reads, read-ahead and look-ups by key have separate threads: a slow copy
 delays no consumer. Does not contain: the operations.
 """
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 READ_THREADS, COPY_THREADS, AHEAD_THREADS, LOOKUP_THREADS = 8, 2, 12, 2
 """Concurrent requests to the store. Each has at most one chunk of 4 MiB in memory."""
 AHEAD_MAX = 32
-"""Maximum number of loads ahead that run or wait. Above it no further one is begun: while a store does not answer, their number would grow, and they would run later although
+"""Maximum number of loads ahead that run or wait. Above it no further one is begun: while a store does not respond, their number would grow, and they would run later although
 nothing waits for the results."""
 RECEIVE_BYTES = 256 * 1024
 SLOW_OPERATIONS: tuple[str, ...] = (HelperOperation.COPY, HelperOperation.DELETE, HelperOperation.NAMES)
@@ -121,7 +121,7 @@ class Helper:
     def _begin(self, request_id: int, operation: str, fields: Mapping[str, Any]) -> None:
         if operation == HelperOperation.RATES:
             self._copy_rate.bytes_per_s, self._fetch_rate.bytes_per_s = fields["copy"], fields["fetch"]
-            self._answer(request_id, HelperError.NONE, True)
+            self._respond(request_id, HelperError.NONE, True)
             return
         pool = self._pools.get(operation, self._reads)
         timeout_ms = fields.get(TIMEOUT_MS)
@@ -132,7 +132,7 @@ class Helper:
         self, request_id: int, operation: str, fields: Mapping[str, object], deadline: float | None
     ) -> None:
         if deadline is not None and time.monotonic() > deadline:
-            self._answer(request_id, HelperError.NO_ANSWER, "time-out")
+            self._respond(request_id, HelperError.NO_RESPONSE, "time-out")
             return
         error, value = HelperError.NONE, None
         try:
@@ -148,9 +148,9 @@ class Helper:
         except Exception as e:
             log.exception("request failed: operation=%s", operation)
             error, value = HelperError.INVALID, repr(e)
-        self._answer(request_id, error, value)
+        self._respond(request_id, error, value)
 
-    def _answer(self, request_id: int, error: HelperError, value: object) -> None:
+    def _respond(self, request_id: int, error: HelperError, value: object) -> None:
         try:
             with self._sending:
                 self._connection.sendall(encode([request_id, error, value]))

@@ -131,7 +131,7 @@ class RemoteKeySearch:
             while below > segment.start_offset:
                 stop = self._limit_reached(deadline_ms)
                 if stop is not None:
-                    return self._answer(stop, below)
+                    return self._response(stop, below)
                 search = RemoteSegmentSearch(
                     view,
                     criteria,
@@ -143,7 +143,7 @@ class RemoteKeySearch:
                 search.run()
                 below = search.below
                 self._add(segment, search)
-        return self._answer(LookupStop.LOG_START, max(self.start_offset, min(below, self._first_offset)))
+        return self._response(LookupStop.LOG_START, max(self.start_offset, min(below, self._first_offset)))
 
     @property
     def _first_offset(self) -> int:
@@ -203,7 +203,7 @@ class RemoteKeySearch:
         if search.scanned:
             self.scanned.add(segment.name)
 
-    def _answer(self, stop: LookupStop, below: int) -> KeyLookupResponse:
+    def _response(self, stop: LookupStop, below: int) -> KeyLookupResponse:
         return KeyLookupResponse(
             matches=[match_of(r) for r in self.matches],
             stop=stop,

@@ -7,7 +7,7 @@ Invariants:
   - A copy that an earlier leader did not finish is deleted, with its objects. A failed copy is deleted in the same way.
   - An object is deleted only after its state is DELETE_SEGMENT_STARTED, and never if its records would then be nowhere (`_is_covered`).
   - A tail move deletes local records only below the end of the chain (`local_start_for`).
-  - Everything is repeated until it is read back: a lost request or answer only causes a delay.
+  - Everything is repeated until it is read back: a lost request or response only causes a delay.
 Does not contain: files, sockets, clocks, the metadata topic.
 """
 

@@ -1,6 +1,6 @@
 """The broker's side of its helper process: starts it, sends requests, restarts it when it ends.
 
-Invariants: every request completes exactly once, asynchronously: with the answer, or with NO_ANSWER after its time-out or when the helper ends. The event
+Invariants: every request completes exactly once, asynchronously: with the response, or with NO_RESPONSE after its time-out or when the helper ends. The event
 loop never waits for the helper. Does not contain: what the requests mean.
 """
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 RESTART_MS = 1_000
 """Pause before a helper that has ended is started again."""
 REQUESTS_MAX = 1_000
-"""Maximum number of requests without an answer. Above it a request fails immediately."""
+"""Maximum number of requests without a response. Above it a request fails immediately."""
 RECEIVE_BYTES = 256 * 1024
 Done = Callable[[HelperError, object], None]
 
@@ -108,7 +108,7 @@ class HelperProcess:
         self._reap()
         waiting, self._waiting = self._waiting, {}
         for w in waiting.values():
-            w.done(HelperError.NO_ANSWER, reason)
+            w.done(HelperError.NO_RESPONSE, reason)
         self._schedule_start(RESTART_MS)
 
     def _reap(self) -> None:
@@ -118,7 +118,7 @@ class HelperProcess:
     # -- messages --------------------------------------------------------------------------------------------------------------
     def request(self, operation: str, fields: Mapping[str, object], timeout_ms: int, done: Done) -> None:
         if self._socket is None or len(self._waiting) >= REQUESTS_MAX:
-            self._loop.call_later(0, lambda now: done(HelperError.NO_ANSWER, "the helper is not ready"))
+            self._loop.call_later(0, lambda now: done(HelperError.NO_RESPONSE, "the helper is not ready"))
             return
         self._number += 1
         self._waiting[self._number] = _Waiting(self._loop.now.mono_ms + timeout_ms, done)
@@ -151,7 +151,7 @@ class HelperProcess:
     def _expire(self, now: Now) -> None:
         for number, w in list(self._waiting.items()):
             if w.deadline_ms <= now.mono_ms and self._waiting.pop(number, None) is not None:
-                w.done(HelperError.NO_ANSWER, "time-out")
+                w.done(HelperError.NO_RESPONSE, "time-out")
 
     def close(self) -> None:
         self._closed = True

@@ -19,7 +19,7 @@ Spend = Callable[[int], None]
 
 
 class StoreUnavailable(Exception):
-    """The store did not answer, or answered with a temporary error."""
+    """The store did not respond, or answered with a temporary error."""
 
 
 class ObjectMissing(Exception):

@@ -1,7 +1,7 @@
 """Proposals of this broker, as leader, to the controller: ISR changes and resets of follower replicas.
 
 Invariant: a proposal is bound to the epochs in which it was made. It is repeated until the metadata log has changed these epochs, or until
-it is withdrawn. Does not contain: which replicas are proposed (`partition`), the controller's answer.
+it is withdrawn. Does not contain: which replicas are proposed (`partition`), the controller's response.
 """
 
 from __future__ import annotations

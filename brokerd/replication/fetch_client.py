@@ -54,7 +54,7 @@ class PartitionFetch:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionAnswer:
+class PartitionResponse:
     """`diverging`: (epoch, end offset) at which the leader's log diverges from the local one; `records` is then ignored.
     `bootstrap_snapshot`: for a log that awaits it, and with OFFSET_OUT_OF_RANGE the one at `log_start` (empty from a leader of an earlier version)."""
 
@@ -69,10 +69,10 @@ class PartitionAnswer:
 
 # -- events ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class FetchAnswered:
+class FetchResponseReceived:
     """A response. `error` and `session_id` belong to the whole response. A leader without a session sends NO_SESSION."""
 
-    answers: tuple[PartitionAnswer, ...]
+    responses: tuple[PartitionResponse, ...]
     error: int = ErrorCode.NONE
     session_id: int = NO_SESSION
 
@@ -215,13 +215,13 @@ class FetchClient:
                 followed.throttled_until_ms = 0
                 self.mark_dirty(tp)
 
-    def handle(self, event: FetchAnswered | Failed | Ready, now: Now) -> list[Effect]:
+    def handle(self, event: FetchResponseReceived | Failed | Ready, now: Now) -> list[Effect]:
         match event:
             case Ready():
                 return self._send(now)
             case Failed():
                 return self._on_fetch_failed(now)
-            case FetchAnswered():
+            case FetchResponseReceived():
                 return self._on_response(event, now)
 
     def _start_session(self) -> None:
@@ -286,7 +286,7 @@ class FetchClient:
         self.in_flight = True
         return [SendFetch((), forgotten, self.session_id, session_epoch, wait=False)]
 
-    def _on_response(self, event: FetchAnswered, now: Now) -> list[Effect]:
+    def _on_response(self, event: FetchResponseReceived, now: Now) -> list[Effect]:
         self.in_flight = False
         if event.error in SESSION_LOST and self.session_epoch:
             self._start_session()
@@ -294,37 +294,39 @@ class FetchClient:
         if event.error != ErrorCode.NONE or (self.session_epoch and event.session_id != self.session_id):
             return self._on_fetch_failed(now)
         effects: list[Effect] = []
-        for answer in event.answers:
-            self.mark_dirty(answer.tp)
-            followed = self.followed.get(answer.tp)
-            sent = self.sent_positions.get(answer.tp)
+        for response in event.responses:
+            self.mark_dirty(response.tp)
+            followed = self.followed.get(response.tp)
+            sent = self.sent_positions.get(response.tp)
             if followed is None or sent is None or sent[0] != followed.leader_epoch:
                 continue  # the response belongs to another leader epoch
-            position = self.position(answer.tp)
+            position = self.position(response.tp)
             if (
                 position is None
                 or position.fetch_offset != sent[1].fetch_offset
                 or position.awaits_bootstrap != sent[1].awaits_bootstrap
             ):
                 continue  # the log was truncated, reset or bootstrapped while the fetch was in flight
-            if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-                effects.append(OutOfRange(answer.tp, answer.log_start, answer.bootstrap_snapshot))
+            if response.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+                effects.append(OutOfRange(response.tp, response.log_start, response.bootstrap_snapshot))
                 followed.not_before_ms = now.mono_ms + self.backoff_ms
-            elif answer.error == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
-                effects.append(MovedToTier(answer.tp, answer.log_start))
-            elif answer.error != ErrorCode.NONE:
+            elif response.error == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                effects.append(MovedToTier(response.tp, response.log_start))
+            elif response.error != ErrorCode.NONE:
                 followed.errors += 1
                 followed.not_before_ms = now.mono_ms + self.backoff_ms
             elif sent[1].awaits_bootstrap:
-                if answer.bootstrap_snapshot:
-                    effects.append(Begin(answer.tp, answer.bootstrap_snapshot, answer.high_watermark))
+                if response.bootstrap_snapshot:
+                    effects.append(Begin(response.tp, response.bootstrap_snapshot, response.high_watermark))
                 else:
                     followed.not_before_ms = now.mono_ms + self.backoff_ms
-            elif answer.diverging is not None:
-                effects.append(Diverged(answer.tp, *answer.diverging))
+            elif response.diverging is not None:
+                effects.append(Diverged(response.tp, *response.diverging))
             else:
                 followed.errors = 0
-                effects.append(AppendFetched(answer.tp, answer.records, answer.high_watermark, answer.log_start))
+                effects.append(
+                    AppendFetched(response.tp, response.records, response.high_watermark, response.log_start)
+                )
         self.session_id = event.session_id
         if event.session_id == NO_SESSION:
             self.sent_positions.clear()  # the leader has created no session: each full fetch contains the next part of the partitions

@@ -24,11 +24,11 @@ from brokerd.replication.fetch_client import (
     Diverged,
     Effect,
     Failed,
-    FetchAnswered,
     FetchClient,
+    FetchResponseReceived,
     MovedToTier,
     OutOfRange,
-    PartitionAnswer,
+    PartitionResponse,
     Ready,
     SendFetch,
     WakeAt,
@@ -274,12 +274,12 @@ class FetcherManager:
         fetcher.peer.send_request(request, lambda frame: self._on_response(fetcher, frame))
 
     def _on_response(self, fetcher: LeaderFetcher, frame: memoryview | None) -> None:
-        event: FetchAnswered | Failed = Failed()
+        event: FetchResponseReceived | Failed = Failed()
         pause_ms = 0
         if frame is not None:
             try:
                 _, body = framing.decode_response(ApiKey.FETCH, FETCH_VERSION, frame)
-                event = FetchAnswered(tuple(_partition_answers(body)), body.error_code, body.session_id)
+                event = FetchResponseReceived(tuple(_partition_responses(body)), body.error_code, body.session_id)
                 pause_ms = body.throttle_time_ms
             except framing.WireError as e:
                 log.warning("malformed fetch response, connection closed: leader=%d error=%s", fetcher.leader, e)
@@ -287,9 +287,9 @@ class FetcherManager:
                 fetcher.peer.close()
         now = self.loop.now
         self._run_effects(fetcher, fetcher.client.handle(event, now))
-        if not isinstance(event, FetchAnswered):
+        if not isinstance(event, FetchResponseReceived):
             return
-        fetched = [answer.tp for answer in event.answers if len(answer.records)]
+        fetched = [response.tp for response in event.responses if len(response.records)]
         if fetched and not fetcher.catching_up:
             self._live_responses += 1
         elif fetched and all(self._may_pause(fetcher, tp) for tp in fetched):
@@ -309,13 +309,13 @@ class FetcherManager:
                 fetcher.peer.close()
 
 
-def _partition_answers(body: FetchResponse) -> list[PartitionAnswer]:
-    answers = []
+def _partition_responses(body: FetchResponse) -> list[PartitionResponse]:
+    responses = []
     for topic in body.responses:
         for partition in topic.partitions:
             parted = partition.diverging_epoch
-            answers.append(
-                PartitionAnswer(
+            responses.append(
+                PartitionResponse(
                     TopicPartition(topic.topic_id, partition.partition_index),
                     partition.error_code,
                     partition.high_watermark,
@@ -325,4 +325,4 @@ def _partition_answers(body: FetchResponse) -> list[PartitionAnswer]:
                     partition.bootstrap_snapshot,
                 )
             )
-    return answers
+    return responses

@@ -36,7 +36,7 @@ CACHED_MS = 5_000
 CACHED_ERROR_MS = 250
 """Time for which a failed result is cached, so that the request is not repeated immediately."""
 DEPRIORITIZED_MS = 5_000
-"""Time for which a broker that did not answer is tried last."""
+"""Time for which a broker that did not respond is tried last."""
 
 
 class HistoryOperation(IntEnum):
@@ -75,7 +75,7 @@ class HistoryReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReadResult:
-    """The answer of a history replica. `error`: NONE, OFFSET_OUT_OF_RANGE (its log starts at `log_start`), or a retriable error. `found`:
+    """The response of a history replica. `error`: NONE, OFFSET_OUT_OF_RANGE (its log starts at `log_start`), or a retriable error. `found`:
     the position for TIME, the end offset and the epoch for EPOCH, the first offset to keep for RETAINED. None: no such record."""
 
     error: ErrorCode
@@ -99,7 +99,7 @@ class SendHistoryRead(Protocol):
     def __call__(
         self, broker_id: int, request: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]
     ) -> None:
-        """`done` is called later, exactly once. None: no answer."""
+        """`done` is called later, exactly once. None: no response."""
 
 
 class RemoteSource(Protocol):
@@ -187,12 +187,12 @@ class HistoryReads:
         if request not in self._in_flight and self._in_flight_bytes + bytes_max <= IN_FLIGHT_BYTES_MAX:
             self._in_flight[request] = None
 
-            def on_answer(result: HistoryReadResult) -> None:
+            def on_response(result: HistoryReadResult) -> None:
                 del self._in_flight[request]
                 self._cache_result(request, result)
                 on_result()
 
-            self._send_to_replicas(replica, request, on_answer)
+            self._send_to_replicas(replica, request, on_response)
         return None
 
     @property
@@ -214,7 +214,7 @@ class HistoryReads:
                 done(UNAVAILABLE)
                 return
 
-            def on_answer(result: HistoryReadResult | None) -> None:
+            def on_response(result: HistoryReadResult | None) -> None:
                 if result is None:
                     self._deprioritized[broker_id] = self.clock().mono_ms + DEPRIORITIZED_MS
                 if result is None or result.error not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
@@ -224,7 +224,7 @@ class HistoryReads:
                 replica.history_start_offset = max(replica.history_start_offset, result.log_start)
                 done(result)
 
-            self.send(broker_id, request, on_answer)
+            self.send(broker_id, request, on_response)
 
         try_next()
 

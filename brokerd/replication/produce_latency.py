@@ -14,7 +14,7 @@ class ProduceLatency:
         self.counts = [0] * (len(BOUNDS_MS) + 1)
 
     def add(self, ms: int) -> None:
-        """Count a request whose answer was sent `ms` after the event loop read it."""
+        """Count a request whose response was sent `ms` after the event loop read it."""
         self.counts[bisect_left(BOUNDS_MS, ms)] += 1
 
     @property

@@ -1,7 +1,7 @@
 """Look-ups of records by key in the remote segments of a partition that this broker leads: requests to the helper process.
 
 Invariants: only segments of the leader's chain are searched, below an offset of its local log. Records of transactions whose abort marker is only in the
-local log are skipped too. Without an answer of the helper the caller gets None, and reports that these records were not searched. Does not
+local log are skipped too. Without a response of the helper the caller gets None, and reports that these records were not searched. Does not
 contain: the search (`remote/key_lookups`), the local log (`apis/key_lookups`).
 """
 
@@ -16,12 +16,12 @@ from brokerd.remote.segments import RemoteSegment
 from brokerd.replication.remote_reads import Request
 from brokerd.replication.replica import Replica
 from brokerd.wire import versioned
-from brokerd.wire.messages.key_lookups import ANSWER_ELEMENTS_MAX, VERSION, KeyLookupRequest, KeyLookupResponse
+from brokerd.wire.messages.key_lookups import RESPONSE_ELEMENTS_MAX, VERSION, KeyLookupRequest, KeyLookupResponse
 
 SEGMENTS_MAX = 1_000
-"""Maximum number of segments of one request. The answer then contains the offset where the search stopped."""
+"""Maximum number of segments of one request. The response then contains the offset where the search stopped."""
 MARGIN_MS = 1_000
-"""Time for the answer beyond the time of the search. The control plane waits a second longer."""
+"""Time for the response beyond the time of the search. The control plane waits a second longer."""
 Done = Callable[[KeyLookupResponse | None], None]
 
 
@@ -31,7 +31,7 @@ class RemoteKeyLookups:
         self._request, self._named = request, named
 
     def search(self, replica: Replica, query: KeyLookupRequest, *, committed: bool, done: Done) -> None:
-        """Search below `query.before_offset`. `done` is called once, possibly before this method returns. The answer has matches, `stop`,
+        """Search below `query.before_offset`. `done` is called once, possibly before this method returns. The response has matches, `stop`,
         `next_before_offset`, bytes and segments. `next_before_offset` is the start of the searched range, also if `stop` is LOG_START."""
         view = replica.remote
         if view is None or not view.loaded:
@@ -53,7 +53,7 @@ class RemoteKeyLookups:
             if error or not isinstance(value, str):
                 done(None)
                 return
-            done(versioned.decode(KeyLookupResponse, base64.b64decode(value), VERSION, ANSWER_ELEMENTS_MAX))
+            done(versioned.decode(KeyLookupResponse, base64.b64decode(value), VERSION, RESPONSE_ELEMENTS_MAX))
 
         self._request(HelperOperation.KEYS, fields, query.duration_ms_max + MARGIN_MS, on_helper_result)
 

@@ -1,7 +1,7 @@
 """Reads of records in the remote store: requests to the helper, and a cache of the results. For partitions that this broker leads, and for partitions that it
 follows and serves to consumers (KIP-392).
 
-Invariants: a read returns records below the local log only, from the chain of finished segments. Without an answer of the helper the error is retriable,
+Invariants: a read returns records below the local log only, from the chain of finished segments. Without a response of the helper the error is retriable,
 never OFFSET_OUT_OF_RANGE. Requests in flight and cached results are limited. Does not contain: the copy of segments (`runtime/remote_logs`).
 """
 

@@ -2,7 +2,7 @@
 
 Invariants:
   - Without verification a batch that arrives after the marker of its transaction would start a hanging transaction, which nothing ends.
-  - A coordinator's answer is valid only if no marker of that producer was written since then. So it is valid only in the leader epoch in which
+  - A coordinator's response is valid only if no marker of that producer was written since then. So it is valid only in the leader epoch in which
     the request was sent: another leader may have written the marker.
   - Batches of a producer keep their order. A batch that arrives during a verification waits behind it.
 Does not contain: the connection to the coordinator (`SendVerification`), the transaction's states.

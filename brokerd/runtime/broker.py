@@ -15,7 +15,7 @@ from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.authorizer import Authorizer
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import RequestAnswered
+from brokerd.cluster.metadata import RequestCompleted
 from brokerd.cluster.model import Now, TopicState, internal_topic_configs
 from brokerd.cluster.requests import AnyPayload
 from brokerd.cluster.store import Store
@@ -324,7 +324,7 @@ class BrokerServer:
         self.loop.after_iteration.append(self._after_iteration)
 
     def _send_to_controller(
-        self, payload: AnyPayload, timeout_ms: int, done: Callable[[RequestAnswered | None], None]
+        self, payload: AnyPayload, timeout_ms: int, done: Callable[[RequestCompleted | None], None]
     ) -> None:
         self.membership.request(payload, timeout_ms, done)
 

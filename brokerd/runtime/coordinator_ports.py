@@ -69,11 +69,11 @@ class CoordinatorLookup:
             ]
         )
 
-        def on_response(answer: AddPartitionsToTxnResponse | None) -> None:
-            if answer is None:
+        def on_response(response: AddPartitionsToTxnResponse | None) -> None:
+            if response is None:
                 done(ErrorCode.NETWORK_EXCEPTION)
             else:
-                result = answer.results_by_transaction[0].topic_results[0].results_by_partition[0]
+                result = response.results_by_transaction[0].topic_results[0].results_by_partition[0]
                 done(ErrorCode(result.partition_error_code))
 
         self._client.send_request(broker_id, ApiKey.ADD_PARTITIONS_TO_TXN, VERIFICATION_VERSION, body, on_response)

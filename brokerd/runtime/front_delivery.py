@@ -271,10 +271,10 @@ class FrontDelivery:
             ],
         )
 
-        def on_response(answer: ProduceResponse | None) -> None:
+        def on_response(response: ProduceResponse | None) -> None:
             error = ErrorCode.NETWORK_EXCEPTION
-            if answer is not None:
-                error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+            if response is not None:
+                error = ErrorCode(response.responses[0].partition_responses[0].error_code)
             if error:
                 log.info("records of a front topic not accepted: partition=%s-%d error=%s", name, index, error.name)
             done(error, self.clock())

@@ -56,7 +56,7 @@ class MetricsServer:
             timeout = TIMEOUT_S
 
             def do_GET(self) -> None:
-                server.answer(self)
+                server.respond(self)
 
             def log_message(self, text: str, *args: object) -> None:
                 """Do not log requests: most log lines would be about scrapes."""
@@ -82,7 +82,7 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, request: BaseHTTPRequestHandler) -> None:
+    def respond(self, request: BaseHTTPRequestHandler) -> None:
         """Send the metrics or a health check, or 404 for another path."""
         match request.path.partition("?")[0]:
             case Paths.METRICS:

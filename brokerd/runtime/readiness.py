@@ -20,7 +20,7 @@ class ReadinessState(StrEnum):
     STARTING = "starting"
     """The broker is not registered, or it has not yet read its registration in the metadata log."""
     METADATA_STALE = "metadata_stale"
-    """ZooKeeper does not answer: the broker does not know whether its replicas are in sync."""
+    """ZooKeeper does not respond: the broker does not know whether its replicas are in sync."""
     OUT_OF_SYNC = "out_of_sync"
     STOPPING = "stopping"
 

@@ -317,7 +317,7 @@ class RemoteLogs:
         current = self.led.get(segment.tp) is tiered
         if current and tiered.leader.copied(segment.segment_id, result, self._clock()):
             self._changed[segment.tp] = None
-        elif error is not HelperError.NO_ANSWER:
+        elif error is not HelperError.NO_RESPONSE:
             # Another leader may have deleted these records before the copy was complete.
             log.info("%s deleted: reason=leadership-changed", name)
             self._delete(segment, lambda ok: None)

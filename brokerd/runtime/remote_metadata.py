@@ -119,7 +119,7 @@ class RemoteMetadata:
         configs = {**CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"}
         topic = NewTopic(REMOTE_LOG_METADATA_TOPIC, self._partition_count, factor, configs=configs)
         payload = CreateTopics(principal="User:broker", items=(topic,), auto=True)
-        self._send_to_controller(payload, CREATION_RETRY_MS, lambda answer: None)
+        self._send_to_controller(payload, CREATION_RETRY_MS, lambda response: None)
 
     # -- appends -------------------------------------------------------------------------------------------------------------
     def append(self, changes: Sequence[MetadataChange]) -> None:
@@ -142,10 +142,10 @@ class RemoteMetadata:
             )
             self._appends.send_request(leader, ApiKey.PRODUCE, PRODUCE_VERSION, body, partial(self._on_appended, index))
 
-    def _on_appended(self, index: int, answer: ProduceResponse | None) -> None:
+    def _on_appended(self, index: int, response: ProduceResponse | None) -> None:
         error = ErrorCode.NETWORK_EXCEPTION
-        if answer is not None:
-            error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+        if response is not None:
+            error = ErrorCode(response.responses[0].partition_responses[0].error_code)
         if error:
             log.info("remote log metadata not accepted yet: partition=%d error=%s", index, error.name)
 
@@ -161,7 +161,7 @@ class RemoteMetadata:
             self.positions[index] = 0
 
     def poll(self) -> None:
-        """Read the new records. Runs periodically and after each answer."""
+        """Read the new records. Runs periodically and after each response."""
         topic = self.topic
         if topic is None:
             return
@@ -222,10 +222,10 @@ class RemoteMetadata:
             leader, ApiKey.FETCH, FETCH_VERSION, body, partial(self._on_fetched, leader, dict(self.positions))
         )
 
-    def _on_fetched(self, leader: int, requested: dict[int, int], answer: FetchResponse | None) -> None:
+    def _on_fetched(self, leader: int, requested: dict[int, int], response: FetchResponse | None) -> None:
         self._in_flight.discard(leader)
-        failed = answer is None or bool(answer.error_code)
-        for topic in answer.responses if answer is not None else ():
+        failed = response is None or bool(response.error_code)
+        for topic in response.responses if response is not None else ():
             for part in topic.partitions:
                 index = part.partition_index
                 if self.positions.get(index) != requested.get(index):

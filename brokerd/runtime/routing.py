@@ -272,7 +272,7 @@ class Routing:
         def tick(now: Now) -> None:
             self._tick(running, port, now)
 
-        # An answer is handled immediately. New records wait for the interval of `watch`, so that they share batches.
+        # A response is handled immediately. New records wait for the interval of `watch`, so that they share batches.
         front_log = port.log
         port.wake = front_log.poke = Wakeup(self._loop.call_at, lambda: self._loop.now, tick, lambda: 0).request
         self.running[route.name, route.source, partition] = running, port
@@ -312,8 +312,8 @@ class Routing:
     ) -> None:
         state = self.replica_manager.image.partition(target)
 
-        def on_response(answer: ProduceResponse | None) -> None:
-            done(*routed_result(answer), self._loop.now)
+        def on_response(response: ProduceResponse | None) -> None:
+            done(*routed_result(response), self._loop.now)
 
         self._target_client.send_request(
             state.leader if state is not None else NO_LEADER,
@@ -330,8 +330,8 @@ class Routing:
         topics = [r.OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])]
         body = r(groups=[r.OffsetFetchRequestGroup(group_id=group, topics=topics)])
 
-        def on_response(answer: OffsetFetchResponse | None) -> None:
-            found = answer.groups[0] if answer is not None and answer.groups else None
+        def on_response(response: OffsetFetchResponse | None) -> None:
+            found = response.groups[0] if response is not None and response.groups else None
             if found is None or found.error_code:
                 error = ErrorCode.NETWORK_EXCEPTION if found is None else ErrorCode(found.error_code)
                 done(error, RoutePosition(-1, ""), self._loop.now)
@@ -357,10 +357,10 @@ class Routing:
         )
         body = r(group_id=group, topics=[r.OffsetCommitRequestTopic(name=topic, partitions=[part])])
 
-        def on_response(answer: OffsetCommitResponse | None) -> None:
+        def on_response(response: OffsetCommitResponse | None) -> None:
             error = ErrorCode.NETWORK_EXCEPTION
-            if answer is not None and answer.topics:
-                error = ErrorCode(answer.topics[0].partitions[0].error_code)
+            if response is not None and response.topics:
+                error = ErrorCode(response.topics[0].partitions[0].error_code)
             done(error, self._loop.now)
 
         self._coordinator_client.send_request(

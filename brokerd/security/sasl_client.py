@@ -59,7 +59,7 @@ class SaslClientExchange:
     def __init__(self, mechanism: str, login: Login) -> None:
         self._mechanism = mechanism
         self._steps = self._client_messages(mechanism, login)
-        self._answer = b""
+        self._server_message = b""
         self._handshake_done = False
         self.lifetime_ms = 0
         """Lifetime of the authentication in ms (KIP-368). 0: unlimited."""
@@ -87,7 +87,7 @@ class SaslClientExchange:
         response: SaslAuthenticateResponse = framing.decode_response(ApiKey.SASL_AUTHENTICATE, 2, frame)[1]
         if response.error_code:
             raise SaslClientError(response.error_message or f"error {response.error_code}")
-        self._answer, self.lifetime_ms = bytes(response.auth_bytes), response.session_lifetime_ms
+        self._server_message, self.lifetime_ms = bytes(response.auth_bytes), response.session_lifetime_ms
         token = next(self._steps, None)
         return None if token is None else self._token(token)
 
@@ -103,5 +103,5 @@ class SaslClientExchange:
             return
         client = scram.Client(mechanism, login.user, login.password, secrets.token_urlsafe(18))
         yield client.first_message()
-        yield client.answer(self._answer)
-        client.confirm(self._answer)
+        yield client.final_message(self._server_message)
+        client.confirm(self._server_message)

@@ -178,7 +178,7 @@ def _name(escaped: str) -> str:
 
 
 class Client:
-    """Client side, for connections between brokers: `first`, `answer` to the challenge, `confirm` the server's final message."""
+    """Client side, for connections between brokers: `first_message`, `final_message` after the challenge, `confirm` the server's final message."""
 
     def __init__(self, mechanism: str, user: str, password: str, nonce: str) -> None:
         self._mechanism, self._name, self._password, self._nonce = mechanism, ALGORITHMS[mechanism], password, nonce
@@ -188,7 +188,7 @@ class Client:
     def first_message(self) -> bytes:
         return f"n,,{self._bare}".encode()
 
-    def answer(self, data: bytes | memoryview) -> bytes:
+    def final_message(self, data: bytes | memoryview) -> bytes:
         challenge = _text(data)
         fields = _fields(challenge)
         if not fields.get("r", "").startswith(self._nonce) or not fields.get("i", "").isdigit():

@@ -111,7 +111,7 @@ class Dispatch:
                 # KIP-511: after this response of version 0 the client retries with a version that the broker supports
                 slot = connection.open_slot()
                 body = apis.api_versions_response(0, error=ErrorCode.UNSUPPORTED_VERSION)
-                connection.answer(slot, framing.encode_response(18, 0, unsupported.header.correlation_id, body))
+                connection.respond(slot, framing.encode_response(18, 0, unsupported.header.correlation_id, body))
                 return
             what = f"unsupported version: api_key={unsupported.header.api_key} version={unsupported.header.api_version}"
             self._reject(connection, RejectionReason.UNSUPPORTED_VERSION, what, unsupported.header.client_id or "")

@@ -107,19 +107,19 @@ class HashSlots:
         return None
 
     def may_acquire(self, first: int, last: int, member: str) -> tuple[bool, int]:
-        """(whether no other member holds the slot of the record at `first`, the last offset up to `last` with the same answer). False if the slot is
+        """(whether no other member holds the slot of the record at `first`, the last offset up to `last` with the same result). False if the slot is
         unknown."""
         slots, held = self._slots, self._held
-        answer = False
+        acquirable = False
         for offset in range(first, last + 1):
             slot = slots.get(offset)
             holder = held.get(slot) if slot is not None else None
             may = slot is not None and (holder is None or holder.member == member)
             if offset == first:
-                answer = may
-            elif may is not answer:
-                return answer, offset - 1
-        return answer, last
+                acquirable = may
+            elif may is not acquirable:
+                return acquirable, offset - 1
+        return acquirable, last
 
     def hold(self, first: int, last: int, member: str) -> None:
         self.changes += 1

@@ -179,11 +179,11 @@ class SharePartition:
         return acquired
 
     def _may_acquire_part(self, slots: HashSlots, run: OffsetRun, member: str) -> bool:
-        """Return whether a member may acquire the first records of an available run. The run is shortened to the records with the same answer."""
-        answer, last = slots.may_acquire(run.first, run.last, member)
+        """Return whether a member may acquire the first records of an available run. The run is shortened to the records with the same result."""
+        acquirable, last = slots.may_acquire(run.first, run.last, member)
         if last < run.last:
             self._runs.split(self._runs.index(run.first), last + 1)
-        return answer
+        return acquirable
 
     def _available_runs(self, first: int, last: int) -> Iterator[OffsetRun]:
         """The available runs between two offsets, and a new run for the offsets above `end`, up to the limit of records in flight. If the caller shortens a

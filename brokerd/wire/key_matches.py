@@ -8,14 +8,14 @@ from brokerd.wire.messages.key_lookups import KeyLookupResponse
 from brokerd.wire.records import Record
 
 SHOWN_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of a key or value in an answer."""
+"""Maximum number of bytes of a key or value in a response."""
 HEADERS_SHOWN_MAX = 100
 HEADER_SHOWN_BYTES_MAX = 1024
-"""Maximum number of bytes of a header's name or value in an answer."""
+"""Maximum number of bytes of a header's name or value in a response."""
 
 
 def match_of(record: Record) -> KeyLookupResponse.Match:
-    """The record as a match: its key, value and headers are truncated, so that an answer stays small."""
+    """The record as a match: its key, value and headers are truncated, so that a response stays small."""
     return KeyLookupResponse.Match(
         offset=record.offset,
         timestamp=record.timestamp,

@@ -17,7 +17,7 @@ NO_DELTA: Final = 2**62
 """The sum of a base timestamp of at most NEAR_MAX and a delta below NO_DELTA (before zigzag decoding) has no overflow in 64 bits."""
 NO_TIMESTAMP: Final = -1
 RECORD_ERRORS_MAX: Final = 1_000
-"""Records named in one answer (some 100 bytes each): a batch may have a million records, all of them wrong."""
+"""Records named in one response (some 100 bytes each): a batch may have a million records, all of them wrong."""
 HEADERS_MAX: Final = 1_000_000
 """Record headers looked at for one batch; each is two lengths to follow."""
 RUN_MIN: Final = 10

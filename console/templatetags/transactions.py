@@ -20,7 +20,7 @@ LABELS: dict[TransactionVerdict, tuple[str, str, str]] = {
     TransactionVerdict.UNDETERMINED: (
         "undetermined",
         "grey",
-        gettext_lazy("A coordinator did not answer, or moves to another broker."),
+        gettext_lazy("A coordinator did not respond, or moves to another broker."),
     ),
     TransactionVerdict.UNKNOWN_PRODUCER: (
         gettext_lazy("unknown producer"),

@@ -40,7 +40,7 @@ def acl_list(request: HttpRequest) -> HttpResponse:
 
 @viewer_required
 def enforcement(request: HttpRequest) -> HttpResponse:
-    """The statement of the list about the authorizers of the brokers. It is a request of its own, because a broker that does not answer takes a second."""
+    """The statement of the list about the authorizers of the brokers. It is a request of its own, because a broker that does not respond takes a second."""
     return render(request, "console/parts/acl_enforcement.html", {"a": authorizer_report()})
 
 

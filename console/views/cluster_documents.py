@@ -265,9 +265,9 @@ def export(request: HttpRequest) -> HttpResponse:
         document = selectors.export(prefix=form.cleaned_data["name_prefix"], owner=form.cleaned_data["owner"])
     except Rejected as error:
         return rejected(request, error, "documents", nav=NAV)
-    answer = HttpResponse(write_document(document), content_type="application/yaml; charset=utf-8")
-    answer.headers["Content-Disposition"] = 'attachment; filename="cluster.yaml"'
-    return answer
+    response = HttpResponse(write_document(document), content_type="application/yaml; charset=utf-8")
+    response.headers["Content-Disposition"] = 'attachment; filename="cluster.yaml"'
+    return response
 
 
 def _no_plan(request: HttpRequest, plan_id: int) -> HttpResponse:

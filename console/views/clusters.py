@@ -22,7 +22,7 @@ PROBLEMS = {
     ClusterProblem.CERTIFICATE: gettext_lazy("the TLS certificate is not accepted"),
     ClusterProblem.NOT_PERMITTED: gettext_lazy("the API token is not accepted"),
     ClusterProblem.HTTP_STATUS: gettext_lazy("the console responded with an error"),
-    ClusterProblem.BAD_ANSWER: gettext_lazy("the response is not that of a Weir console"),
+    ClusterProblem.BAD_RESPONSE: gettext_lazy("the response is not that of a Weir console"),
     ClusterProblem.OLD: gettext_lazy("the cluster monitor of this console has read nothing for a minute"),
 }
 

@@ -1,6 +1,6 @@
 """Sessions of users of a directory, for LDAP and OpenID Connect: their end, and the page of a rejected login. Invariants: a session ends at a fixed
 time after the directory last confirmed the user, also if it is in use (`session.set_expiry`). A directory that
-does not answer ends no session before that time. Does not contain: the login itself (`console.views.session`, `console.views.oidc`).
+does not respond ends no session before that time. Does not contain: the login itself (`console.views.session`, `console.views.oidc`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RETRY_SECONDS = 60
 """Pause after a renewal that could not reach the directory. The session continues until its end."""
 STATUS = {
     LoginRejection.UNREACHABLE: 503,
-    LoginRejection.BAD_ANSWER: 502,
+    LoginRejection.BAD_RESPONSE: 502,
     LoginRejection.BAD_DIRECTORY: 502,
     LoginRejection.ATTRIBUTE_MISSING: 502,
     LoginRejection.INVALID_TOKEN: 502,

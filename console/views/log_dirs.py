@@ -115,7 +115,7 @@ def move(request: HttpRequest, broker_id: int, topic: str, index: int) -> HttpRe
     else:
         flash(
             request,
-            _("Broker {broker_id} did not answer: it is unknown whether {topic}-{index} moves.").format(
+            _("Broker {broker_id} did not respond: it is unknown whether {topic}-{index} moves.").format(
                 broker_id=broker_id, topic=topic, index=index
             ),
         )
@@ -140,7 +140,7 @@ def cancel(request: HttpRequest, broker_id: int, topic: str, index: int) -> Http
     else:
         flash(
             request,
-            _("Broker {broker_id} did not answer: it is unknown whether {topic}-{index} still moves.").format(
+            _("Broker {broker_id} did not respond: it is unknown whether {topic}-{index} still moves.").format(
                 broker_id=broker_id, topic=topic, index=index
             ),
         )

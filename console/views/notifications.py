@@ -151,7 +151,7 @@ def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
 @require_POST
 @operator_required
 def send_test(request: HttpRequest, channel_id: int) -> HttpResponse:
-    """Sends while the operator waits, some seconds at most, to show the answer of the receiver."""
+    """Sends while the operator waits, some seconds at most, to show the response of the receiver."""
     try:
         services.check_administrator(request.user, AuditOperation.NOTIFICATION_TEST, str(channel_id))
         done = services.send_test(channel_id, actor=actor(request))
@@ -159,10 +159,10 @@ def send_test(request: HttpRequest, channel_id: int) -> HttpResponse:
         return _permission_denied_page(request, error)
     except Rejected as error:
         return rejected(request, error, reverse("notifications"), nav="alerts")
-    answer = " ".join(part for part in (str(done.status or ""), " ".join(done.answer.split())[:300]) if part)
+    response = " ".join(part for part in (str(done.status or ""), " ".join(done.answer.split())[:300]) if part)
     success = done.state == DeliveryState.DELIVERED
-    message = _("Test notification delivered: {answer}") if success else _("Test notification failed: {answer}")
-    flash(request, message.format(answer=answer))
+    message = _("Test notification delivered: {response}") if success else _("Test notification failed: {response}")
+    flash(request, message.format(response=response))
     return redirect_to("notification", channel_id)
 
 

@@ -64,7 +64,7 @@ class PermissionForm(WeirForm):
     allow_if_no_acl = forms.BooleanField(
         required=False,
         label=gettext_lazy("Allow without ACLs"),
-        help_text=gettext_lazy("allow.everyone.if.no.acl.found, if the brokers do not answer."),
+        help_text=gettext_lazy("allow.everyone.if.no.acl.found, if the brokers do not respond."),
     )
 
     def options(self) -> permissions.AuthorizerOptions:

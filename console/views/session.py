@@ -84,7 +84,7 @@ class SignOut(LogoutView):
 @never_cache
 @require_GET
 def renew(request: HttpRequest) -> HttpResponse:
-    """Let the directory confirm the user again: LDAP here, OpenID Connect through the browser without a page of the provider. If it does not answer, the
+    """Let the directory confirm the user again: LDAP here, OpenID Connect through the browser without a page of the provider. If it does not respond, the
     session continues until its end."""
     following = local_address(request, request.GET.get("next", ""))
     if RENEW_AT not in request.session or not request.user.is_authenticated:

@@ -60,7 +60,7 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
             flash(request, _("Share group {group_id}: {done}.").format(group_id=group_id, done=done))
             return redirect_to("share-groups")
     status = 400 if form.is_bound and form.errors else 200
-    # No row while the coordinator does not answer.
+    # No row while the coordinator does not respond.
     lag = found.row.lag_records if found.row else None
     context = {"g": found, "form": form, "lag": lag}
     return render_page(request, "console/share_group_delete.html", context, nav="groups", status=status)

@@ -13,7 +13,7 @@ PROBLEMS = {
     ServerProblem.UNREACHABLE: gettext_lazy("unreachable"),
     ServerProblem.NOT_SERVING: gettext_lazy("not serving: no quorum"),
     ServerProblem.NOT_PERMITTED: gettext_lazy("unknown: srvr is not in 4lw.commands.whitelist"),
-    ServerProblem.UNREADABLE: gettext_lazy("unknown: unreadable answer"),
+    ServerProblem.UNREADABLE: gettext_lazy("unknown: unreadable response"),
 }
 
 

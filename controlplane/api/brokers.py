@@ -170,7 +170,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     @action(detail=True, url_path="log-directories", serializer_class=LOG_DIRS, filterset_class=None)
     def log_directories(self, request: Request, broker_id: int) -> Response:
         """The log directories of this broker with their space, the moves between them, and a page of the replicas, the largest first. Read from the
-        broker within two seconds; `problem` says why it did not answer."""
+        broker within two seconds; `problem` says why it did not respond."""
         self.get_object()
         found = log_dirs.broker_log_dirs(broker_id, **self.query(LogDirQuery))
         if found is None:
@@ -180,7 +180,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     @extend_schema(request=LogDirMoveStart, responses={200: LOG_DIR_MOVE, 202: LOG_DIR_MOVE})
     @action(detail=True, methods=["post"], url_path="log-directories/move", serializer_class=LOG_DIR_MOVE)
     def move_log_directory(self, request: Request, broker_id: int) -> Response:
-        """Move a replica to another log directory of this broker. 202: the broker did not answer, the outcome is unknown."""
+        """Move a replica to another log directory of this broker. 202: the broker did not respond, the outcome is unknown."""
         self.get_object()
         v = self.body(LogDirMoveStart)
         place = (broker_id, v["topic"], v["partition"], v["directory"])
@@ -193,7 +193,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     @extend_schema(request=LogDirMoveEnd, responses={202: None, 204: None})
     @action(detail=True, methods=["post"], url_path="log-directories/cancel")
     def cancel_log_directory_move(self, request: Request, broker_id: int) -> Response:
-        """End a move between log directories: the replica stays where it is. 202: the broker did not answer, the outcome is unknown."""
+        """End a move between log directories: the replica stays where it is. 202: the broker did not respond, the outcome is unknown."""
         self.get_object()
         v = self.body(LogDirMoveEnd)
         outcome = log_dir_services.cancel_log_dir_move(

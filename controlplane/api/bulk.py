@@ -37,7 +37,7 @@ class BulkItemOutcome(StrEnum):
     DONE = "done"
     UNCHANGED = "unchanged"
     UNKNOWN = "unknown"
-    """The cluster did not answer in time."""
+    """The cluster did not respond in time."""
     NOT_FOUND = "not_found"
     REJECTED = "rejected"
 
@@ -54,7 +54,7 @@ class BulkItemChange:
 @dataclass(frozen=True, slots=True)
 class BulkItem:
     """The preview or the result of one object. `key`: as in `names`. `outcome`: planned (in a dry run), requested (the controller applies it now), done,
-    unchanged, unknown (the cluster did not answer in time), not_found, or rejected: `detail` says why. `generation` of a topic: see
+    unchanged, unknown (the cluster did not respond in time), not_found, or rejected: `detail` says why. `generation` of a topic: see
     `if_generations`."""
 
     key: str

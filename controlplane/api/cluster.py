@@ -33,7 +33,7 @@ class OverviewView(InputMixin):
 class ClustersView(InputMixin):
     @extend_schema(operation_id="clusters_list", responses={200: CLUSTER(many=True)})
     def get(self, request: Request) -> Response:
-        """This cluster and those of WEIR_CLUSTERS_FILE, with the values of the last answer of each console. `problem` says why values are not current. Asks no
+        """This cluster and those of WEIR_CLUSTERS_FILE, with the values of the last response of each console. `problem` says why values are not current. Asks no
         other console: the cluster monitor does so every 10 s."""
         return Response(CLUSTER(other_clusters.cluster_rows(overview.overview()), many=True).data)
 

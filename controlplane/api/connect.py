@@ -109,7 +109,7 @@ class ConnectPluginsView(InputMixin):
 class ConnectorValidateView(InputMixin):
     @extend_schema(operation_id="connector_validate", request=ConnectorConfigBody, responses={200: VALIDATION})
     def post(self, request: Request) -> Response:
-        """Ask the workers whether they would accept the config of a new or an existing connector. The answer has all errors. Changes nothing."""
+        """Ask the workers whether they would accept the config of a new or an existing connector. The response has all errors. Changes nothing."""
         v = self.body(ConnectorConfigBody)
         return Response(VALIDATION(services.validate_config(v["cluster"], v["name"], v["config"])).data)
 

@@ -52,7 +52,7 @@ class DeadLetterParameters(drf.Serializer[object]):
     from_ms = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Oldest time of a dead letter.")
     until_ms = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Newest time of a dead letter.")
     limit = drf.IntegerField(default=50, help_text=f"Dead letters, at most {LIMIT_MAX}.")
-    resume = _text("Continue: the token of the previous answer.")
+    resume = _text("Continue: the token of the previous response.")
 
 
 class DeadLetterPlace(drf.Serializer[object]):

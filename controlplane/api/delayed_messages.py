@@ -36,7 +36,7 @@ class PendingParameters(serializers.OneKey):
     from_ms = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Earliest delivery time.")
     to_ms = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Delivery times below this one.")
     limit = drf.IntegerField(default=selectors.ROWS_FIRST, help_text=f"Rows, at most {selectors.ROWS_MAX}.")
-    token = drf.CharField(default="", allow_blank=True, help_text="Continue: the token of the previous answer.")
+    token = drf.CharField(default="", allow_blank=True, help_text="Continue: the token of the previous response.")
 
 
 class PendingPlace(drf.Serializer[object]):
@@ -53,7 +53,7 @@ class DelayedMessageViews(RowViewSet):
     @action(detail=True, url_path="delayed-messages", tag_of=None, **NO_LIST)
     def delayed_messages(self, request: Request, name: str) -> Response:
         """Pending delayed messages of a topic with `weir.delay.enable`: their number and earliest time in each partition, and a histogram of their
-        delivery times. `missing` names the partitions whose leader did not answer."""
+        delivery times. `missing` names the partitions whose leader did not respond."""
         return Response(DELAYED_MESSAGES(_or_404(name, selectors.delayed_messages(name))).data)
 
     @extend_schema(parameters=[PendingParameters], responses={200: PENDING})

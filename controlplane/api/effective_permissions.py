@@ -32,7 +32,7 @@ class PrincipalQuery(drf.Serializer[object]):
         help_text="super.users in addition to those that the brokers report; repeat it for several.",
     )
     allow_if_no_acl = drf.BooleanField(
-        default=False, help_text="allow.everyone.if.no.acl.found, if the brokers do not answer."
+        default=False, help_text="allow.everyone.if.no.acl.found, if the brokers do not respond."
     )
 
 

@@ -18,7 +18,7 @@ from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
 
 log = logging.getLogger(__name__)
 
-LOCKED = "The database is locked or does not answer; nothing was changed. Try again."
+LOCKED = "The database is locked or does not respond; nothing was changed. Try again."
 
 FIELD_CODES = {
     "required": FieldCode.REQUIRED,

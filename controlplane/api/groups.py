@@ -36,7 +36,7 @@ class ConsumerGroupViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.RequiredComment, responses={204: None, 202: None})
     def destroy(self, request: Request, group_id: str) -> Response:
-        """Delete an empty group with its offsets. 202: the cluster did not answer in time, the outcome is unknown."""
+        """Delete an empty group with its offsets. 202: the cluster did not respond in time, the outcome is unknown."""
         self.get_object()
         outcome = group_services.delete_group(
             group_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"]

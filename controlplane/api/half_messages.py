@@ -43,7 +43,7 @@ class HalfMessageViewSet(RowViewSet):
     @extend_schema(parameters=[UndecidedQuery], responses={200: ONE_PAGE}, filters=False)
     def list(self, request: Request) -> Response:
         """Undecided half messages of all topics, the oldest first. `sort`: written_ms, topic, checks, half_id, state. At most 500 partitions are read, those
-        of the topics with the oldest messages first, each for its oldest 100 messages. `missing` names the partitions whose leader did not answer."""
+        of the topics with the oldest messages first, each for its oldest 100 messages. `missing` names the partitions whose leader did not respond."""
         return page_response(request, undecided_half_messages.undecided_page(**self.query(UndecidedQuery)))
 
 
@@ -60,7 +60,7 @@ class HalfMessageViews(RowViewSet):
     @action(detail=True, url_path="half-messages", tag_of=None, **NO_LIST)
     def half_messages(self, request: Request, name: str) -> Response:
         """Undecided half messages of a topic with `weir.half.enable`, the oldest first. The filters search the oldest 500 of each partition; `searched` is
-        their number. `missing` names the partitions whose leader did not answer. They are decided by approval requests (`/proposals`, kinds
+        their number. `missing` names the partitions whose leader did not respond. They are decided by approval requests (`/proposals`, kinds
         half.commit and half.rollback)."""
         v = self.query(HalfMessageParameters)
         chosen = selectors.HalfFilter(v["id_contains"], v["age_ms_min"], v["checks_min"])

@@ -101,7 +101,7 @@ class NotificationChannelViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet)
     @extend_schema(request=serializers.Comment, responses={200: DELIVERY})
     @action(detail=True, methods=["post"], tag_of=None)
     def test(self, request: Request, channel_id: int) -> Response:
-        """Send a test notification now. The response has the receiver's answer, also if it is an error. Needs an administrator."""
+        """Send a test notification now. The response has the receiver's response, also if it is an error. Needs an administrator."""
         services.check_administrator(request.user, AuditOperation.NOTIFICATION_TEST, str(channel_id))
         self.get_object()
         done = services.send_test(channel_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])

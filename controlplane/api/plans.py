@@ -76,10 +76,10 @@ class PlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         self.get_object()
         previous = self.query(serializers.PlanFileQuery)["previous"]
         pieces = selectors.kafka_file(plan_id, previous=previous)
-        answer = StreamingHttpResponse(pieces, content_type="application/json")
+        response = StreamingHttpResponse(pieces, content_type="application/json")
         name = f"plan-{plan_id}{'-previous' if previous else ''}.json"
-        answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-        return answer
+        response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        return response
 
     @extend_schema(parameters=[serializers.PlanDifferenceQuery])
     @action(detail=True, serializer_class=DIFFERENCE)

@@ -186,7 +186,9 @@ class KeyLookupQuery(OneKey):
         default=False,
         help_text="Search for records below the log start offsets in the lake, after the brokers have searched theirs.",
     )
-    token = serializers.CharField(default="", allow_blank=True, help_text="Continue: the token of the previous answer.")
+    token = serializers.CharField(
+        default="", allow_blank=True, help_text="Continue: the token of the previous response."
+    )
     key_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
     value_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
 

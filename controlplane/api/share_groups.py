@@ -47,12 +47,12 @@ class ShareGroupViewSet(RowViewSet):
 
     @extend_schema(parameters=NAMED)
     def retrieve(self, request: Request, group_id: str) -> Response:
-        """One share group with its members and partitions. `row` is null if its coordinator did not answer."""
+        """One share group with its members and partitions. `row` is null if its coordinator did not respond."""
         return Response(self.get_serializer(self.get_object()).data)
 
     @extend_schema(parameters=NAMED, request=serializers.RequiredComment, responses={204: None, 202: None})
     def destroy(self, request: Request, group_id: str) -> Response:
-        """Delete a share group without members, with the delivery state of its records. 202: the cluster did not answer in time, the outcome is
+        """Delete a share group without members, with the delivery state of its records. 202: the cluster did not respond in time, the outcome is
         unknown."""
         self.get_object()
         comment = self.body(serializers.RequiredComment)["comment"]

@@ -69,7 +69,7 @@ class TransactionViewSet(RowViewSet):
 
     @extend_schema(parameters=[OpenApiParameter("transactional_id", str, OpenApiParameter.PATH)])
     def retrieve(self, request: Request, transactional_id: str) -> Response:
-        """One transactional id with the partitions of its open transaction. `row` is null if its coordinator did not answer."""
+        """One transactional id with the partitions of its open transaction. `row` is null if its coordinator did not respond."""
         return Response(self.get_serializer(self.get_object()).data)
 
 

@@ -32,7 +32,7 @@ class BrokerResponse(Generic[T]):
 
 
 def call_brokers(brokers: Iterable[BrokerAddress], call: Callable[[KafkaConnection], T]) -> list[BrokerResponse[T]]:
-    """The answers of these brokers, in their order. `call` sends requests over the connection, each with a deadline, and must not use the
+    """The responses of these brokers, in their order. `call` sends requests over the connection, each with a deadline, and must not use the
     database."""
 
     def call_one(broker: BrokerAddress) -> BrokerResponse[T]:

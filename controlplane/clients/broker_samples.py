@@ -111,7 +111,7 @@ class TruncationSample(NamedTuple):
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
     unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
-    directory with most free space. `failed`: failed directories, `hung`: those of them whose disk did not answer, `slow`: directories with a slow disk,
+    directory with most free space. `failed`: failed directories, `hung`: those of them whose disk did not respond, `slow`: directories with a slow disk,
     `probe_ms`: time of the last probe of each directory. `lagging`: (log end, log start) by broker of the out-of-sync replicas of the
     partitions that it leads; the log end is -1 if unknown, and the log start is -1 unless it is the only
     reason why the replica is out of sync. `stable`: the requested last stable
@@ -134,7 +134,7 @@ class BrokerSample:
     remote: Mapping[Key, RemoteSample] | None = None
     """Samples of the partitions with tiered storage that the broker leads; None: not requested."""
     share_groups: tuple[DescribedShareGroup, ...] | None = ()
-    """The share groups that the broker coordinates; None: it did not answer in time."""
+    """The share groups that the broker coordinates; None: it did not respond in time."""
     traffic: Mapping[Key, TrafficCounters] | None = None
     """Requested with `replicas`. Replicas without traffic are omitted. None: not requested."""
     requests: Mapping[str, ApiSample] = field(default_factory=dict)
@@ -217,20 +217,20 @@ class _LedPartitions:
 def _of_leader(connection: KafkaConnection) -> _LedPartitions:
     """Out-of-sync replicas, the histogram of produce latencies, remote sizes, and numbers of dead letters. Empty for a broker of a version that does not
     report them."""
-    answer = connection.call(
+    response = connection.call(
         ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True, remote=True, share_letters=True)
     )
     lagging: dict[Key, dict[int, tuple[int, int]]] = {}
-    for copy in answer.lagging:
+    for copy in response.lagging:
         lagging.setdefault((copy.topic, copy.partition_index), {})[copy.broker_id] = (copy.log_end, copy.log_start)
     remote = {
         (r.topic, r.partition_index): RemoteSample(
             r.remote, r.local_only, r.copying, r.read, r.local_start if r.local_start >= 0 else None
         )
-        for r in answer.remote
+        for r in response.remote
     }
-    letters = tuple(ShareLetters(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in answer.share_letters)
-    return _LedPartitions(lagging, tuple(answer.produce_times or ()), remote, letters)
+    letters = tuple(ShareLetters(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in response.share_letters)
+    return _LedPartitions(lagging, tuple(response.produce_times or ()), remote, letters)
 
 
 def list_offsets(
@@ -245,12 +245,12 @@ def list_offsets(
         for name, i in requested[at : at + PARTITIONS_PER_REQUEST]:
             topic = topics.setdefault(name, m.ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[]))
             topic.partitions.append(m.ListOffsetsRequest.ListOffsetsPartition(partition_index=i, timestamp=timestamp))
-        answer = connection.call(
+        response = connection.call(
             ApiKey.LIST_OFFSETS,
             8 if timestamp == EARLIEST_LOCAL else 5,
             m.ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=list(topics.values())),
         )
-        for reported in answer.topics:
+        for reported in response.topics:
             for p in reported.partitions:
                 if p.error_code == ErrorCode.NONE and p.offset >= 0:
                     offsets[reported.name, p.partition_index] = p.offset
@@ -281,8 +281,8 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
     body = m.DescribeLogDirsRequest(
         topics=None, disks=True, traffic=True, requests=True, rejections=True, truncations=True
     )
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body)
-    sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
+    response = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body)
+    sound = [r for r in response.results if r.error_code == ErrorCode.NONE]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
     replicas = {
         (topic.name, p.partition_index): (p.partition_size, p.offset_lag if p.offset_lag >= 0 else None)
@@ -303,16 +303,16 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
     return _Directories(
         replicas,
         max(volumes, key=lambda v: v[1], default=None),
-        failed=tuple(r.log_dir for r in answer.results if r.error_code != ErrorCode.NONE),
+        failed=tuple(r.log_dir for r in response.results if r.error_code != ErrorCode.NONE),
         slow=tuple(r.log_dir for r in sound if r.health == DiskHealth.SLOW),
-        hung=tuple(r.log_dir for r in answer.results if r.health == DiskHealth.HUNG),
-        probe_ms={r.log_dir: r.probe_ms for r in answer.results if r.probe_ms >= 0},
+        hung=tuple(r.log_dir for r in response.results if r.health == DiskHealth.HUNG),
+        probe_ms={r.log_dir: r.probe_ms for r in response.results if r.probe_ms >= 0},
         traffic=traffic,
         requests={
             r.name: ApiSample(tuple(r.counts), r.greatest_seconds, {e.code: e.count for e in r.errors})
-            for r in answer.requests
+            for r in response.requests
         },
-        rejections={r.reason: r.count for r in answer.rejections if not r.host},
+        rejections={r.reason: r.count for r in response.rejections if not r.host},
         rejected_clients=tuple(
             RejectedClientSample(
                 r.principal,
@@ -322,12 +322,12 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
                 r.count,
                 (r.operation.lower(), r.resource_type.lower(), r.resource_name),
             )
-            for r in answer.rejections
+            for r in response.rejections
             if r.host
         ),
         failed_logins=tuple(
             FailedLoginSample(x.host, x.client_id, x.user, x.mechanism, x.failure, x.count)
-            for x in answer.failed_logins
+            for x in response.failed_logins
         ),
         truncations=tuple(
             TruncationSample(
@@ -339,6 +339,6 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
                 t.leader_epoch,
                 t.at_ms,
             )
-            for t in answer.truncations
+            for t in response.truncations
         ),
     )

@@ -1,7 +1,7 @@
 """Client of the REST API of Kafka Connect: the clusters of WEIR_CONNECT_URLS, each with one or several workers.
 
-Invariants: a response is limited in bytes and time, and redirects are not followed. The next worker gets the request if one does not answer; a change only
-if the first worker cannot have received it. A worker that did not answer gets no request for some seconds, so that no page waits for it again. Errors
+Invariants: a response is limited in bytes and time, and redirects are not followed. The next worker gets the request if one does not respond; a change only
+if the first worker cannot have received it. A worker that did not respond gets no request for some seconds, so that no page waits for it again. Errors
 never contain users and passwords of addresses. Does not contain: paths and bodies of requests (`controlplane.clients.connectors`).
 """
 
@@ -30,7 +30,7 @@ FAILOVER_SECONDS = 3.0
 """After this time no further worker is tried."""
 
 UNREACHABLE_SECONDS = 10.0
-"""A worker that did not answer gets no request for this time."""
+"""A worker that did not respond gets no request for this time."""
 
 RESPONSE_BYTES_MAX = 16 * 1024 * 1024
 """Maximum number of bytes of one response: it is in memory as a whole. A list of connectors has the config of each and the traces of failed tasks."""
@@ -48,7 +48,7 @@ NOT_CARRIED_OUT = (404, 405, 501)
 
 
 class ConnectUnavailable(Exception):
-    """A Connect cluster cannot answer; the text names it and the reason."""
+    """A Connect cluster cannot respond; the text names it and the reason."""
 
 
 class ConnectUnreachable(ConnectUnavailable):
@@ -138,7 +138,7 @@ class ConnectClient:
         except (OSError, ValueError, RecursionError) as error:
             cause = error.reason if isinstance(error, URLError) and isinstance(error.reason, Exception) else error
             worker.reason = sentence(
-                "Worker {worker} of Connect cluster {cluster} did not answer ({error}).",
+                "Worker {worker} of Connect cluster {cluster} did not respond ({error}).",
                 worker=worker.label,
                 cluster=self.name,
                 error=type(cause).__name__,
@@ -164,18 +164,18 @@ class ConnectClient:
                     cluster=self.name,
                 )
             )
-        answered = sentence(
+        status_text = sentence(
             "Worker {worker} of Connect cluster {cluster} answered with status {status} for {what}.",
             worker=worker.label,
             cluster=self.name,
             status=error.code,
             what=what,
         )
-        return ConnectUnavailable(joined([answered, message]) if message else answered)
+        return ConnectUnavailable(joined([status_text, message]) if message else status_text)
 
 
 _clients: dict[tuple[str, tuple[str, ...]], ConnectClient] = {}
-"""One client per cluster. It is reused, because it remembers which workers do not answer."""
+"""One client per cluster. It is reused, because it remembers which workers do not respond."""
 
 
 def clients() -> list[ConnectClient]:

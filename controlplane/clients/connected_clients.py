@@ -27,6 +27,6 @@ def connected_clients(connection: KafkaConnection, topic: str = "") -> Connected
     """Return the connected clients of one broker, and its rejections by client. `topic`: only clients that have produced to it or read from
     it. Raises NoResponse."""
     body = m.DescribeLogDirsRequest(topics=[], clients=True, rejections=True, clients_of=topic)
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
-    rejected = [r for r in answer.rejections if r.host]
-    return ConnectedClients(answer.clients, answer.client_count, rejected, answer.failed_logins)
+    response = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
+    rejected = [r for r in response.rejections if r.host]
+    return ConnectedClients(response.clients, response.client_count, rejected, response.failed_logins)

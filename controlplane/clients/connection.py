@@ -55,10 +55,10 @@ class KafkaConnection:
                 self._open(deadline)
             self._correlation = (self._correlation + 1) & 0x7FFFFFFF
             request = encode_request(api, version, self._correlation, self._client_id, body)
-            correlation, answer = decode_response(api, version, memoryview(self._exchange(request, deadline)))
+            correlation, response = decode_response(api, version, memoryview(self._exchange(request, deadline)))
             if correlation != self._correlation:
                 raise NoResponse(f"{self.host}:{self.port}: response with another correlation id")
-            return answer
+            return response
         except NoResponse:
             self.close()
             raise

@@ -32,7 +32,7 @@ class TaskStateJson(StateJson):
 
 
 class ConnectorStatusJson(TypedDict):
-    """The parts of the answer to GET /connectors/NAME/status that are read."""
+    """The parts of the response to GET /connectors/NAME/status that are read."""
 
     type: str | None
     connector: StateJson
@@ -40,7 +40,7 @@ class ConnectorStatusJson(TypedDict):
 
 
 class ConnectorInfoJson(TypedDict):
-    """The parts of the answer to GET /connectors/NAME that are read. `config`: without the configs that are null."""
+    """The parts of the response to GET /connectors/NAME that are read. `config`: without the configs that are null."""
 
     name: str
     type: str | None

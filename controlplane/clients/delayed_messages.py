@@ -17,7 +17,7 @@ FETCH_VERSION = 12
 READ_SECONDS = 3.0
 """Time for the response beyond the time of the look-up itself. A bucket of the schedule is searched to its end."""
 ELEMENTS_MAX = 10_000
-"""Maximum number of records and counts in one answer."""
+"""Maximum number of records and counts in one response."""
 
 
 def fetch_pending(
@@ -36,9 +36,9 @@ def fetch_pending(
         max_bytes=0,
         topics=[m.FetchRequest.FetchTopic(topic=front_topic, partitions=[requested])],
     )
-    answer = broker.call(ApiKey.FETCH, FETCH_VERSION, body, query.duration_ms_max / 1000 + READ_SECONDS)
-    parts = [p for t in answer.responses for p in t.partitions]
-    code = ErrorCode(answer.error_code or (parts[0].error_code if parts else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    response = broker.call(ApiKey.FETCH, FETCH_VERSION, body, query.duration_ms_max / 1000 + READ_SECONDS)
+    parts = [p for t in response.responses for p in t.partitions]
+    code = ErrorCode(response.error_code or (parts[0].error_code if parts else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     if code:
         raise Declined(code.name)
     if not parts[0].delayed_messages:
@@ -46,4 +46,4 @@ def fetch_pending(
     try:
         return versioned.decode(DelayedMessagesResponse, parts[0].delayed_messages, VERSION, ELEMENTS_MAX)
     except ValueError as e:
-        raise NoResponse(f"{broker.host}:{broker.port}: malformed answer about delayed messages: {e}") from e
+        raise NoResponse(f"{broker.host}:{broker.port}: malformed response about delayed messages: {e}") from e

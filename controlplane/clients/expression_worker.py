@@ -101,7 +101,7 @@ def main() -> None:
         began = time.process_time()
         for values in batch:
             signal.setitimer(signal.ITIMER_PROF, EVALUATION_CPU_SECONDS)
-            # Each answer is sent immediately: it survives the end of the process at a later record.
+            # Each response is sent immediately: it survives the end of the process at a later record.
             write_frame(target, evaluate(expression, values))
             if time.process_time() - began >= BATCH_CPU_SECONDS:
                 break

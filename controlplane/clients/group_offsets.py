@@ -135,10 +135,12 @@ class GroupOffsetsClient:
             ]
         requested = request.OffsetFetchRequestGroup(group_id=group, topics=topics)
         body = request(groups=[requested], require_stable=True)
-        answer = self._call_coordinator(ApiKey.OFFSET_FETCH, 8, body, lambda a: a.groups[0].error_code, group_id=group)
+        response = self._call_coordinator(
+            ApiKey.OFFSET_FETCH, 8, body, lambda a: a.groups[0].error_code, group_id=group
+        )
         found: dict[Key, CommittedOffset] = {}
         unstable: set[Key] = set()
-        for topic in answer.groups[0].topics:
+        for topic in response.groups[0].topics:
             for p in topic.partitions:
                 key = topic.name, p.partition_index
                 if p.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
@@ -155,11 +157,11 @@ class GroupOffsetsClient:
         body = m.MetadataRequest(
             topics=[m.MetadataRequest.MetadataRequestTopic(name=n) for n in names], allow_auto_topic_creation=False
         )
-        answer = self._of_any_broker(ApiKey.METADATA, 9, body)
-        self._brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
+        response = self._of_any_broker(ApiKey.METADATA, 9, body)
+        self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
         return {
             (topic.name, p.partition_index): p.leader_id
-            for topic in answer.topics
+            for topic in response.topics
             if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
             for p in topic.partitions
         }
@@ -186,10 +188,10 @@ class GroupOffsetsClient:
                     for name, indexes in by_topic(keys).items()
                 ]
                 try:
-                    answer = self._call(self._brokers[leader], ApiKey.LIST_OFFSETS, 5, request(-1, 0, topics))
+                    response = self._call(self._brokers[leader], ApiKey.LIST_OFFSETS, 5, request(-1, 0, topics))
                 except NoResponse:
                     break  # these partitions have no leader for the caller
-                for reported in answer.topics:
+                for reported in response.topics:
                     for p in reported.partitions:
                         if p.error_code == ErrorCode.NONE and p.offset >= 0:
                             found[reported.name, p.partition_index] = p.offset
@@ -219,8 +221,8 @@ class GroupOffsetsClient:
                 for name, indexes in by_topic(keys).items()
             ]
             body = request(group_id=self.group_id, generation_id_or_member_epoch=-1, member_id="", topics=topics)
-            answer = self._call_coordinator(ApiKey.OFFSET_COMMIT, 8, body, _coordinator_error)
-            errors |= _errors(answer)
+            response = self._call_coordinator(ApiKey.OFFSET_COMMIT, 8, body, _coordinator_error)
+            errors |= _errors(response)
         return errors
 
     def delete(self, keys: Iterable[Key]) -> dict[Key, ErrorCode]:
@@ -235,14 +237,14 @@ class GroupOffsetsClient:
                 )
                 for name, indexes in by_topic(chunk).items()
             ]
-            answer = self._call_coordinator(
+            response = self._call_coordinator(
                 ApiKey.OFFSET_DELETE,
                 0,
                 request(group_id=self.group_id, topics=topics),
                 lambda a: a.error_code,
                 accepted=(ErrorCode.GROUP_ID_NOT_FOUND,),
             )
-            errors |= _errors(answer)
+            errors |= _errors(response)
         return errors
 
     def remove_member(self, member: MemberStatus, consumer_protocol: bool, reason: str) -> None:
@@ -314,10 +316,10 @@ class GroupOffsetsClient:
                 if code == ErrorCode.NONE:
                     self._coordinators[group] = found.host, found.port
             if group in self._coordinators:
-                answer = self._call(self._coordinators[group], api, version, body)
-                code = ErrorCode(error_of(answer))
+                response = self._call(self._coordinators[group], api, version, body)
+                code = ErrorCode(error_of(response))
                 if code == ErrorCode.NONE or code in accepted:
-                    return answer
+                    return response
             if not code.retriable:
                 raise Declined(code.text)
             self._coordinators.pop(group, None)
@@ -326,9 +328,9 @@ class GroupOffsetsClient:
             time.sleep(RETRY_SECONDS)
 
 
-def _coordinator_error(answer: m.OffsetCommitResponse) -> int:
+def _coordinator_error(response: m.OffsetCommitResponse) -> int:
     """An OffsetCommit response has no error field for the whole request: the coordinator repeats its error for each partition."""
-    codes = {p.error_code for t in answer.topics for p in t.partitions}
+    codes = {p.error_code for t in response.topics for p in t.partitions}
     moving = (
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -337,10 +339,10 @@ def _coordinator_error(answer: m.OffsetCommitResponse) -> int:
     return next(iter(codes)) if len(codes) == 1 and codes <= set(moving) else ErrorCode.NONE
 
 
-def _errors(answer: Any) -> dict[Key, ErrorCode]:
+def _errors(response: Any) -> dict[Key, ErrorCode]:
     return {
         (t.name, p.partition_index): ErrorCode(p.error_code)
-        for t in answer.topics
+        for t in response.topics
         for p in t.partitions
         if p.error_code
     }

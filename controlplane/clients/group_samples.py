@@ -103,7 +103,7 @@ def sample_groups(connection: KafkaConnection) -> tuple[GroupSample, ...]:
     return tuple(replace(g, committed=committed[g.group_id]) for g in described if g.group_id in committed)
 
 
-def _consumers(answer: m.ConsumerGroupDescribeResponse) -> list[GroupSample]:
+def _consumers(response: m.ConsumerGroupDescribeResponse) -> list[GroupSample]:
     """Groups of the consumer protocol (KIP-848)."""
     return [
         GroupSample(
@@ -122,14 +122,14 @@ def _consumers(answer: m.ConsumerGroupDescribeResponse) -> list[GroupSample]:
             ),
             {},
         )
-        for group in answer.groups
+        for group in response.groups
         if group.error_code == ErrorCode.NONE
     ]
 
 
-def _classic(answer: m.DescribeGroupsResponse) -> list[GroupSample]:
+def _classic(response: m.DescribeGroupsResponse) -> list[GroupSample]:
     described = []
-    for group in answer.groups:
+    for group in response.groups:
         # A coordinator that is loading or has just lost the group returns an error: the next sample has the group.
         if group.error_code != ErrorCode.NONE or group.group_state == DescribedGroupState.DEAD:
             continue

@@ -16,7 +16,7 @@ FETCH_VERSION = 12
 """The last one that names topics."""
 READ_SECONDS = 2.0
 ELEMENTS_MAX = 10_000
-"""Maximum number of messages in one answer."""
+"""Maximum number of messages in one response."""
 
 
 def fetch_undecided(
@@ -36,9 +36,9 @@ def fetch_undecided(
         max_bytes=0,
         topics=[m.FetchRequest.FetchTopic(topic=front_topic, partitions=[requested])],
     )
-    answer = broker.call(ApiKey.FETCH, FETCH_VERSION, body, READ_SECONDS)
-    parts = [p for t in answer.responses for p in t.partitions]
-    code = ErrorCode(answer.error_code or (parts[0].error_code if parts else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    response = broker.call(ApiKey.FETCH, FETCH_VERSION, body, READ_SECONDS)
+    parts = [p for t in response.responses for p in t.partitions]
+    code = ErrorCode(response.error_code or (parts[0].error_code if parts else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     if code:
         raise Declined(code.name)
     if not parts[0].half_messages:
@@ -46,4 +46,4 @@ def fetch_undecided(
     try:
         return versioned.decode(HalfMessagesResponse, parts[0].half_messages, VERSION, ELEMENTS_MAX)
     except ValueError as e:
-        raise NoResponse(f"{broker.host}:{broker.port}: malformed answer about half messages: {e}") from e
+        raise NoResponse(f"{broker.host}:{broker.port}: malformed response about half messages: {e}") from e

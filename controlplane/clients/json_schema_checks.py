@@ -19,7 +19,7 @@ from controlplane.domain.value_faults import ValueFault, ValueMisfit
 from weir_common.phrases import sentence, text_from_json
 from weir_common.schema_formats import Schema, SchemaUnavailable
 
-ANSWER_SECONDS = 30.0
+RESPONSE_SECONDS = 30.0
 """Elapsed time of the process. Its own limit is CPU time, so this is reached only on a machine that is overloaded or stopped."""
 ROOT = Path(controlplane.__file__).parents[1]
 
@@ -38,7 +38,7 @@ def encode_limited(schema: Schema, text: str) -> bytes:
             stderr=subprocess.DEVNULL,
             env={"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
             cwd="/",
-            timeout=ANSWER_SECONDS,
+            timeout=RESPONSE_SECONDS,
             check=True,
         )
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
@@ -51,9 +51,9 @@ def encode_limited(schema: Schema, text: str) -> bytes:
                 gib=MEMORY_BYTES >> 30,
             )
         ) from None
-    answer = json.loads(done.stdout)
-    if reason := answer.get("unavailable"):
+    result = json.loads(done.stdout)
+    if reason := result.get("unavailable"):
         raise SchemaUnavailable(text_from_json(reason))
-    if answer["faults"]:
-        raise ValueMisfit([ValueFault(*fault) for fault in answer["faults"]])
+    if result["faults"]:
+        raise ValueMisfit([ValueFault(*fault) for fault in result["faults"]])
     return data

@@ -29,20 +29,20 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     schema_id, definition, references, text = json.load(sys.stdin)
     schema = Schema(schema_id, SchemaType.JSON, definition, tuple((name, found) for name, found in references))
-    answer: dict[str, object] = {"faults": []}
+    result: dict[str, object] = {"faults": []}
     try:
         load_library("jsonschema")  # before the limit of time
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         encode_json(schema, text)
     except ValueMisfit as misfit:
-        answer = {"faults": [astuple(fault) for fault in misfit.faults]}
+        result = {"faults": [astuple(fault) for fault in misfit.faults]}
     except SchemaUnavailable as error:
-        answer = {"unavailable": text_to_json(reason_of(error))}
+        result = {"unavailable": text_to_json(reason_of(error))}
     except RecursionError:
         too_deep = sentence("Schema ID {id}, or the value, is nested too deeply.", id=schema_id)
-        answer = {"unavailable": text_to_json(too_deep)}
+        result = {"unavailable": text_to_json(too_deep)}
     signal.setitimer(signal.ITIMER_PROF, 0)
-    json.dump(answer, sys.stdout)
+    json.dump(result, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -36,10 +36,10 @@ def delete_group(group_id: str, timeout_s: float = 10.0) -> None:
                     continue
                 coordinator = KafkaConnection(found.host, found.port)
                 try:
-                    answer = coordinator.call(ApiKey.DELETE_GROUPS, 2, m.DeleteGroupsRequest(groups_names=[group_id]))
+                    response = coordinator.call(ApiKey.DELETE_GROUPS, 2, m.DeleteGroupsRequest(groups_names=[group_id]))
                 finally:
                     coordinator.close()
-                code = ErrorCode(answer.results[0].error_code)
+                code = ErrorCode(response.results[0].error_code)
                 if code is ErrorCode.NONE:
                     return
                 if not code.retriable:
@@ -62,15 +62,15 @@ def elect_uncleanly(topic: str, partition: int, timeout_s: float = 15.0) -> bool
         host, _, port = address.rpartition(":")
         broker = KafkaConnection(host, int(port))
         try:
-            answer = broker.call(ApiKey.ELECT_LEADERS, 2, body, timeout_s)
+            response = broker.call(ApiKey.ELECT_LEADERS, 2, body, timeout_s)
         except NoResponse as e:
             problem = str(e)
             continue
         finally:
             broker.close()
-        results = [p for t in answer.replica_election_results for p in t.partition_result]
+        results = [p for t in response.replica_election_results for p in t.partition_result]
         code = ErrorCode(
-            answer.error_code or (results[0].error_code if results else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            response.error_code or (results[0].error_code if results else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         )
         if code in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
             return code == ErrorCode.NONE
@@ -109,12 +109,12 @@ def read_replica(host: str, port: int, topic: str, partition: int, offset: int, 
     )
     broker = KafkaConnection(host, port)
     try:
-        answer = broker.call(ApiKey.FETCH, 12, body)
+        response = broker.call(ApiKey.FETCH, 12, body)
     finally:
         broker.close()
-    reported = [p for t in answer.responses for p in t.partitions]
+    reported = [p for t in response.responses for p in t.partitions]
     code = ErrorCode(
-        answer.error_code or (reported[0].error_code if reported else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        response.error_code or (reported[0].error_code if reported else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     )
     if code:
         raise Declined(code.name)
@@ -126,9 +126,9 @@ def produce_times(host: str, port: int) -> list[int]:
     broker does not report it."""
     broker = KafkaConnection(host, port)
     try:
-        answer = broker.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[]), PRODUCE_TIMES_SECONDS)
+        response = broker.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[]), PRODUCE_TIMES_SECONDS)
     finally:
         broker.close()
-    if not answer.produce_times:
+    if not response.produce_times:
         raise Declined(f"{host}:{port} does not report produce latency")
-    return list(answer.produce_times)
+    return list(response.produce_times)

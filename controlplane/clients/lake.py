@@ -17,7 +17,7 @@ from django.conf import settings
 from controlplane.clients.limited_process import NoOutput, NoOutputReason, output
 from weir_common import lake as names
 from weir_common.lake_catalog import LakeSettings
-from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryAnswer, HistoryRequest
+from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryRequest, HistoryResult
 from weir_common.lake_queries import SECONDS_MAX, LakeQuery, QueryError, QueryResult
 from weir_common.lake_records import RECORDS_SECONDS_MAX, LakeLookup, LakeRecords
 
@@ -183,15 +183,15 @@ def query(sql: str) -> QueryResult:
         return QueryResult(error=ERRORS[e.reason], detail=f"The query {e}")
 
 
-def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s: int) -> HistoryAnswer:
+def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s: int) -> HistoryResult:
     """Points of metrics from the lake, read in a separate process, for at most HISTORY_SECONDS_MAX. Keys are (subject, metric)."""
     if _is_absent():
-        return HistoryAnswer(error=QueryError.NO_TABLE, detail="There is no lake yet.")
+        return HistoryResult(error=QueryError.NO_TABLE, detail="There is no lake yet.")
     requested = HistoryRequest(tuple(keys), since_s, until_s, step_s, str(settings.WEIR.lake_dir))
     try:
-        return HistoryAnswer.parse(_output("pipeline.lake.history_query", requested.text(), HISTORY_SECONDS_MAX))
+        return HistoryResult.parse(_output("pipeline.lake.history_query", requested.text(), HISTORY_SECONDS_MAX))
     except NoOutput as e:
-        return HistoryAnswer(error=ERRORS[e.reason], detail=f"The read of the lake {e}")
+        return HistoryResult(error=ERRORS[e.reason], detail=f"The read of the lake {e}")
 
 
 def records(lookup: LakeLookup) -> LakeRecords:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ldap3 import Connection, Server
 
 TIMEOUT_SECONDS = 5
-"""Time limit of each connection and of each answer. A login needs two connections and four answers."""
+"""Time limit of each connection and of each response. A login needs two connections and four responses."""
 GROUPS_MAX = 1000
 """Maximum number of groups of one user. More are an error: a group that gives a right could be among those that are cut off."""
 IDENTIFIERS = ("entryUUID", "objectGUID", "nsUniqueId", "ipaUniqueID")
@@ -38,7 +38,7 @@ class LdapEntry(TypedDict):
 
 
 def authenticate(name: str, password: str) -> ExternalUser | None:
-    """The user with this name and password; None: there is no such user, or the password is wrong. Raises LoginRejected if the directory does not answer."""
+    """The user with this name and password; None: there is no such user, or the password is wrong. Raises LoginRejected if the directory does not respond."""
     if not name or not password:
         return None
     with _searching() as search:
@@ -81,7 +81,7 @@ def _connect(dn: str, password: str) -> Connection:
     )
     connection.open()
     if urlsplit(settings.WEIR.ldap_url).scheme == "ldap+starttls" and not connection.start_tls():
-        raise _bad_answer(f"StartTLS: {connection.result['description']}")
+        raise _bad_response(f"StartTLS: {connection.result['description']}")
     return connection
 
 
@@ -95,12 +95,12 @@ def _searching() -> Iterator[Connection]:
     try:
         connection = _connect(weir.ldap_bind_dn, weir.ldap_bind_password)
         if not connection.bind():
-            raise _bad_answer(f"bind of WEIR_LDAP_BIND_DN: {connection.result['description']}")
+            raise _bad_response(f"bind of WEIR_LDAP_BIND_DN: {connection.result['description']}")
         yield connection
     except (LDAPCommunicationError, OSError) as error:
         raise LoginRejected(LoginRejection.UNREACHABLE, provider=weir.ldap_url, cause=_cause(error)) from error
     except LDAPException as error:
-        raise _bad_answer(_cause(error)) from error
+        raise _bad_response(_cause(error)) from error
     finally:
         if connection is not None:
             connection.unbind()
@@ -129,7 +129,7 @@ def _entry(search: Connection, name: str) -> LdapEntry | None:
     query = weir.ldap_user_filter.replace("{user}", escape_filter_chars(name))
     entries = _entries(search, weir.ldap_user_base, query, [weir.ldap_user_attribute, "mail", *IDENTIFIERS], 2)
     if len(entries) > 1:
-        raise _bad_answer(f"WEIR_LDAP_USER_FILTER finds more than one entry: {entries[0]['dn']}, {entries[1]['dn']}")
+        raise _bad_response(f"WEIR_LDAP_USER_FILTER finds more than one entry: {entries[0]['dn']}, {entries[1]['dn']}")
     return entries[0] if entries else None
 
 
@@ -144,7 +144,7 @@ def _user(search: Connection, entry: LdapEntry) -> ExternalUser:
     query = query.replace("{user}", escape_filter_chars(name))
     groups = _entries(search, weir.ldap_group_base, query, ["cn"], GROUPS_MAX + 1)
     if len(groups) > GROUPS_MAX:
-        raise _bad_answer(f"{name} is in more than {GROUPS_MAX} groups; WEIR_LDAP_GROUP_FILTER can find fewer")
+        raise _bad_response(f"{name} is in more than {GROUPS_MAX} groups; WEIR_LDAP_GROUP_FILTER can find fewer")
     names = frozenset(value.decode("utf-8", "replace") for g in groups for value in g["raw_attributes"].get("cn", ()))
     return ExternalUser(
         LoginSource.LDAP, weir.ldap_user_base[:255], _identifier(entry)[:255], name, _text(entry, "mail"), names
@@ -157,7 +157,7 @@ def _entries(search: Connection, base: str, query: str, attributes: list[str], l
 
     search.search(base, query, attributes=attributes, size_limit=limit, time_limit=TIMEOUT_SECONDS)
     if search.result["result"] not in (RESULT_SUCCESS, RESULT_SIZE_LIMIT_EXCEEDED):
-        raise _bad_answer(f"search in {base}: {search.result['description']}")
+        raise _bad_response(f"search in {base}: {search.result['description']}")
     return [e for e in search.response if e["type"] == "searchResEntry"]
 
 
@@ -177,5 +177,5 @@ def _cause(error: Exception) -> str:
     return (str(error) or type(error).__name__)[:200]
 
 
-def _bad_answer(cause: str) -> LoginRejected:
+def _bad_response(cause: str) -> LoginRejected:
     return LoginRejected(LoginRejection.BAD_DIRECTORY, provider=settings.WEIR.ldap_url, cause=cause)

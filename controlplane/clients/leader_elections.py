@@ -36,7 +36,7 @@ def elect_preferred(
     brokers: Sequence[BrokerAddress], partitions: Sequence[PartitionName]
 ) -> dict[PartitionName, ErrorCode]:
     """The controller's verdict per partition; a partition without one is missing. A repeated election changes nothing, so the next broker gets the request
-    where one does not answer. Raises NoResponse if no broker answers, or Declined with the error of the whole request."""
+    where one does not respond. Raises NoResponse if no broker answers, or Declined with the error of the whole request."""
     deadline, problem = time.monotonic() + ELECT_SECONDS, "no broker is up"
     for broker in brokers:
         left = min(CALL_SECONDS, deadline - time.monotonic())
@@ -52,17 +52,17 @@ def elect_preferred(
         )
         connection = KafkaConnection(broker.host, broker.port)
         try:
-            answer = connection.call(ApiKey.ELECT_LEADERS, 2, body, left)
+            response = connection.call(ApiKey.ELECT_LEADERS, 2, body, left)
         except NoResponse as e:
             problem = str(e)
             continue
         finally:
             connection.close()
-        if answer.error_code:
-            raise Declined(ErrorCode(answer.error_code).text)
+        if response.error_code:
+            raise Declined(ErrorCode(response.error_code).text)
         return {
             (t.topic, p.partition_id): ErrorCode(p.error_code)
-            for t in answer.replica_election_results
+            for t in response.replica_election_results
             for p in t.partition_result
         }
     raise NoResponse(f"{problem}.")
@@ -73,10 +73,10 @@ def leaders(connection: KafkaConnection, topics: Iterable[str]) -> dict[Partitio
     body = m.MetadataRequest(
         topics=[m.MetadataRequest.MetadataRequestTopic(name=n) for n in topics], allow_auto_topic_creation=False
     )
-    answer = connection.call(ApiKey.METADATA, 8, body)
+    response = connection.call(ApiKey.METADATA, 8, body)
     return {
         (t.name or "", p.partition_index): p.leader_id if p.leader_id >= 0 else None
-        for t in answer.topics
+        for t in response.topics
         for p in t.partitions
     }
 

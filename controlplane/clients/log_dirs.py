@@ -25,11 +25,11 @@ RETRY_SECONDS = 0.2
 def describe_log_dirs(connection: KafkaConnection) -> list[ReportedLogDir]:
     """All directories of the broker, in the order of their paths. Raises NoResponse, or Declined with the error of the broker."""
     request = m.DescribeLogDirsRequest(topics=None, disks=True)
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, request, READ_SECONDS)
-    if answer.error_code:
-        raise Declined(ErrorCode(answer.error_code).name)
+    response = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, request, READ_SECONDS)
+    if response.error_code:
+        raise Declined(ErrorCode(response.error_code).name)
     found = []
-    for directory in answer.results:
+    for directory in response.results:
         replicas = tuple(
             ReportedReplica(
                 topic=t.name,
@@ -63,10 +63,10 @@ def alter_replica_log_dir(connection: KafkaConnection, topic: str, index: int, d
     )
     deadline = time.monotonic() + MOVE_SECONDS
     while True:
-        answer = connection.call(
+        response = connection.call(
             ApiKey.ALTER_REPLICA_LOG_DIRS, 2, body, max(RETRY_SECONDS, deadline - time.monotonic())
         )
-        codes = [p.error_code for t in answer.results for p in t.partitions]
+        codes = [p.error_code for t in response.results for p in t.partitions]
         code = ErrorCode(codes[0]) if codes else ErrorCode.UNKNOWN_SERVER_ERROR
         if not code:
             return

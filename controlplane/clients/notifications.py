@@ -1,6 +1,6 @@
 """Sends one notification: an HTTP POST for webhooks, Slack and PagerDuty, Django's mail backend for e-mail.
 
-Invariants: every outcome is a value (`SendResult`), which contains no credential. An attempt is bounded in time and in bytes of the answer. Does not
+Invariants: every outcome is a value (`SendResult`), which contains no credential. An attempt is bounded in time and in bytes of the response. Does not
 contain: retries (`controlplane.services.notifications`), the text (`controlplane.domain.notification_message`).
 """
 
@@ -27,11 +27,11 @@ from controlplane.domain.notification_message import Message
 TIMEOUT_SECONDS = 5.0
 """Time limit of each step of an attempt (connect, each read). The worker has two threads, and moves need one of them."""
 
-ANSWER_SECONDS_MAX = 10.0
-"""Time limit of the whole answer. Otherwise a receiver that sends one byte at a time would keep a thread of the worker."""
+RESPONSE_SECONDS_MAX = 10.0
+"""Time limit of the whole response. Otherwise a receiver that sends one byte at a time would keep a thread of the worker."""
 
-ANSWER_BYTES_MAX = 2_000
-"""Maximum number of bytes of an answer that are read and shown. Error messages of receivers are shorter."""
+RESPONSE_BYTES_MAX = 2_000
+"""Maximum number of bytes of a response that are read and shown. Error messages of receivers are shorter."""
 
 SCHEMES = ("http", "https")
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
@@ -50,7 +50,7 @@ class Receiver:
 
 
 class _RedirectsRejected(HTTPRedirectHandler):
-    """A redirect is an error. The body and its signature are for the receiver that an administrator entered. An answer of that receiver must not choose
+    """A redirect is an error. The body and its signature are for the receiver that an administrator entered. A response of that receiver must not choose
     another one: it could send the body to any host, or the worker to an address inside its network (server-side request forgery)."""
 
     def redirect_request(self, *_: object, **__: object) -> None:
@@ -79,19 +79,19 @@ def send(receiver: Receiver, message: Message) -> SendResult:
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> SendResult:
     if not is_web_address(url):
-        return SendResult(DeliveryError.INVALID_URL, answer="The channel has no http or https address.")
+        return SendResult(DeliveryError.INVALID_URL, response="The channel has no http or https address.")
     request = Request(  # noqa: S310 - checked in the line above.
         url, data=body, method="POST", headers={"Content-Type": "application/json", "User-Agent": "Weir", **headers}
     )
     try:
         with _opener().open(request, timeout=TIMEOUT_SECONDS) as response:
-            return SendResult(DeliveryError.NONE, response.status, _answer(response))
+            return SendResult(DeliveryError.NONE, response.status, _read_response(response))
     except HTTPError as error:
         with error:
             if REDIRECT_MIN <= error.code < ERROR_MIN:
-                answer = "The receiver redirects to another address. Enter that address in the channel."
-                return SendResult(DeliveryError.REDIRECT, error.code, answer)
-            return SendResult(DeliveryError.STATUS, error.code, _answer(error))
+                text = "The receiver redirects to another address. Enter that address in the channel."
+                return SendResult(DeliveryError.REDIRECT, error.code, text)
+            return SendResult(DeliveryError.STATUS, error.code, _read_response(error))
     except (OSError, HTTPException, ValueError) as error:
         return _failure(error)
 
@@ -105,37 +105,37 @@ def is_web_address(url: str) -> bool:
         return False
 
 
-def _answer(response: HTTPResponse | HTTPError) -> str:
-    """Read the first bytes of an answer. An incomplete answer is not a failure, because its status has arrived already."""
+def _read_response(response: HTTPResponse | HTTPError) -> str:
+    """Read the first bytes of a response. An incomplete response is not a failure, because its status has arrived already."""
     read = bytearray()
-    end = time.monotonic() + ANSWER_SECONDS_MAX
-    # `HTTPError` has no `read1`, and its `read` waits for the whole answer. The response that it wraps has it.
+    end = time.monotonic() + RESPONSE_SECONDS_MAX
+    # `HTTPError` has no `read1`, and its `read` waits for the whole response. The response that it wraps has it.
     source = cast("HTTPResponse", response.fp) if isinstance(response, HTTPError) else response
     try:
-        while len(read) < ANSWER_BYTES_MAX and time.monotonic() < end:
-            part = source.read1(ANSWER_BYTES_MAX - len(read))
+        while len(read) < RESPONSE_BYTES_MAX and time.monotonic() < end:
+            part = source.read1(RESPONSE_BYTES_MAX - len(read))
             if not part:
                 break
             read += part
     except (OSError, HTTPException):
         pass
-    return bytes(read[:ANSWER_BYTES_MAX]).decode(errors="replace")
+    return bytes(read[:RESPONSE_BYTES_MAX]).decode(errors="replace")
 
 
 def _failure(error: Exception) -> SendResult:
     """The reason of a failure without the address, which may be a credential."""
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, TimeoutError):
-        return SendResult(DeliveryError.TIMEOUT, answer=f"No answer within {TIMEOUT_SECONDS:.0f} s.")
+        return SendResult(DeliveryError.TIMEOUT, response=f"No response within {TIMEOUT_SECONDS:.0f} s.")
     if isinstance(reason, ssl.SSLError):
-        return SendResult(DeliveryError.TLS, answer=f"TLS: {getattr(reason, 'verify_message', '') or reason.reason}")
+        return SendResult(DeliveryError.TLS, response=f"TLS: {getattr(reason, 'verify_message', '') or reason.reason}")
     text = getattr(reason, "strerror", None) or type(reason).__name__
-    return SendResult(DeliveryError.UNREACHABLE, answer=f"No connection: {text}")
+    return SendResult(DeliveryError.UNREACHABLE, response=f"No connection: {text}")
 
 
 def _send_email(receiver: Receiver, message: Message) -> SendResult:
     if not settings.WEIR.smtp_url:
-        return SendResult(DeliveryError.NOT_CONFIGURED, answer="No mail server is configured (WEIR_SMTP_URL).")
+        return SendResult(DeliveryError.NOT_CONFIGURED, response="No mail server is configured (WEIR_SMTP_URL).")
     # The same reference joins the mails of one incident to a thread.
     headers = {"X-Weir-Delivery": message.id, "References": f"<{message.key}@weir>"}
     try:
@@ -153,9 +153,9 @@ def _send_email(receiver: Receiver, message: Message) -> SendResult:
         return SendResult(DeliveryError.SMTP, code, "The mail server rejected every recipient.")
     except smtplib.SMTPResponseException as error:
         text = error.smtp_error.decode(errors="replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
-        return SendResult(DeliveryError.SMTP, error.smtp_code, str(text)[:ANSWER_BYTES_MAX])
+        return SendResult(DeliveryError.SMTP, error.smtp_code, str(text)[:RESPONSE_BYTES_MAX])
     except smtplib.SMTPException as error:
-        return SendResult(DeliveryError.SMTP, answer=type(error).__name__)
+        return SendResult(DeliveryError.SMTP, response=type(error).__name__)
     except (OSError, ValueError) as error:
         return _failure(error)
-    return SendResult(DeliveryError.NONE, answer="The mail server accepted the message.")
+    return SendResult(DeliveryError.NONE, response="The mail server accepted the message.")

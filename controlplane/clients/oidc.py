@@ -71,7 +71,7 @@ def redirect_to_provider(request: HttpRequest, callback: str, state: str, *, sil
     except RequestException as error:
         raise _provider_error(error) from error
     except (OAuthError, RuntimeError, ValueError) as error:
-        raise _bad_answer(error) from error
+        raise _bad_response(error) from error
     return response
 
 
@@ -110,7 +110,7 @@ def user_of_callback(request: HttpRequest) -> ExternalUser:
             LoginRejection.INVALID_TOKEN, provider=issuer, cause=str(cause).rstrip(".")[:200]
         ) from error
     except (RuntimeError, ValueError, KeyError) as error:
-        raise _bad_answer(error) from error
+        raise _bad_response(error) from error
 
 
 def _user(claims: dict[str, Any], read_userinfo: Any) -> ExternalUser:
@@ -150,24 +150,24 @@ def _claim_missing(claims: dict[str, object], name: str, user: str) -> LoginReje
 
 
 def _provider_error(error: RequestException) -> LoginRejected:
-    """Return the rejection for a failed request to the provider: no answer or a 5xx, or else an invalid answer (a wrong path, no JSON)."""
+    """Return the rejection for a failed request to the provider: no response or a 5xx, or else an invalid response (a wrong path, no JSON)."""
     from requests import ConnectionError as NoConnection
     from requests import Timeout
 
     status = error.response.status_code if error.response is not None else 0
     if isinstance(error, Timeout):
-        cause = f"no answer within {TIMEOUT_SECONDS:.0f} s"
+        cause = f"no response within {TIMEOUT_SECONDS:.0f} s"
     elif isinstance(error, NoConnection):
         cause = "no connection"
     elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         cause = f"HTTP status {status}"
     else:
-        return _bad_answer(error)
+        return _bad_response(error)
     return LoginRejected(LoginRejection.UNREACHABLE, provider=settings.WEIR.oidc_issuer, cause=cause)
 
 
-def _bad_answer(error: Exception) -> LoginRejected:
-    return LoginRejected(LoginRejection.BAD_ANSWER, provider=settings.WEIR.oidc_issuer, cause=str(error)[:200])
+def _bad_response(error: Exception) -> LoginRejected:
+    return LoginRejected(LoginRejection.BAD_RESPONSE, provider=settings.WEIR.oidc_issuer, cause=str(error)[:200])
 
 
 # -- the client of Authlib ------------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ import requests
 from controlplane.domain.other_cluster import ClusterMetrics, ClusterProblem, OtherConsole, metrics_of
 
 TIMEOUT_SECONDS = 3.0
-"""Time limit for one console: connection and answer together. A console answers its overview within 0.1 s."""
-ANSWER_BYTES_MAX = 256 * 1024
-"""Maximum size of an answer. An overview has about 2 kB."""
+"""Time limit for one console: connection and response together. A console answers its overview within 0.1 s."""
+RESPONSE_BYTES_MAX = 256 * 1024
+"""Maximum size of a response. An overview has about 2 kB."""
 PATH = "/api/v1/overview"
 
 
@@ -53,19 +53,21 @@ def read_metrics(console: OtherConsole) -> ClusterMetrics:
     except requests.exceptions.SSLError as error:
         raise ConsoleUnreadable(ClusterProblem.CERTIFICATE, str(error)[:200]) from error
     except requests.Timeout as error:
-        raise ConsoleUnreadable(ClusterProblem.TIMEOUT, f"no answer within {TIMEOUT_SECONDS:.0f} s") from error
+        raise ConsoleUnreadable(ClusterProblem.TIMEOUT, f"no response within {TIMEOUT_SECONDS:.0f} s") from error
     except (requests.RequestException, OSError) as error:
         raise ConsoleUnreadable(ClusterProblem.NO_CONNECTION, str(error)[:200]) from error
     except ValueError as error:
-        raise ConsoleUnreadable(ClusterProblem.BAD_ANSWER, str(error)[:200]) from error
+        raise ConsoleUnreadable(ClusterProblem.BAD_RESPONSE, str(error)[:200]) from error
 
 
 def _body(response: requests.Response, began: float) -> bytes:
     body = bytearray()
     for chunk in response.iter_content(16 * 1024):
         body += chunk
-        if len(body) > ANSWER_BYTES_MAX:
-            raise ConsoleUnreadable(ClusterProblem.BAD_ANSWER, f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
+        if len(body) > RESPONSE_BYTES_MAX:
+            raise ConsoleUnreadable(
+                ClusterProblem.BAD_RESPONSE, f"the response has more than {RESPONSE_BYTES_MAX:,} bytes"
+            )
         if time.monotonic() - began > TIMEOUT_SECONDS:
-            raise ConsoleUnreadable(ClusterProblem.TIMEOUT, f"no complete answer within {TIMEOUT_SECONDS:.0f} s")
+            raise ConsoleUnreadable(ClusterProblem.TIMEOUT, f"no complete response within {TIMEOUT_SECONDS:.0f} s")
     return bytes(body)

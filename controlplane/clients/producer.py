@@ -47,7 +47,7 @@ UNKNOWN_OUTCOMES = {
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 }
-NO_ANSWER = "No acknowledgement within {seconds:.0f} s: the partition has no leader, or its leader does not answer. The record may have been written."
+NO_RESPONSE = "No acknowledgement within {seconds:.0f} s: the partition has no leader, or its leader does not respond. The record may have been written."
 
 
 def produce(
@@ -102,7 +102,7 @@ def produce(
     if any(outcome is None for outcome in outcomes):
         producer.purge()
         producer.flush(1.0)
-    silent = ProducedRecord(None, None, NO_ANSWER.format(seconds=timeout_s), unknown=True)
+    silent = ProducedRecord(None, None, NO_RESPONSE.format(seconds=timeout_s), unknown=True)
     return [outcome or silent for outcome in outcomes]
 
 
@@ -110,5 +110,7 @@ def failed_record(error: KafkaError, partition: int | None, timeout_s: float) ->
     """The outcome of a record that was not acknowledged."""
     code = error.code()
     unknown = code in UNKNOWN_OUTCOMES
-    text = PROBLEMS.get(code) or (NO_ANSWER.format(seconds=timeout_s) if unknown else f"{error.name()}: {error.str()}")
+    text = PROBLEMS.get(code) or (
+        NO_RESPONSE.format(seconds=timeout_s) if unknown else f"{error.name()}: {error.str()}"
+    )
     return ProducedRecord(partition, None, text, unknown)

@@ -24,5 +24,5 @@ class MeasuredRate:
 def quota_use(connection: KafkaConnection) -> list[MeasuredRate]:
     """The rates above zero at this broker, at most 1,000. Raises NoResponse."""
     body = m.DescribeLogDirsRequest(topics=[], quota_use=True)
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, QUOTA_USE_SECONDS)
-    return [MeasuredRate(u.entity, u.quota, u.per_second) for u in answer.quota_use]
+    response = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, QUOTA_USE_SECONDS)
+    return [MeasuredRate(u.entity, u.quota, u.per_second) for u in response.quota_use]

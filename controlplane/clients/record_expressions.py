@@ -34,7 +34,7 @@ from weir_common.phrases import sentence
 
 WORKER = Path(__file__).with_name("expression_worker.py")
 
-ANSWER_SECONDS = 30.0
+RESPONSE_SECONDS = 30.0
 """Time without a byte of the process. Its own limits are in CPU time, so this is reached only on a machine that is overloaded or stopped."""
 
 ENDS_MAX = 3
@@ -48,7 +48,7 @@ Variables = Callable[[int, Record], tuple[object, ...]]
 
 
 class _ProcessEnded(Exception):
-    """The process has ended, or did not answer."""
+    """The process has ended, or did not respond."""
 
 
 class ExpressionProcess:
@@ -81,8 +81,8 @@ class ExpressionProcess:
         results: list[bool | str] = []
         try:
             self._send(data)
-            while (answer := self._receive()) is not None:
-                results.append(_result(answer))
+            while (response := self._receive()) is not None:
+                results.append(_result(response))
         except _ProcessEnded:
             self._ends += 1
             self._restart()
@@ -159,7 +159,7 @@ class ExpressionProcess:
 
     def _read_exactly(self, count: int) -> bytes:
         assert self._process is not None and self._process.stdout is not None
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + RESPONSE_SECONDS
         source = self._process.stdout.fileno()
         while len(self._received) < count:
             readable, _, _ = select.select([source], [], [], max(0.0, deadline - time.monotonic()))
@@ -171,6 +171,6 @@ class ExpressionProcess:
         return found
 
 
-def _result(answer: tuple[int, str]) -> bool | str:
-    kind, error = answer
+def _result(response: tuple[int, str]) -> bool | str:
+    kind, error = response
     return NOT_BOOLEAN if kind == 3 else reason_of(error) if kind == 2 else kind == 1

@@ -77,7 +77,7 @@ class RecordReaderClient:
         self.close()
 
     def renew(self, seconds: float) -> None:
-        """Set a new deadline, and send requests again to brokers that did not answer."""
+        """Set a new deadline, and send requests again to brokers that did not respond."""
         self._deadline = time.monotonic() + seconds
         self._unreachable.clear()
 
@@ -97,14 +97,14 @@ class RecordReaderClient:
         for address in settings.WEIR.bootstrap.split(","):
             host, _, port = address.rpartition(":")
             try:
-                answer = self._call((host, int(port)), ApiKey.METADATA, 9, body)
+                response = self._call((host, int(port)), ApiKey.METADATA, 9, body)
                 break
             except NoResponse as e:
                 problem = e
         else:
             raise problem
-        self._brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
-        self._leaders = {p.partition_index: p.leader_id for t in answer.topics for p in t.partitions}
+        self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
+        self._leaders = {p.partition_index: p.leader_id for t in response.topics for p in t.partitions}
 
     def log_ranges(self, partitions: Iterable[int]) -> tuple[dict[int, tuple[int, int]], dict[int, PartitionProblem]]:
         """(log start offset, last stable offset) by partition, and the problems of the others."""
@@ -129,11 +129,11 @@ class RecordReaderClient:
                     name=self.topic,
                     partitions=[request.ListOffsetsPartition(partition_index=i, timestamp=timestamp) for i in part],
                 )
-                answer = self._of_leader(leader, ApiKey.LIST_OFFSETS, 5, request(-1, READ_COMMITTED, [topic]))
-                if answer is None:
+                response = self._of_leader(leader, ApiKey.LIST_OFFSETS, 5, request(-1, READ_COMMITTED, [topic]))
+                if response is None:
                     problems |= dict.fromkeys(part, PartitionProblem.LEADER_UNREACHABLE)
                     continue
-                for p in (p for t in answer.topics for p in t.partitions):
+                for p in (p for t in response.topics for p in t.partitions):
                     if p.error_code:
                         problems[p.partition_index] = problem_of(p.error_code)
                     else:
@@ -150,13 +150,13 @@ class RecordReaderClient:
         bytes_max = max(CHUNK_BYTES_MIN, self._fetch_bytes // max(1, len(ranges)))
         self._fetch_bytes = min(self._fetch_bytes_max, 2 * self._fetch_bytes)
         for leader, indexes in by_leader.items():
-            answered = self._fetch(leader, {p: ranges[p] for p in indexes}, bytes_max)
+            fetched = self._fetch(leader, {p: ranges[p] for p in indexes}, bytes_max)
             # A batch above the limit is sent only if its partition is the first of a request.
-            larger = [p for p, c in answered.items() if c is not None and _is_stuck(c, ranges[p])]
+            larger = [p for p, c in fetched.items() if c is not None and _is_stuck(c, ranges[p])]
             for p in larger if len(indexes) > 1 else ():
-                answered |= self._fetch(leader, {p: ranges[p]}, bytes_max)
+                fetched |= self._fetch(leader, {p: ranges[p]}, bytes_max)
             for p in indexes:
-                chunk = answered.get(p)
+                chunk = fetched.get(p)
                 moved = moved or chunk is None
                 chunks[p] = Chunk(ranges[p].offset) if chunk is None else chunk
         if moved:
@@ -177,10 +177,10 @@ class RecordReaderClient:
             isolation_level=READ_COMMITTED,
             topics=[request.FetchTopic(topic=self.topic, partitions=requested)],
         )
-        answer = self._of_leader(leader, ApiKey.FETCH, 12, body)
-        if answer is None:
+        response = self._of_leader(leader, ApiKey.FETCH, 12, body)
+        if response is None:
             return {p: Chunk(r.offset, problem=PartitionProblem.LEADER_UNREACHABLE) for p, r in ranges.items()}
-        reported = [p for t in answer.responses for p in t.partitions]
+        reported = [p for t in response.responses for p in t.partitions]
         return {
             p.partition_index: _chunk(p, ranges[p.partition_index]) for p in reported if p.partition_index in ranges
         }

@@ -54,12 +54,12 @@ def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_S
 
 
 def _read_chunk(reader: RecordReaderClient, partition: int, offset: int, until: float) -> Chunk | None:
-    """Return None if there was no answer, or only a problem, until the deadline."""
+    """Return None if there was no response, or only a problem, until the deadline."""
     while time.monotonic() < until:
         chunk = reader.fetch({partition: FetchRange(offset, offset + 1)})[partition]
         if chunk.problem is not None:
             return None
-        # Without a record: the answer is after the offset, or begins after it (compaction), or ends before it.
+        # Without a record: the response is after the offset, or begins after it (compaction), or ends before it.
         if chunk.records or chunk.next_offset > offset or chunk.size or (chunk.end is not None and chunk.end <= offset):
             return chunk
     return None

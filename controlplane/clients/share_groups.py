@@ -75,9 +75,11 @@ class DescribedShareGroup:
 def list_share_groups(connection: KafkaConnection, broker_id: int) -> list[ListedShareGroup]:
     """The share groups that this broker coordinates. Raises NoResponse."""
     body = m.ListGroupsRequest(types_filter=[GroupType.SHARE])
-    answer = connection.call(ApiKey.LIST_GROUPS, 5, body, READ_SECONDS)
+    response = connection.call(ApiKey.LIST_GROUPS, 5, body, READ_SECONDS)
     return [
-        ListedShareGroup(g.group_id, g.group_state, broker_id) for g in answer.groups if g.group_type == GroupType.SHARE
+        ListedShareGroup(g.group_id, g.group_state, broker_id)
+        for g in response.groups
+        if g.group_type == GroupType.SHARE
     ]
 
 
@@ -93,8 +95,8 @@ def describe_share_groups(connection: KafkaConnection, group_ids: Sequence[str])
     if not mine:
         return []
     body = offsets_request(g.group_id for g in mine)
-    answer = connection.call(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, OFFSETS_VERSION, body, READ_SECONDS)
-    offsets = {g.group_id: offsets_of(g) for g in answer.groups if g.error_code == ErrorCode.NONE}
+    response = connection.call(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, OFFSETS_VERSION, body, READ_SECONDS)
+    offsets = {g.group_id: offsets_of(g) for g in response.groups if g.error_code == ErrorCode.NONE}
     return [
         DescribedShareGroup(
             g.group_id, g.group_state, g.group_epoch, g.assignor_name, members_of(g), offsets.get(g.group_id, ())
@@ -106,7 +108,7 @@ def describe_share_groups(connection: KafkaConnection, group_ids: Sequence[str])
 def describe_in_flight(connection: KafkaConnection, group_id: str) -> dict[Key, RecordsInFlight]:
     """Records in flight in the share partitions of a group that this broker leads and has loaded. Raises NoResponse."""
     body = m.DescribeLogDirsRequest(topics=[], share_group=group_id)
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION, body, READ_SECONDS)
+    response = connection.call(ApiKey.DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION, body, READ_SECONDS)
     return {
         (x.topic, x.partition_index): RecordsInFlight(
             {a.member_id: a.count for a in x.acquired},
@@ -116,12 +118,12 @@ def describe_in_flight(connection: KafkaConnection, group_id: str) -> dict[Key, 
             x.in_flight,
             x.in_flight_max,
         )
-        for x in answer.share_in_flight
+        for x in response.share_in_flight
     }
 
 
 def sample_share_groups(connection: KafkaConnection, broker_id: int) -> tuple[DescribedShareGroup, ...] | None:
-    """All share groups that this broker coordinates. None: it did not answer in time, for example because it waits for a share coordinator."""
+    """All share groups that this broker coordinates. None: it did not respond in time, for example because it waits for a share coordinator."""
     try:
         names = [g.group_id for g in list_share_groups(connection, broker_id)]
         return tuple(describe_share_groups(connection, names)) if names else ()

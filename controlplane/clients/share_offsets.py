@@ -29,17 +29,17 @@ class ShareOffsetsClient(GroupOffsetsClient):
     """The start offsets of a share group in place of committed offsets. They have no leader epoch and no metadata."""
 
     def status(self) -> GroupStatus:
-        answer = self._call_coordinator(
+        response = self._call_coordinator(
             ApiKey.SHARE_GROUP_DESCRIBE,
             DESCRIBE_VERSION,
             m.ShareGroupDescribeRequest(group_ids=[self.group_id]),
             lambda a: a.groups[0].error_code,
             accepted=(ErrorCode.GROUP_ID_NOT_FOUND,),
         ).groups[0]
-        if answer.error_code:
+        if response.error_code:
             return GroupStatus(DescribedGroupState.DEAD, False, ())
-        members = tuple(MemberStatus(x.member_id, None, x.client_id, x.host) for x in members_of(answer))
-        return GroupStatus(answer.group_state, False, members)
+        members = tuple(MemberStatus(x.member_id, None, x.client_id, x.host) for x in members_of(response))
+        return GroupStatus(response.group_state, False, members)
 
     def fetch_committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""
@@ -47,11 +47,11 @@ class ShareOffsetsClient(GroupOffsetsClient):
         if group_id:
             return super().fetch_committed(keys, group_id)
         body = offsets_request([self.group_id])
-        answer = self._call_coordinator(
+        response = self._call_coordinator(
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, OFFSETS_VERSION, body, lambda a: a.groups[0].error_code
         )
         requested = None if keys is None else set(keys)
-        found = {(x.topic, x.index): x for x in offsets_of(answer.groups[0])}
+        found = {(x.topic, x.index): x for x in offsets_of(response.groups[0])}
         return {
             key: CommittedOffset(x.start)
             for key, x in found.items()
@@ -75,18 +75,18 @@ class ShareOffsetsClient(GroupOffsetsClient):
                 for name, indexes in by_topic(keys).items()
             ]
             body = request(group_id=self.group_id, topics=topics)
-            answer = self._call_coordinator(
+            response = self._call_coordinator(
                 ApiKey.ALTER_SHARE_GROUP_OFFSETS,
                 0,
                 body,
                 lambda a: a.error_code,
                 accepted=(ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND),
             )
-            if answer.error_code:
-                errors |= dict.fromkeys(keys, ErrorCode(answer.error_code))
+            if response.error_code:
+                errors |= dict.fromkeys(keys, ErrorCode(response.error_code))
             errors |= {
                 (t.topic_name, p.partition_index): ErrorCode(p.error_code)
-                for t in answer.responses
+                for t in response.responses
                 for p in t.partitions
                 if p.error_code
             }
@@ -109,16 +109,16 @@ class ShareOffsetsClient(GroupOffsetsClient):
         body = request(
             group_id=self.group_id, topics=[request.DeleteShareGroupOffsetsRequestTopic(topic_name=n) for n in names]
         )
-        answer = self._call_coordinator(
+        response = self._call_coordinator(
             ApiKey.DELETE_SHARE_GROUP_OFFSETS,
             0,
             body,
             lambda a: a.error_code,
             accepted=(ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND),
         )
-        codes = {t.topic_name: t.error_code for t in answer.responses}
+        codes = {t.topic_name: t.error_code for t in response.responses}
         for name in names:
-            code = ErrorCode(answer.error_code or codes.get(name, ErrorCode.NONE))
+            code = ErrorCode(response.error_code or codes.get(name, ErrorCode.NONE))
             if code:
                 errors |= {(name, i): code for i in requested[name]}
         return errors

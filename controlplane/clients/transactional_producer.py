@@ -1,7 +1,7 @@
 """Sends records in a transaction with a marker: a committed offset whose metadata names the transaction. The marker says later whether it was committed.
 
 Invariant: `find_marker` fences the producer of an earlier `send_once` with the same transactional id, so an unfinished transaction is never committed
-after the answer. Does not contain: what is sent, rows (`services.dead_letter_batches`).
+after the response. Does not contain: what is sent, rows (`services.dead_letter_batches`).
 """
 
 from __future__ import annotations

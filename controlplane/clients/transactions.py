@@ -23,7 +23,7 @@ MARKER_SECONDS = 10.0
 """Deadline of an end marker. A leader waits 5 s for its replication."""
 
 FENCE_SECONDS = 15.0
-"""Deadline of a fencing. Before its answer the coordinator aborts the open transaction in all partitions."""
+"""Deadline of a fencing. Before its response the coordinator aborts the open transaction in all partitions."""
 
 RETRY_SECONDS = 0.1
 
@@ -58,21 +58,21 @@ def list_transactions(
     body = m.ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=open_longer_ms
     )
-    answer = connection.call(ApiKey.LIST_TRANSACTIONS, 1, body, READ_SECONDS)
-    if answer.error_code:
-        raise Declined(ErrorCode(answer.error_code).name)
+    response = connection.call(ApiKey.LIST_TRANSACTIONS, 1, body, READ_SECONDS)
+    if response.error_code:
+        raise Declined(ErrorCode(response.error_code).name)
     return [
         ListedTransaction(t.transactional_id, t.producer_id, t.transaction_state, broker_id)
-        for t in answer.transaction_states
+        for t in response.transaction_states
     ]
 
 
 def describe_transactions(connection: KafkaConnection, transactional_ids: Sequence[str]) -> list[DescribedTransaction]:
     """Describe the transactional ids that this broker coordinates. Others are omitted. Raises NoResponse, or Declined while the coordinator loads."""
     body = m.DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
-    answer = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
+    response = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
     found = []
-    for transaction in answer.transaction_states:
+    for transaction in response.transaction_states:
         if transaction.error_code in ELSEWHERE:
             continue
         if transaction.error_code:
@@ -97,9 +97,9 @@ def coordinated_partitions(connection: KafkaConnection, probes: Mapping[str, int
     """The partitions of __transaction_state that this broker coordinates and has loaded. `probes`: transactional ids with their partitions. Raises
     NoResponse."""
     body = m.DescribeTransactionsRequest(transactional_ids=list(probes))
-    answer = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
+    response = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
     mine = (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-    return frozenset(probes[t.transactional_id] for t in answer.transaction_states if t.error_code in mine)
+    return frozenset(probes[t.transactional_id] for t in response.transaction_states if t.error_code in mine)
 
 
 def timeout_ms_max(connection: KafkaConnection, broker_id: int) -> int:
@@ -131,12 +131,12 @@ def scan_partitions(
             topic.partition_indexes.append(i)
         try:
             body = m.DescribeProducersRequest(topics=list(topics.values()))
-            answer = connection.call(ApiKey.DESCRIBE_PRODUCERS, 0, body, left)
+            response = connection.call(ApiKey.DESCRIBE_PRODUCERS, 0, body, left)
         except NoResponse:
             if at == 0:
                 raise
             break
-        for reported in answer.topics:
+        for reported in response.topics:
             for partition in reported.partitions:
                 if partition.error_code:
                     continue
@@ -172,10 +172,10 @@ def write_abort_marker(host: str, port: int, hanging: PartitionTransaction) -> N
     connection = KafkaConnection(host, port)
     try:
         body = m.WriteTxnMarkersRequest(markers=[marker])
-        answer = connection.call(ApiKey.WRITE_TXN_MARKERS, 1, body, MARKER_SECONDS)
+        response = connection.call(ApiKey.WRITE_TXN_MARKERS, 1, body, MARKER_SECONDS)
     finally:
         connection.close()
-    codes = [p.error_code for r in answer.markers for t in r.topics for p in t.partitions]
+    codes = [p.error_code for r in response.markers for t in r.topics for p in t.partitions]
     code = ErrorCode(codes[0]) if codes else ErrorCode.UNKNOWN_SERVER_ERROR
     if code:
         raise Declined(code.name)
@@ -192,10 +192,10 @@ def fence_producer(host: str, port: int, transactional_id: str, timeout_ms: int)
             left = deadline - time.monotonic()
             if left <= 0:
                 raise NoResponse(f"{host}:{port}: the open transaction was not aborted within {FENCE_SECONDS:.0f} s.")
-            answer = connection.call(ApiKey.INIT_PRODUCER_ID, 4, body, left)
-            code = ErrorCode(answer.error_code)
+            response = connection.call(ApiKey.INIT_PRODUCER_ID, 4, body, left)
+            code = ErrorCode(response.error_code)
             if not code:
-                return answer.producer_id, answer.producer_epoch
+                return response.producer_id, response.producer_epoch
             if code is not ErrorCode.CONCURRENT_TRANSACTIONS:
                 raise Declined(code.name)
             time.sleep(RETRY_SECONDS)

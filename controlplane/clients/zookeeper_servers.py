@@ -14,9 +14,9 @@ from controlplane.clients.zookeeper_status import StatusUnreadable, parse_status
 from controlplane.domain.zookeeper_server import ServerProblem, ServerStatus
 
 WAIT_S = 2.0
-"""Time limit for the connection and the answer of one server."""
-ANSWER_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of one answer that are read. The answer to srvr has about 300."""
+"""Time limit for the connection and the response of one server."""
+RESPONSE_BYTES_MAX = 64 * 1024
+"""Maximum number of bytes of one response that are read. The response to srvr has about 300."""
 SERVERS_MAX = 32
 """Maximum number of servers to which a request is sent, one thread each. Ensembles have up to nine."""
 
@@ -33,7 +33,7 @@ class ServerResponse:
 
 
 def server_states(servers: Sequence[tuple[str, int]], protection: Protection) -> list[ServerResponse]:
-    """The answers of these servers, in their order. A request is sent to at most SERVERS_MAX of them."""
+    """The responses of these servers, in their order. A request is sent to at most SERVERS_MAX of them."""
     chosen = servers[:SERVERS_MAX]
     if not chosen:
         return []
@@ -43,15 +43,15 @@ def server_states(servers: Sequence[tuple[str, int]], protection: Protection) ->
 
 def _state(host: str, port: int, protection: Protection) -> ServerResponse:
     try:
-        return ServerResponse(host, port, parse_status(_answer(host, port, protection)))
+        return ServerResponse(host, port, parse_status(_read_response(host, port, protection)))
     except StatusUnreadable as e:
         return ServerResponse(host, port, None, e.problem)
     except OSError as e:  # SSLError and time-outs too
         return ServerResponse(host, port, None, ServerProblem.UNREACHABLE, e.strerror or str(e) or type(e).__name__)
 
 
-def _answer(host: str, port: int, protection: Protection) -> str:
-    """The server closes the connection after its answer. Raises OSError."""
+def _read_response(host: str, port: int, protection: Protection) -> str:
+    """The server closes the connection after its response. Raises OSError."""
     until = time.monotonic() + WAIT_S
     sock = socket.create_connection((host, port), timeout=WAIT_S)
     if protection.context is not None:
@@ -59,7 +59,7 @@ def _answer(host: str, port: int, protection: Protection) -> str:
     with closing(sock):
         sock.sendall(b"srvr")
         out = bytearray()
-        while len(out) < ANSWER_BYTES_MAX:
+        while len(out) < RESPONSE_BYTES_MAX:
             sock.settimeout(max(0.001, until - time.monotonic()))
             data = sock.recv(8192)
             if not data:

@@ -11,7 +11,7 @@ from brokerd.cluster.blocking import connected
 from brokerd.cluster.store import Store
 
 WAIT_S = 2.0
-"""Time limit for the connection, and then for each answer."""
+"""Time limit for the connection, and then for each response."""
 SESSION_TIMEOUT_MS = 6_000
 BROKERS_MAX = 500
 """Maximum number of brokers of one response. Each broker costs a separate request of a few tenths of a millisecond."""

@@ -1,4 +1,4 @@
-"""The answer of a ZooKeeper server to the four-letter command `srvr`. Pure.
+"""The response of a ZooKeeper server to the four-letter command `srvr`. Pure.
 
 Source: ZooKeeper administrator's guide, section "The Four Letter Words".
 """
@@ -14,20 +14,20 @@ NOT_SERVING = "not currently serving requests"
 
 
 class StatusUnreadable(Exception):
-    """The answer has no status. `problem` is the reason."""
+    """The response has no status. `problem` is the reason."""
 
     def __init__(self, problem: ServerProblem) -> None:
         super().__init__(problem)
         self.problem = problem
 
 
-def parse_status(answer: str) -> ServerStatus:
-    """Parse the answer of a ZooKeeper server to a status command. Raises StatusUnreadable with the problem of the server."""
-    if NOT_PERMITTED in answer:
+def parse_status(response: str) -> ServerStatus:
+    """Parse the response of a ZooKeeper server to a status command. Raises StatusUnreadable with the problem of the server."""
+    if NOT_PERMITTED in response:
         raise StatusUnreadable(ServerProblem.NOT_PERMITTED)
-    if NOT_SERVING in answer:
+    if NOT_SERVING in response:
         raise StatusUnreadable(ServerProblem.NOT_SERVING)
-    fields = dict(re.findall(r"^([A-Za-z /]+): *(.*?)\s*$", answer, re.MULTILINE))
+    fields = dict(re.findall(r"^([A-Za-z /]+): *(.*?)\s*$", response, re.MULTILINE))
     try:
         low, mean, high = (float(part) for part in fields["Latency min/avg/max"].split("/"))
         mode = fields["Mode"]

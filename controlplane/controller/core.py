@@ -179,7 +179,7 @@ class Core:
             self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
         leaders.elect_leaders(plan, self.votes, now, preferred=preferred)
         self.desired.write_resets(plan)
-        self.requests.answer_due(plan, now)
+        self.requests.respond_when_due(plan, now)
         self._logged_changes += plan.logged_changes + plan.automatic_elections()
         append = plan.append()
         self._dirty = self.in_flight = append is not None

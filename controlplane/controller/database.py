@@ -83,7 +83,7 @@ INTERNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 
 """Small segments are compacted sooner, so that a new coordinator has less to read."""
 
 CHANGES_QUEUED_MAX = 1_000
-"""Maximum number of audit rows of logged changes that are queued while the database does not answer. The oldest is dropped first."""
+"""Maximum number of audit rows of logged changes that are queued while the database does not respond. The oldest is dropped first."""
 
 RESET_RETRY_SECONDS = 30.0
 """Seconds before a reset that has not appeared in the log is sent to the core again."""
@@ -247,7 +247,7 @@ class DatabaseThread:
             except DatabaseError as e:
                 self._on_database_error(e)
                 if isinstance(command, ForwardedRequest):
-                    text = "The control plane's database does not answer; try again."
+                    text = "The control plane's database does not respond; try again."
                     self._post(DesiredFailed(command.request_id, ErrorCode.REQUEST_TIMED_OUT, text))
 
     def _on_database_success(self) -> None:
@@ -353,19 +353,19 @@ class DatabaseThread:
     def _request(self, request: ForwardedRequest) -> None:
         assert self.image is not None, "a request is forwarded by the core, which has an image"
         try:
-            answers = request_persistence.persist(request, self.image)
+            outcomes = request_persistence.persist(request, self.image)
         except Rejected as e:
-            answers = [DesiredFailed(request.request_id, _kafka_error(e), e.reason)]
+            outcomes = [DesiredFailed(request.request_id, _kafka_error(e), e.reason)]
         except IntegrityError as e:
             log.warning("concurrent write: request=%s error=%s", request.request_id, e)
             text = "A concurrent change was written first; try again."
-            answers = [DesiredFailed(request.request_id, ErrorCode.REQUEST_TIMED_OUT, text)]
+            outcomes = [DesiredFailed(request.request_id, ErrorCode.REQUEST_TIMED_OUT, text)]
         except ValueError as e:  # for example a NUL character in a key, with PostgreSQL
             log.warning("malformed request: request=%s error=%r", request.request_id, e)
-            answers = [
+            outcomes = [
                 DesiredFailed(request.request_id, ErrorCode.INVALID_REQUEST, f"The request cannot be stored: {e!r}.")
             ]
-        for event in answers:
+        for event in outcomes:
             self._post(event)
 
     def _create_internal_topics(self) -> None:

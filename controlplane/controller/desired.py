@@ -151,7 +151,7 @@ class DesiredState:
             state, topic = plan.state(tp), plan.image.topics.get(tp.topic_id)
             waiting = self._requests_of(tp, desired.request_id)
             if state is None or topic is None:
-                continue  # the topic is deleted: `PendingRequests.answer_due` answers
+                continue  # the topic is deleted: `PendingRequests.respond_when_due` answers
             name = f"{topic.name}-{tp.partition}"
             if not partition_changes.is_applied(state, desired):
                 after = _apply_desired(plan, topic, state, desired)

@@ -184,7 +184,7 @@ class AppendMetadata:
     """Write `records` to the log and delete the nodes of answered requests in the same transaction."""
 
     records: tuple[MetadataRecord, ...]
-    answered: tuple[str, ...] = ()
+    completed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Invariants: an incarnation counts as dead only after a connection was established, that connection ended, and REFUSALS consecutive attempts
 were refused *in the current term of this controller*. A standby controller stores the first two facts, which stay true, but no verdict, because a refusal from
-before its election may be outdated. A host that does not answer, is slow or is unknown does not count as dead. A verdict is final for the term. Brokers that
+before its election may be outdated. A host that does not respond, is slow or is unknown does not count as dead. A verdict is final for the term. Brokers that
 die together are reported together.
 Does not contain: connections (`liveness_probes`), the effects of a death (`brokers`).
 """

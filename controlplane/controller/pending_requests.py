@@ -110,7 +110,7 @@ class PendingRequests:
             match request.payload:
                 case ControlledShutdown():
                     leaders.start_controlled_shutdown(plan, ReplicaIncarnation(request.broker_id, request.broker_epoch))
-                    _answer(plan, request, [])
+                    _respond(plan, request, [])
                 case RaiseMetadataLevel():
                     _raise_level(plan, request, request.payload)
                 case UpdateFeatures():
@@ -118,7 +118,7 @@ class PendingRequests:
                 case ElectLeaders():
                     _elect(plan, request, request.payload)
                 case Unreadable():
-                    plan.answer(request.request_id, ErrorCode.INVALID_REQUEST, request.payload.reason, {})
+                    plan.respond(request.request_id, ErrorCode.INVALID_REQUEST, request.payload.reason, {})
                 case (
                     CreateTopics()
                     | DeleteTopics()
@@ -142,7 +142,7 @@ class PendingRequests:
             results = [ItemResult(r.name, *too_early) for r in results]
         good = {r.name or "" for r in results if not r.error}
         if not good or payload.validate_only:
-            _answer(plan, request, results)
+            _respond(plan, request, results)
             return
         self.pending[request.request_id] = PendingRequest(
             request, results, good, now.mono_ms + REQUEST_MS_MAX, _partitions(plan, payload)
@@ -150,7 +150,7 @@ class PendingRequests:
         desired = payload.only(place for place, r in enumerate(results) if not r.error)
         plan.effects.append(WriteDesired(replace(request, payload=desired)))
 
-    def answer_due(self, plan: ReconcilePass, now: Now) -> None:
+    def respond_when_due(self, plan: ReconcilePass, now: Now) -> None:
         """Answer completed requests and those past their deadline."""
         for request_id, pending in list(self.pending.items()):
             gone = {name for name in pending.waiting if _is_deleted(plan, pending.partitions.get(name))}
@@ -164,7 +164,7 @@ class PendingRequests:
                 pending.waiting.clear()
             if not pending.waiting:
                 del self.pending[request_id]
-                _answer(plan, pending.request, pending.results)
+                _respond(plan, pending.request, pending.results)
 
 
 def _partitions(plan: ReconcilePass, payload: RowsPayload) -> dict[str, TopicPartition]:
@@ -183,8 +183,8 @@ def _is_deleted(plan: ReconcilePass, tp: TopicPartition | None) -> bool:
     return tp is not None and plan.state(tp) is None
 
 
-def _answer(plan: ReconcilePass, request: ForwardedRequest, results: Sequence[ItemResult]) -> None:
-    plan.answer(request.request_id, ErrorCode.NONE, None, results_to_json(results))
+def _respond(plan: ReconcilePass, request: ForwardedRequest, results: Sequence[ItemResult]) -> None:
+    plan.respond(request.request_id, ErrorCode.NONE, None, results_to_json(results))
 
 
 def _raise_level(plan: ReconcilePass, request: ForwardedRequest, payload: RaiseMetadataLevel) -> None:
@@ -192,7 +192,7 @@ def _raise_level(plan: ReconcilePass, request: ForwardedRequest, payload: RaiseM
     if problem is None:
         _finalise(plan, request, FEATURE, level)
     error = ErrorCode.NONE if problem is None else ErrorCode.INVALID_UPDATE_VERSION
-    plan.answer(request.request_id, error, problem, encode_record(LevelResult(level)))
+    plan.respond(request.request_id, error, problem, encode_record(LevelResult(level)))
 
 
 def _update_features(plan: ReconcilePass, request: ForwardedRequest, payload: UpdateFeatures) -> None:
@@ -200,7 +200,7 @@ def _update_features(plan: ReconcilePass, request: ForwardedRequest, payload: Up
     if not payload.validate_only and not any(r.error for r in results):
         for item in sorted(payload.items, key=_log_level_first):
             _finalise(plan, request, item.name, item.level)
-    _answer(plan, request, results)
+    _respond(plan, request, results)
 
 
 def _log_level_first(item: FeatureUpdate) -> bool:
@@ -226,7 +226,7 @@ def _finalise(plan: ReconcilePass, request: ForwardedRequest, name: str, level: 
 
 def _elect(plan: ReconcilePass, request: ForwardedRequest, payload: ElectLeaders) -> None:
     """Elect immediately, without the database. The audit row is written after the record is in the log."""
-    _answer(plan, request, [_elect_in_topic(plan, request, item, unclean=payload.unclean) for item in payload.items])
+    _respond(plan, request, [_elect_in_topic(plan, request, item, unclean=payload.unclean) for item in payload.items])
 
 
 def _elect_in_topic(

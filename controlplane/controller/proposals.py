@@ -1,6 +1,6 @@
 """Decides on leaders' proposals: a new ISR, the start of observers' logs, a new log start with history reads, and replica resets.
 
-Invariants: each proposal for the current state is answered in the log, and each answer increments the partition epoch (decision 012).
+Invariants: each proposal for the current state is answered in the log, and each response increments the partition epoch (decision 012).
 A proposal for an earlier state is answered already. Does not contain: broker registrations (`brokers`).
 """
 

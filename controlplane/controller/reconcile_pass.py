@@ -21,7 +21,7 @@ from brokerd.cluster.metadata import (
     MetadataLevelRaised,
     MetadataRecord,
     PartitionChanged,
-    RequestAnswered,
+    RequestCompleted,
     TopicDeleted,
 )
 from brokerd.cluster.model import (
@@ -84,7 +84,7 @@ class ReconcilePass:
     """Automatic unclean leader elections."""
     _records: list[MetadataRecord | None] = field(default_factory=list)
     _places: dict[TopicPartition, int] = field(default_factory=dict)
-    _answered: list[str] = field(default_factory=list)
+    _completed: list[str] = field(default_factory=list)
 
     # -- input -----------------------------------------------------------------------------------------------------------
     def state(self, tp: TopicPartition) -> PartitionState | None:
@@ -179,14 +179,14 @@ class ReconcilePass:
     def report(self, kind: ReportKind, subject: Subject, text: str) -> None:
         self.effects.append(Report(kind, subject, text))
 
-    def answer(self, request_id: str, error: int, message: str | None, result: Mapping[str, object]) -> None:
-        self.add(RequestAnswered(request_id, error, message, result))
-        self._answered.append(request_id)
+    def respond(self, request_id: str, error: int, message: str | None, result: Mapping[str, object]) -> None:
+        self.add(RequestCompleted(request_id, error, message, result))
+        self._completed.append(request_id)
 
     def append(self) -> AppendMetadata | None:
         """All decisions of this pass; None if there are none."""
         records = tuple(r for r in self._records if r is not None)
-        return AppendMetadata(records, tuple(self._answered)) if records or self._answered else None
+        return AppendMetadata(records, tuple(self._completed)) if records or self._completed else None
 
     def automatic_elections(self) -> list[LoggedChange]:
         """One change per topic for its automatic unclean leader elections: otherwise only the log of the controller would have them."""

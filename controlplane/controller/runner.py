@@ -267,7 +267,7 @@ class Controller:
             match effect:
                 case AppendMetadata():
                     assert self.appender is not None
-                    self.appender.submit(effect.records, [request_path(r) for r in effect.answered])
+                    self.appender.submit(effect.records, [request_path(r) for r in effect.completed])
                 case WriteDesired():
                     self._database.write(effect.request)
                 case Report() | LoggedChange():

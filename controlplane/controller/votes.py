@@ -16,7 +16,7 @@ from controlplane.controller.events import IsrProposed
 from controlplane.controller.reconcile_pass import ReconcilePass, Vote
 
 WAIT_MS_MAX = 300
-"""Maximum time that a vote waits for the report of a live broker that precedes the other candidates. A broker that does not answer may be frozen."""
+"""Maximum time that a vote waits for the report of a live broker that precedes the other candidates. A broker that does not respond may be frozen."""
 PREFERRED_EVERY_MS = 300_000
 """Minimum time between two votes for the preferred leader of a partition. Each vote makes the partition unavailable for a moment, and the preferred
 leader is not elected if its log is behind."""

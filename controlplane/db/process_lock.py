@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 log = logging.getLogger(__name__)
 
 KEEPALIVE = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
-"""Seconds, seconds, probes: the server then ends the session of a client that does not answer."""
+"""Seconds, seconds, probes: the server then ends the session of a client that does not respond."""
 
 HELD = """SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND classid = 0 AND objid = %s AND granted"""
 """Checks the lock, not only the connection: a reopened connection answers as well, but does not have the lock."""
@@ -41,7 +41,7 @@ class ProcessLock:
         return bool(connection.vendor == "postgresql")
 
     def acquire(self) -> bool:
-        """True if this process has the lock now. False if another process has it, or the database does not answer."""
+        """True if this process has the lock now. False if another process has it, or the database does not respond."""
         if not self.needed:
             return True
         try:

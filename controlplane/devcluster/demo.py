@@ -174,7 +174,7 @@ class FlightsReplay:
                 }
                 admin.create_topics([NewTopic(TOPIC, PARTITIONS, replicas, config=configs)])[TOPIC].result(20)
             except (KafkaException, TimeoutError) as e:
-                log.warning("topic creation failed, retrying: topic=%s error=%s", TOPIC, e or "no answer")
+                log.warning("topic creation failed, retrying: topic=%s error=%s", TOPIC, e or "no response")
                 self.stopping.wait(1)
 
     def _produce(self) -> None:

@@ -261,7 +261,7 @@ class RejectedClientFacts:
 
 @dataclass(frozen=True, slots=True)
 class ConnectFacts:
-    """A Kafka Connect cluster. `silent_s`: seconds since the first request without an answer; None: it answers. `problem`: why it does not."""
+    """A Kafka Connect cluster. `silent_s`: seconds since the first request without a response; None: it answers. `problem`: why it does not."""
 
     cluster: str
     failures: tuple[ConnectorFailure, ...] = ()

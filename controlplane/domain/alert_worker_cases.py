@@ -13,7 +13,7 @@ from controlplane.domain.connect import ConnectorFailure
 from weir_common.phrases import Phrase
 
 CONNECT_SILENT_S = 25.0
-"""A Connect cluster without an answer for this time, which are three requests, has an alert. One missed answer may be a restart of its workers."""
+"""A Connect cluster without a response for this time, which are three requests, has an alert. One missed response may be a restart of its workers."""
 
 CONNECTOR_ALERTS_MAX = 50
 """Maximum number of alerts about connectors, over all clusters."""
@@ -45,7 +45,7 @@ def connector_subject(cluster: str, connector: str) -> str:
 
 
 def connectors_failed(facts: AlertFacts) -> list[AlertCase]:
-    """Failed connectors. For a cluster that does not answer, those of its last answer: a worker that stops does not repair a task."""
+    """Failed connectors. For a cluster that does not respond, those of its last response: a worker that stops does not repair a task."""
     failures = [(c.cluster, f) for c in facts.connect for f in c.failures][:CONNECTOR_ALERTS_MAX]
     return [
         AlertCase(

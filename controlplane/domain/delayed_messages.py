@@ -80,10 +80,10 @@ def place_of(token: str) -> Place | None:
         return None
     parts = token.split(".")
     if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts):
-        raise Rejected("The token is invalid; use the token of the previous answer.", "token")
+        raise Rejected("The token is invalid; use the token of the previous response.", "token")
     at, partition, offset = map(int, parts)
     if max(at, offset) > OFFSET_MAX:
-        raise Rejected("The token is invalid; use the token of the previous answer.", "token")
+        raise Rejected("The token is invalid; use the token of the previous response.", "token")
     return at, partition, offset
 
 

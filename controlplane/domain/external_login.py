@@ -30,7 +30,7 @@ class LoginSource(StrEnum):
 
 class LoginRejection(StrEnum):
     UNREACHABLE = "unreachable"
-    BAD_ANSWER = "bad_answer"
+    BAD_RESPONSE = "bad_response"
     BAD_DIRECTORY = "bad_directory"
     ATTRIBUTE_MISSING = "attribute_missing"
     REJECTED_BY_PROVIDER = "refused_by_provider"
@@ -47,9 +47,9 @@ class LoginRejection(StrEnum):
 REJECTIONS: dict[LoginRejection, str] = {
     LoginRejection.UNREACHABLE: "The login provider {provider} cannot be reached: {cause}. Try again when it is available. An administrator can log in "
     "with an emergency account.",
-    LoginRejection.BAD_ANSWER: "The login provider {provider} sent an answer that cannot be used: {cause}. An administrator must compare the OpenID Connect "
+    LoginRejection.BAD_RESPONSE: "The login provider {provider} sent a response that cannot be used: {cause}. An administrator must compare the OpenID Connect "
     "settings of Weir with those of the provider.",
-    LoginRejection.BAD_DIRECTORY: "The directory {provider} sent an answer that cannot be used: {cause}. An administrator must compare the LDAP settings of "
+    LoginRejection.BAD_DIRECTORY: "The directory {provider} sent a response that cannot be used: {cause}. An administrator must compare the LDAP settings of "
     "Weir with those of the directory.",
     LoginRejection.ATTRIBUTE_MISSING: "The entry {dn} of the directory has no attribute {attribute}, or Weir may not read it. WEIR_LDAP_USER_ATTRIBUTE can name "
     "another one.",

@@ -37,7 +37,7 @@ class CheckName(StrEnum):
     PREFERRED_LEADERS = "preferred_leaders"
     DECLARED_STATE = "declared_state"
     BROKER_UP = "broker_up"
-    BROKER_ANSWERS = "broker_answers"
+    BROKER_RESPONDS = "broker_answers"  # the stored value
     LOG_DIRECTORIES = "log_directories"
     DISK_FREE = "disk_free"
     DISK_SPEED = "disk_speed"
@@ -118,7 +118,7 @@ RULES: tuple[CheckRule, ...] = (
     CheckRule(CheckName.BROKER_UP, _B, 20, _Y, "Broker is up",
         "Its replicas are offline. Its partitions tolerate one failure less.",
         "Start the broker, or drain it if it is lost.", at_least=True, limit=1),
-    CheckRule(CheckName.BROKER_ANSWERS, _B, 5, _Y, "Broker answers the console",
+    CheckRule(CheckName.BROKER_RESPONDS, _B, 5, _Y, "Broker answers the console",
         "Its values are out of date, and clients may have the same difficulty.",
         "Check its log, its load and the network to it.", at_least=True, limit=1),
     CheckRule(CheckName.LOG_DIRECTORIES, _B, 10, _N, "All log directories work",

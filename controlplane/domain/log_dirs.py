@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class LogDirState(StrEnum):
-    """failed: the broker has taken the directory offline, and its replicas with it. hung: the same, because the disk does not answer. slow: the disk
+    """failed: the broker has taken the directory offline, and its replicas with it. hung: the same, because the disk does not respond. slow: the disk
     answers late, and the directory is served."""
 
     HEALTHY = "healthy"

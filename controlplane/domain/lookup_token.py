@@ -37,5 +37,5 @@ def decode_token(token: str) -> dict[int, int]:
         if any(p < 0 or not -1 <= o <= OFFSET_MAX for p, o in before.items()):
             raise ValueError("out of range")
     except (ValueError, TypeError, RecursionError, binascii.Error):
-        raise Rejected("The token is invalid; use the token of the previous answer.", "token") from None
+        raise Rejected("The token is invalid; use the token of the previous response.", "token") from None
     return before

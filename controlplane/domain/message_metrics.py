@@ -29,7 +29,7 @@ class MessageMetrics:
 COLUMNS = tuple(f.name for f in fields(MessageMetrics))
 
 STALE_MS = 60_000
-"""Milliseconds since the oldest answer, after which the metrics count as unknown. A round that follows a broker failure takes some seconds."""
+"""Milliseconds since the oldest response, after which the metrics count as unknown. A round that follows a broker failure takes some seconds."""
 
 
 def values(metrics: MessageMetrics, now_ms: int) -> dict[str, int | float | None]:

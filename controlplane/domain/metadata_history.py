@@ -1,6 +1,6 @@
 """The stored history of the metadata log: entries with their times, and images, as bytes. Pure.
 
-Only records that define the state of a cluster are stored: no answers to requests, no tombstones. Invariant: credentials are removed, so that the history does
+Only records that define the state of a cluster are stored: no responses to requests, no tombstones. Invariant: credentials are removed, so that the history does
 not keep a deleted or changed password. Does not contain: rows, clocks.
 """
 
@@ -18,7 +18,7 @@ from brokerd.cluster.metadata import (
     MetadataError,
     MetadataRecord,
     ReplicaReset,
-    RequestAnswered,
+    RequestCompleted,
     TopicDeleted,
     pack_chunks,
     record_from_json,
@@ -43,7 +43,7 @@ def kept_records(records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...
     """The records that change the state, without the values of credentials. The fact that a credential changed is stored."""
     found = []
     for record in records:
-        if isinstance(record, IsrRejected | ReplicaReset | RequestAnswered):
+        if isinstance(record, IsrRejected | ReplicaReset | RequestCompleted):
             continue
         if isinstance(record, AccessChanged) and record.kind == AccessKind.SCRAM and record.value is not None:
             record = replace(record, value={})

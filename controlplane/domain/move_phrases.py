@@ -117,7 +117,7 @@ EQUAL_SO_FAR = (
     "Offsets {first} to {after} of {end} are equal on {count} replicas so far.",
 )
 UNKNOWN_ADDRESS = "The address of broker {broker} is unknown."
-NO_ANSWER = "Broker {broker} does not answer: {error}"
+NO_RESPONSE = "Broker {broker} does not respond: {error}"
 REJECTS = "Broker {broker} rejects the request: {error}"
 LOW_HIGH_WATERMARK = "Broker {broker} has a high watermark below the leader's."
 COMPACTED_EQUAL = (

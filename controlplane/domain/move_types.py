@@ -32,7 +32,7 @@ GONE = sentence(texts.GONE)
 
 @dataclass(frozen=True, slots=True)
 class ObservedPart:
-    """One partition as the monitor observed it. Sizes are in bytes per broker, without brokers that did not answer. `sampled_at`: time of
+    """One partition as the monitor observed it. Sizes are in bytes per broker, without brokers that did not respond. `sampled_at`: time of
     the last sizes, Unix seconds. `throttled`: the topic configs list a new replica of the partition as throttled.
 
     `observers`, `tail_start`, `log_start_floor` and `archive_start` are those of the metadata log, None = unset; `log_start` is that of the leader's local

@@ -79,11 +79,11 @@ TOO_EARLY, TIMED_OUT, TOO_MANY, SERVER_ERROR = 425, 408, 429, 500
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Outcome of one attempt. `status`: HTTP status or SMTP code, 0 = none. `answer`: the first characters of the receiver's answer, or what failed."""
+    """Outcome of one attempt. `status`: HTTP status or SMTP code, 0 = none. `response`: the first characters of the receiver's response, or what failed."""
 
     error: DeliveryError
     status: int = 0
-    answer: str = ""
+    response: str = ""
 
     @property
     def is_permanent(self) -> bool:

@@ -1,6 +1,6 @@
 """Other Weir consoles: the list in a file, their values, and the reason why the values of a console are not current. Pure.
 
-Invariant: a cluster whose console does not answer is never shown with the health of its last answer. Does not contain: the requests
+Invariant: a cluster whose console does not respond is never shown with the health of its last response. Does not contain: the requests
 (`controlplane.clients.other_consoles`).
 """
 
@@ -21,7 +21,7 @@ NAME_CHARS_MAX = 60
 REASON_CODE_CHARS_MAX = 60
 """Maximum length of the code of a reason: an unknown one is not shown."""
 STALE_S = 60.0
-"""Age after which an answer is no longer current: six rounds."""
+"""Age after which a response is no longer current: six rounds."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 KEYS = ("name", "url", "colour", "token", "token_file", "ca_file")
 
@@ -36,7 +36,7 @@ class ClusterProblem(StrEnum):
     CERTIFICATE = "certificate"
     NOT_PERMITTED = "not_permitted"
     HTTP_STATUS = "http_status"
-    BAD_ANSWER = "bad_answer"
+    BAD_RESPONSE = "bad_answer"  # the stored value
     OLD = "old"
 
 
@@ -74,17 +74,17 @@ class ClusterMetrics:
     reason_values: dict[str, int] = field(default_factory=dict)
 
 
-def problem_now(problem: ClusterProblem, answer_age_s: float | None) -> ClusterProblem:
-    """The problem of a cluster whose last answer has this age; None: it has never answered."""
+def problem_now(problem: ClusterProblem, response_age_s: float | None) -> ClusterProblem:
+    """The problem of a cluster whose last response has this age; None: it has never answered."""
     if problem != ClusterProblem.NONE:
         return problem
-    if answer_age_s is None:
+    if response_age_s is None:
         return ClusterProblem.NOT_READ
-    return ClusterProblem.OLD if answer_age_s > STALE_S else ClusterProblem.NONE
+    return ClusterProblem.OLD if response_age_s > STALE_S else ClusterProblem.NONE
 
 
 def metrics_of(overview: Any) -> ClusterMetrics:
-    """Return the values in an answer of `/api/v1/overview`. Raises ValueError if the answer has another shape."""
+    """Return the values in a response of `/api/v1/overview`. Raises ValueError if the response has another shape."""
     try:
         health = overview["health"]
         word = str(health["word"])

@@ -88,7 +88,7 @@ class ProducedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProduceSummary:
-    """`written`: acknowledged records. `unknown`: records without an answer in time; they may have been written."""
+    """`written`: acknowledged records. `unknown`: records without a response in time; they may have been written."""
 
     written: int = 0
     refused: int = 0

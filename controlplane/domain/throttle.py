@@ -110,11 +110,11 @@ def is_latency_affected(p99_ms: float, baseline: float) -> bool:
     return p99_ms > baseline * AFFECTED_FACTOR and p99_ms > baseline + AFFECTED_MS_MIN
 
 
-def next_speed(speed: Speed, worst_ms: float | None, *, answered: bool, floor: float, cap: float, now: float) -> Speed:
-    """The state of the next second. `worst_ms`: the highest p99 of the brokers that the copy uses, None = no produce requests. `answered` False: a
+def next_speed(speed: Speed, worst_ms: float | None, *, complete: bool, floor: float, cap: float, now: float) -> Speed:
+    """The state of the next second. `worst_ms`: the highest p99 of the brokers that the copy uses, None = no produce requests. `complete` False: a
     broker did not respond."""
     floor_seconds = speed.floor_seconds + 1 if speed.rate <= floor else 0
-    if not answered:
+    if not complete:
         blind = now - speed.measured_at >= NO_RESPONSE_SECONDS
         return replace(speed, rate=floor if blind else speed.rate, affected_seconds=0, floor_seconds=floor_seconds)
     if worst_ms is None:

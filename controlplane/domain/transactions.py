@@ -115,16 +115,16 @@ def verdict(
     open_transaction: PartitionTransaction,
     described: DescribedTransaction | None,
     *,
-    all_answered: bool,
+    all_responded: bool,
     now_ms: int,
     timeout_ms_max: int,
 ) -> TransactionVerdict:
-    """`described`: the transactional id with the producer id of `open_transaction`, None if no coordinator that answered has one. `all_answered`: whether the
+    """`described`: the transactional id with the producer id of `open_transaction`, None if no coordinator that answered has one. `all_responded`: whether the
     coordinator of every transactional id answered. `timeout_ms_max`: transaction.max.timeout.ms."""
     if described is None:
-        return TransactionVerdict.UNKNOWN_PRODUCER if all_answered else TransactionVerdict.UNDETERMINED
+        return TransactionVerdict.UNKNOWN_PRODUCER if all_responded else TransactionVerdict.UNDETERMINED
     if not described.is_open or open_transaction.partition not in described.partitions:
-        return TransactionVerdict.NOT_IN_TRANSACTION if all_answered else TransactionVerdict.UNDETERMINED
+        return TransactionVerdict.NOT_IN_TRANSACTION if all_responded else TransactionVerdict.UNDETERMINED
     if described.started_ms is not None and now_ms - described.started_ms > timeout_ms_max:
         return TransactionVerdict.TOO_OLD
     return TransactionVerdict.ACTIVE

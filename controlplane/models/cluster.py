@@ -87,7 +87,7 @@ class Feature(models.Model):
 class Broker(models.Model):
     """Liveness, endpoint and dynamic configs from the metadata log; values from the broker. `size_bytes`: sum of its replicas. `total_bytes` and
     `free_bytes`: of its log directory with the most free space. `replicas_on_disk`: number of replicas that it reports in its log directories.
-    `dirs_failed`: names of its failed log directories, `dirs_hung`: those of them whose disk did not answer, `dirs_slow`: directories with a slow disk,
+    `dirs_failed`: names of its failed log directories, `dirs_hung`: those of them whose disk did not respond, `dirs_slow`: directories with a slow disk,
     `dir_probe_ms`: {directory: ms of the last probe, a small write}. `life`: id of its last registration. `tail_doubt`: why the broker may have lost records
     at that start; "" = no doubt."""
 

@@ -1,4 +1,4 @@
-"""Last answers of Kafka Connect clusters. Only the cluster monitor writes them (`monitoring.connect_clusters`)."""
+"""Last responses of Kafka Connect clusters. Only the cluster monitor writes them (`monitoring.connect_clusters`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from django.db import models
 
 
 class ConnectCluster(models.Model):
-    """`tried_at`: of the last request. `silent_since`: the first of the requests without an answer; null: the last one was answered. `problem`: why there was
-    no answer. `failures`: `domain.connect.ConnectorFailure` of each connector that has failed or has failed tasks, as of the last answer."""
+    """`tried_at`: of the last request. `silent_since`: the first of the requests without a response; null: the last one was answered. `problem`: why there was
+    no response. `failures`: `domain.connect.ConnectorFailure` of each connector that has failed or has failed tasks, as of the last response."""
 
     name = models.CharField(max_length=200, unique=True)
     tried_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Last answers of other Weir consoles. Only the cluster monitor writes them (`monitoring.other_clusters`)."""
+"""Last responses of other Weir consoles. Only the cluster monitor writes them (`monitoring.other_clusters`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads the states of the connectors of all Kafka Connect clusters into rows, from which alerts are evaluated.
 
-Invariants: the requests to all clusters run at the same time, so a round takes no longer than the time limit of one. A cluster that does not answer keeps the
-failures of its last answer. No row has a config or a trace: they may contain secrets. Does not contain: the requests (`clients.connectors`), which row is an
+Invariants: the requests to all clusters run at the same time, so a round takes no longer than the time limit of one. A cluster that does not respond keeps the
+failures of its last response. No row has a config or a trace: they may contain secrets. Does not contain: the requests (`clients.connectors`), which row is an
 alert (`services.alert_facts`).
 """
 
@@ -32,23 +32,23 @@ def read_all() -> None:
         ConnectCluster.objects.all().delete()
         return
     with ThreadPoolExecutor(len(configured), "connect-states") as pool:
-        answers = list(pool.map(_answer, configured))
+        results = list(pool.map(_read_failures, configured))
     now = timezone.now()
     with transaction.atomic():
         ConnectCluster.objects.exclude(name__in=[c.name for c in configured]).delete()
         known = {row.name: row for row in ConnectCluster.objects.all()}
-        for client, answer in zip(configured, answers, strict=True):
+        for client, result in zip(configured, results, strict=True):
             row = known.get(client.name) or ConnectCluster(name=client.name)
             row.tried_at = now
-            if isinstance(answer, ConnectUnavailable):
-                row.silent_since, row.problem = row.silent_since or now, str(answer)[:300]
+            if isinstance(result, ConnectUnavailable):
+                row.silent_since, row.problem = row.silent_since or now, str(result)[:300]
             else:
                 row.silent_since, row.problem = None, ""
-                row.failures = [asdict(f) for f in answer[:FAILURES_MAX]]
+                row.failures = [asdict(f) for f in result[:FAILURES_MAX]]
             row.save()
 
 
-def _answer(client: ConnectClient) -> list[ConnectorFailure] | ConnectUnavailable:
+def _read_failures(client: ConnectClient) -> list[ConnectorFailure] | ConnectUnavailable:
     """Sorted by name."""
     try:
         found = api.connectors(client)

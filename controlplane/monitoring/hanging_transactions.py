@@ -78,13 +78,13 @@ class HangingTransactionMonitor:
         known = {_row_key(row): row.pk for row in HangingTransaction.objects.all()}
         leaders = self._choose({(topic, index) for topic, index, _, _ in known})
         brokers = selectors.living_brokers()
-        answers = selectors.scan_leaders(brokers, leaders)
+        responses = selectors.scan_leaders(brokers, leaders)
         described: set[PartitionName] = set()
-        for answer in answers:
-            requested = {(topic, i) for topic, indexes in leaders[answer.broker_id].items() for i in indexes}
-            if answer.value is not None and answer.value.described == len(requested):
+        for response in responses:
+            requested = {(topic, i) for topic, indexes in leaders[response.broker_id].items() for i in indexes}
+            if response.value is not None and response.value.described == len(requested):
                 described |= requested
-        found = {_key(t): t for a in answers if a.value for t in a.value.transactions}
+        found = {_key(t): t for a in responses if a.value for t in a.value.transactions}
         self._note_open(found, described, now_ms)
         suspects = [t for key, t in found.items() if key in known or now_ms - self._open_since_ms[key] >= OPEN_MS_MIN]
         judged = hanging_transactions.verdicts(suspects, brokers)

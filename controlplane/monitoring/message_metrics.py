@@ -2,7 +2,7 @@
 
 A round requests the values from the leaders of at most PARTITIONS_MAX front partitions; the next round continues where it ended. Numbers of dead letters come
 from offsets that are in rows. Invariants: a topic has metrics only after each of its front partitions has answered, and a silent partition keeps its last
-answer, with its time. Runs on a thread that may wait for brokers. Does not contain: the messages (`selectors.half_messages`), alerts (`domain.alert`).
+response, with its time. Runs on a thread that may wait for brokers. Does not contain: the messages (`selectors.half_messages`), alerts (`domain.alert`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from controlplane.clients import delayed_messages, half_messages
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.message_metrics import COLUMNS, MessageMetrics
 from controlplane.models import ObservedPartition, ObservedTopic, TopicMessages
-from controlplane.selectors.front_leaders import LeaderProblem, leader_answers
+from controlplane.selectors.front_leaders import LeaderProblem, leader_responses
 
 COLLECT_MS = 10_000
 """Milliseconds between the starts of two rounds: the step of the history."""
 PARTITIONS_MAX = 500
-"""Front partitions of a round, a small request each. With 3,000 of them an answer is at most a minute old."""
+"""Front partitions of a round, a small request each. With 3,000 of them a response is at most a minute old."""
 GROWTH_S = 600
 """Seconds over which new dead letters are counted."""
 
 FrontPartition = tuple[str, int]
 """(front topic, partition)."""
-Answer = HalfMessagesResponse | DelayedMessagesResponse
+FrontResponse = HalfMessagesResponse | DelayedMessagesResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class MessageMetricCollector:
     def __init__(self) -> None:
         self.latest: Mapping[str, MessageMetrics] = {}
         """Metrics by topic. The dictionary is replaced as a whole, so that other threads may read it."""
-        self._answers: dict[FrontPartition, tuple[datetime, Answer]] = {}
+        self._responses: dict[FrontPartition, tuple[datetime, FrontResponse]] = {}
         self._position: FrontPartition | None = None
         """The last partition of the previous round, if there are more."""
         self._ends: dict[str, deque[tuple[float, int]]] = {}
@@ -78,15 +78,15 @@ class MessageMetricCollector:
         }
         chosen = self._choose(leaders)
 
-        def call(connection: KafkaConnection, spot: FrontPartition) -> Answer:
+        def call(connection: KafkaConnection, spot: FrontPartition) -> FrontResponse:
             if spot[0] in topics.half:
                 return half_messages.fetch_undecided(connection, *spot, 0, 1)
             return delayed_messages.fetch_pending(connection, *spot, DelayedMessagesRequest(bounds_ms=[]))
 
-        answers = leader_answers(chosen, call)
+        responses = leader_responses(chosen, call)
         now = datetime.now(UTC)
-        self._answers |= {spot: (now, a) for spot, a in answers.items() if not isinstance(a, LeaderProblem)}
-        self._answers = {spot: a for spot, a in self._answers.items() if spot in leaders}
+        self._responses |= {spot: (now, a) for spot, a in responses.items() if not isinstance(a, LeaderProblem)}
+        self._responses = {spot: a for spot, a in self._responses.items() if spot in leaders}
         found = self._metrics(topics, leaders, now)
         with transaction.atomic():
             TopicMessages.objects.exclude(topic__in=found).delete()
@@ -112,7 +112,7 @@ class MessageMetricCollector:
         values: dict[str, dict[str, Any]] = {}
         times: dict[str, list[datetime]] = {}
         for front, own in spots.items():
-            known = [self._answers[s] for s in own if s in self._answers]
+            known = [self._responses[s] for s in own if s in self._responses]
             if len(known) < len(own):
                 continue
             topic = topics.half.get(front) or topics.delay[front]
@@ -171,24 +171,24 @@ def _offsets(names: Iterable[str]) -> dict[str, tuple[int | None, int | None]]:
     return {r["topic__name"]: (r["n"], r["end"]) for r in sums}
 
 
-def _half(answers: list[HalfMessagesResponse], expired: int | None) -> dict[str, object]:
-    oldest = min((m for a in answers for m in a.messages), key=lambda m: m.appended_ms, default=None)
+def _half(responses: list[HalfMessagesResponse], expired: int | None) -> dict[str, object]:
+    oldest = min((m for a in responses for m in a.messages), key=lambda m: m.appended_ms, default=None)
     return {
-        "half_undecided": sum(a.undecided for a in answers),
+        "half_undecided": sum(a.undecided for a in responses),
         "half_oldest_at": None if oldest is None else _time(oldest.appended_ms),
         "half_oldest_checks": None if oldest is None else oldest.checks,
-        "half_checks": sum(a.checks_sent for a in answers),
+        "half_checks": sum(a.checks_sent for a in responses),
         "half_expired": expired,
     }
 
 
-def _delayed_values(answers: list[DelayedMessagesResponse]) -> dict[str, object]:
+def _delayed_values(responses: list[DelayedMessagesResponse]) -> dict[str, object]:
     """A record that is due stays pending until it is delivered: its time is that of the batch that was sent last."""
-    times = [a.earliest_ms for a in answers if a.earliest_ms >= 0]
-    times += [a.last_due_ms for a in answers if a.due and a.last_due_ms >= 0]
-    last = max((a for a in answers if a.last_sent_ms >= 0), key=lambda a: a.last_sent_ms, default=None)
+    times = [a.earliest_ms for a in responses if a.earliest_ms >= 0]
+    times += [a.last_due_ms for a in responses if a.due and a.last_due_ms >= 0]
+    last = max((a for a in responses if a.last_sent_ms >= 0), key=lambda a: a.last_sent_ms, default=None)
     return {
-        "delayed_pending": sum(a.pending + a.due for a in answers),
+        "delayed_pending": sum(a.pending + a.due for a in responses),
         "delayed_next_at": _time(min(times)) if times else None,
         "delayed_late_ms": None if last is None else max(0, last.last_sent_ms - last.last_due_ms),
     }

@@ -104,7 +104,7 @@ class ClusterMonitor:
         self.projection = MetadataProjection()
         self.metrics = MetricsCache()
         self._changed = SampleChanges()
-        self._answers: deque[tuple[int, BrokerSample | NoResponse]] = deque()
+        self._responses: deque[tuple[int, BrokerSample | NoResponse]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._pool = ThreadPoolExecutor(SAMPLERS, thread_name_prefix="sampler")
         self._connections: dict[int, KafkaConnection] = {}
@@ -320,12 +320,12 @@ class ClusterMonitor:
 
     # -- the brokers -----------------------------------------------------------------------------------------------------
     def _sample(self, image: Image, now: Now) -> None:
-        while self._answers:
-            broker_id, answer = self._answers.popleft()
+        while self._responses:
+            broker_id, response = self._responses.popleft()
             asked_ms = self._asking.pop(broker_id, now.mono_ms)
-            if isinstance(answer, BrokerSample):
+            if isinstance(response, BrokerSample):
                 self._round_took_ms = max(self._round_took_ms, now.mono_ms - asked_ms)
-            self._round[broker_id] = answer
+            self._round[broker_id] = response
         waiting = self._round_asked - set(self._round)
         if self._round_asked and (not waiting or now.mono_ms - self._round_at_ms >= ROUND_MS_MAX):
             self._close_round(image, now, waiting)
@@ -362,9 +362,9 @@ class ClusterMonitor:
         with_sizes: bool,
         stalled: list[Key],
     ) -> None:
-        answer: BrokerSample | NoResponse
+        response: BrokerSample | NoResponse
         try:
-            answer = sample_broker(
+            response = sample_broker(
                 broker_connection,
                 broker_id,
                 leads,
@@ -373,12 +373,12 @@ class ClusterMonitor:
                 stalled=stalled,
             )
         except NoResponse as e:
-            answer = e
+            response = e
         except Exception as e:
             log.exception("sampling failed: broker=%s", broker_id)
             broker_connection.close()
-            answer = NoResponse(str(e))
-        self._answers.append((broker_id, answer))
+            response = NoResponse(str(e))
+        self._responses.append((broker_id, response))
         if not self._stopping:
             os.eventfd_write(self._wake, 1)
 

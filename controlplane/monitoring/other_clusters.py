@@ -1,7 +1,7 @@
 """Requests the overview from the other Weir consoles of the settings, and keeps the last responses in rows. One round for all viewers and web processes.
 
-Invariants: the requests to all consoles run at the same time, so a round takes no longer than the time limit of one. A console that does not answer keeps the
-values and the time of its last answer, and gets the cause. Does not contain: the request (`clients.other_consoles`), what is shown
+Invariants: the requests to all consoles run at the same time, so a round takes no longer than the time limit of one. A console that does not respond keeps the
+values and the time of its last response, and gets the cause. Does not contain: the request (`clients.other_consoles`), what is shown
 (`selectors.other_clusters`).
 """
 
@@ -35,27 +35,27 @@ class OtherClusterReader:
             OtherCluster.objects.all().delete()
             return
         with ThreadPoolExecutor(len(consoles), "other-console") as pool:
-            answers = list(pool.map(_answer, consoles))
+            results = list(pool.map(_read_metrics, consoles))
         now = timezone.now()
         with transaction.atomic():
             OtherCluster.objects.exclude(name__in=[c.name for c in consoles]).delete()
             known = {row.name: row for row in OtherCluster.objects.all()}
-            for console, answer in zip(consoles, answers, strict=True):
+            for console, result in zip(consoles, results, strict=True):
                 row = known.get(console.name)
                 if row is None or row.url != console.url:  # values from another address belong to another cluster
                     row = row or OtherCluster(name=console.name)
                     row.url, row.answered_at, row.metrics = console.url, None, None
                 row.tried_at = now
-                if isinstance(answer, ClusterMetrics):
+                if isinstance(result, ClusterMetrics):
                     row.problem, row.detail = ClusterProblem.NONE, ""
-                    row.answered_at, row.metrics = now, asdict(answer)
+                    row.answered_at, row.metrics = now, asdict(result)
                 else:
-                    row.problem, row.detail = answer.problem, str(answer)[:300]
+                    row.problem, row.detail = result.problem, str(result)[:300]
                 row.save()
         self._hub.publish(live_events.OTHER_CLUSTERS, {"clusters": len(consoles)})
 
 
-def _answer(console: OtherConsole) -> ClusterMetrics | ConsoleUnreadable:
+def _read_metrics(console: OtherConsole) -> ClusterMetrics | ConsoleUnreadable:
     try:
         return read_metrics(console)
     except ConsoleUnreadable as unreadable:

@@ -1,6 +1,6 @@
 """Metrics of rejected requests: per broker and reason, and of the clients that a broker rejects repeatedly.
 
-Invariant: a broker without an answer has no values. Does not contain: rows; which of the clients are alerts (`alert_client_cases`).
+Invariant: a broker without a response has no values. Does not contain: rows; which of the clients are alerts (`alert_client_cases`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RejectionMetrics:
             self.by_broker[sample.broker_id] = sorted(found, key=lambda f: (-f.per_s, -f.total, f.reason))
 
     def forget(self, broker_id: int) -> None:
-        """The broker did not answer."""
+        """The broker did not respond."""
         self._windows.pop(broker_id, None)
         self.by_broker.pop(broker_id, None)
 
@@ -181,7 +181,7 @@ class RejectedClients:
         self.by_broker[sample.broker_id] = sorted(metrics, key=lambda f: -f.per_min)[:REJECTED_CLIENTS_MAX]
 
     def forget(self, broker_id: int) -> None:
-        """The broker did not answer."""
+        """The broker did not respond."""
         self._series.pop(broker_id, None)
         self.by_broker.pop(broker_id, None)
 

@@ -1,6 +1,6 @@
 """Metrics of requests by broker and API, from the histograms of the brokers.
 
-Invariants: metrics are of the requests between two samples of one broker. A broker that did not answer has none. Counters that became smaller have
+Invariants: metrics are of the requests between two samples of one broker. A broker that did not respond has none. Counters that became smaller have
 started again at zero. Does not contain rows.
 """
 
@@ -58,7 +58,7 @@ class RequestStatistics:
             }
 
     def forget(self, broker_id: int) -> None:
-        """The broker did not answer."""
+        """The broker did not respond."""
         self._windows.pop(broker_id, None)
         self.by_broker.pop(broker_id, None)
 

@@ -198,7 +198,7 @@ class MetricsCache:
         return changed
 
     def _forget_broker(self, broker_id: int) -> None:
-        """The broker did not answer. Its sizes stay as last reported."""
+        """The broker did not respond. Its sizes stay as last reported."""
         self.answered[broker_id] = False
         self.traffic.forget(broker_id)
         self.requests.forget(broker_id)

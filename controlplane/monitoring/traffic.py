@@ -1,6 +1,6 @@
 """Bytes per second in and out of partitions, topics, brokers and the cluster, from the counters of the brokers.
 
-Invariants: a rate is the average over the time between two samples of one broker. The rates of a broker that did not answer are unknown, never zero. A
+Invariants: a rate is the average over the time between two samples of one broker. The rates of a broker that did not respond are unknown, never zero. A
 counter that became smaller has started again at zero. Does not contain rows.
 """
 
@@ -84,7 +84,7 @@ class TrafficCache:
         }
 
     def forget(self, broker_id: int) -> None:
-        """The broker did not answer."""
+        """The broker did not respond."""
         self._brokers.pop(broker_id, None)
 
     def sum_up(self, leaders: Mapping[Key, int]) -> set[Key]:

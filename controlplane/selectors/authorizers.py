@@ -1,5 +1,5 @@
 """The settings of the brokers that decide about permissions in addition to ACLs. They are read from the brokers, because only a broker knows its
-properties file. The report names each broker that does not answer within a second. Does not contain: decisions about principals (`permissions`)."""
+properties file. The report names each broker that does not respond within a second. Does not contain: decisions about principals (`permissions`)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class AuthorizerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerReport:
-    """`enforcing`: brokers with an authorizer. `without`: brokers without one, which allow every operation. `unanswered`: brokers that did not answer. `super_users` and
+    """`enforcing`: brokers with an authorizer. `without`: brokers without one, which allow every operation. `silent`: brokers that did not respond. `super_users` and
     `allow_if_no_acl` have a value only if it is the same on all brokers with an authorizer."""
 
     state: AuthorizerState
     super_users: tuple[str, ...] = ()
     allow_if_no_acl: bool = False
     without: tuple[int, ...] = ()
-    unanswered: tuple[int, ...] = ()
+    silent: tuple[int, ...] = ()
     enforcing: tuple[int, ...] = ()
 
     @property
@@ -72,31 +72,31 @@ def authorizer_report() -> AuthorizerReport:
     def call(connection: KafkaConnection) -> dict[str, ReportedConfig]:
         return describe_broker(connection, ids[connection.host, connection.port])
 
-    answers = call_brokers(brokers, call)
-    return _report({a.broker_id: a.value for a in answers})
+    responses = call_brokers(brokers, call)
+    return _report({a.broker_id: a.value for a in responses})
 
 
-def _report(answers: Mapping[int, Mapping[str, ReportedConfig] | None]) -> AuthorizerReport:
-    answered = {broker: values for broker, values in answers.items() if values is not None}
-    enforcing = {broker: values for broker, values in answered.items() if _value(values, AUTHORIZER)}
+def _report(responses: Mapping[int, Mapping[str, ReportedConfig] | None]) -> AuthorizerReport:
+    reported = {broker: values for broker, values in responses.items() if values is not None}
+    enforcing = {broker: values for broker, values in reported.items() if _value(values, AUTHORIZER)}
     users = [_users(_value(values, SUPER_USERS)) for values in enforcing.values()]
     return AuthorizerReport(
-        state=_state(len(answered), len(enforcing)),
+        state=_state(len(reported), len(enforcing)),
         super_users=tuple(u for u in users[0] if all(u in other for other in users)) if users else (),
         allow_if_no_acl=bool(enforcing)
         and all(_value(v, ALLOW_IF_NO_ACL).lower() == "true" for v in enforcing.values()),
-        without=tuple(broker for broker in answered if broker not in enforcing),
-        unanswered=tuple(broker for broker, values in answers.items() if values is None),
+        without=tuple(broker for broker in reported if broker not in enforcing),
+        silent=tuple(broker for broker, values in responses.items() if values is None),
         enforcing=tuple(enforcing),
     )
 
 
-def _state(answered: int, enforcing: int) -> AuthorizerState:
-    if not answered:
+def _state(reported: int, enforcing: int) -> AuthorizerState:
+    if not reported:
         return AuthorizerState.UNKNOWN
     if not enforcing:
         return AuthorizerState.NONE
-    return AuthorizerState.ENFORCED if enforcing == answered else AuthorizerState.DIFFERENT
+    return AuthorizerState.ENFORCED if enforcing == reported else AuthorizerState.DIFFERENT
 
 
 def _users(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The settings of a broker, read from the broker, because only the broker knows its properties file. Without an answer within a second there are no
+"""The settings of a broker, read from the broker, because only the broker knows its properties file. Without a response within a second there are no
 settings."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BrokerConfigChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfigs:
-    """`total`: settings before the filter. `problem`: why the broker did not answer; `other_problem` likewise for the compared broker."""
+    """`total`: settings before the filter. `problem`: why the broker did not respond; `other_problem` likewise for the compared broker."""
 
     broker_id: int
     other_id: int | None
@@ -48,11 +48,11 @@ def broker_configs(
     if broker_id not in brokers:
         return None
     requested = [BrokerAddress(b.broker_id, b.host, b.port) for b in brokers.values()]
-    answers = {a.broker_id: a for a in _call_all(requested)}
-    own_answer, other_answer = answers[broker_id], answers.get(other_id) if other_id is not None else None
+    responses = {a.broker_id: a for a in _call_all(requested)}
+    own_response, other_response = responses[broker_id], responses.get(other_id) if other_id is not None else None
     rows = (
-        compare_configs(own_answer.value or {}, other_answer.value if other_answer is not None else None)
-        if own_answer.value is not None
+        compare_configs(own_response.value or {}, other_response.value if other_response is not None else None)
+        if own_response.value is not None
         else []
     )
     changed = [r for r in rows if r.source != BrokerConfigSource.DEFAULT]
@@ -60,8 +60,8 @@ def broker_configs(
     listed = {BrokerConfigChoice.CHANGED: changed, BrokerConfigChoice.DIFFERENT: different}.get(
         BrokerConfigChoice(only), rows
     )
-    other_problem = "" if other_answer is None else other_answer.problem
-    if other_id is not None and other_answer is None:
+    other_problem = "" if other_response is None else other_response.problem
+    if other_id is not None and other_response is None:
         other_problem = sentence("There is no broker {broker_id}.", broker_id=other_id)
     return BrokerConfigs(
         broker_id=broker_id,
@@ -70,14 +70,14 @@ def broker_configs(
         total=len(rows),
         changed=len(changed),
         different=len(different),
-        problem=own_answer.problem,
+        problem=own_response.problem,
         other_problem=other_problem,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfigPage(Page[BrokerConfigRow]):
-    """`total`: settings after the filter, `settings`: before it. `problem`: why the broker did not answer; `other_problem` likewise for the compared
+    """`total`: settings after the filter, `settings`: before it. `problem`: why the broker did not respond; `other_problem` likewise for the compared
     broker."""
 
     broker_id: int

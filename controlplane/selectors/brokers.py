@@ -36,7 +36,7 @@ class BrokerRow:
     gets no new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space, `disk_alert`:
     the severity of an alert about its free space, or empty; `leads` False: the broker is demoted.
     `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of these directories,
-    `dirs_hung`: those of the failed ones whose disk did not answer, `dirs_slow`: those with a slow disk, `dir_probe_ms`: {directory: ms of the last
+    `dirs_hung`: those of the failed ones whose disk did not respond, `dirs_slow`: those with a slow disk, `dir_probe_ms`: {directory: ms of the last
     probe}. `tail_doubt`: why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in
     words and the next step, if there is one. `can` lists the operations that are possible now."""
 

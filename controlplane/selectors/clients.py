@@ -1,4 +1,4 @@
-"""Connected clients, read from the brokers, because no other process knows them. Invariant: an answer names the brokers that did not respond."""
+"""Connected clients, read from the brokers, because no other process knows them. Invariant: a response names the brokers that did not respond."""
 
 from __future__ import annotations
 
@@ -145,10 +145,10 @@ def client_list(
 ) -> ClientPage:
     """Clients with `query` in their client ID, principal, address or software. `broker`: only the connections to this broker. `topic`: only clients that
     have produced to this topic or read from it since they connected; `topic_use`: a TopicUse, only these. `with_brokers`: also the connections between
-    brokers. Waits up to two seconds for brokers that do not answer."""
+    brokers. Waits up to two seconds for brokers that do not respond."""
     brokers = [b for b in living_brokers().values() if broker in (None, b.broker_id)]
-    answers = call_brokers(brokers, lambda connection: connected_clients(connection, topic))
-    known = {a.broker_id: a.value for a in answers if a.value is not None}
+    responses = call_brokers(brokers, lambda connection: connected_clients(connection, topic))
+    known = {a.broker_id: a.value for a in responses if a.value is not None}
     rows = [
         r
         for r in _rows(known, topic)
@@ -171,8 +171,8 @@ def client_list(
         not_listed=sum(max(0, c.count - len(c.clients)) for c in known.values()),
         lagging_readers=len(cold),
         lagging_bytes_per_s=_sum(cold),
-        brokers_asked=len(answers),
-        brokers_silent=[SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None],
+        brokers_asked=len(responses),
+        brokers_silent=[SilentBroker(a.broker_id, a.problem) for a in responses if a.value is None],
     )
 
 
@@ -188,28 +188,28 @@ class ClientRates:
 
 def client_rates(entity: Entity) -> ClientRates | None:
     """The rates that a quota of `entity` would limit. None for an address and for a default, which limits many clients separately. Waits up to two seconds for
-    brokers that do not answer."""
+    brokers that do not respond."""
     if not entity or IP in entity or None in entity.values():
         return None
-    answers = call_brokers(list(living_brokers().values()), connected_clients)
+    responses = call_brokers(list(living_brokers().values()), connected_clients)
     received: dict[int, float] = {}
     sent: dict[int, float] = {}
-    for answer in answers:
-        for client in answer.value.clients if answer.value is not None else ():
+    for response in responses:
+        for client in response.value.clients if response.value is not None else ():
             names = {CLIENT: client.client_id, USER: client.principal.removeprefix("User:")}
             if client.is_broker or any(names[entity_type] != name for entity_type, name in entity.items()):
                 continue
-            received[answer.broker_id] = received.get(answer.broker_id, 0.0) + client.received_bytes_per_second
-            sent[answer.broker_id] = sent.get(answer.broker_id, 0.0) + client.sent_bytes_per_second
-    return ClientRates(received, sent, [answer.broker_id for answer in answers if answer.value is None])
+            received[response.broker_id] = received.get(response.broker_id, 0.0) + client.received_bytes_per_second
+            sent[response.broker_id] = sent.get(response.broker_id, 0.0) + client.sent_bytes_per_second
+    return ClientRates(received, sent, [response.broker_id for response in responses if response.value is None])
 
 
-def _rejected_clients(answers: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
+def _rejected_clients(responses: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
     """One row per client and reason, the latest first."""
     rejections: dict[tuple[str, str, str, str], list[tuple[int, Rejection]]] = {}
-    logins = _failed_logins(answers)
-    for broker_id, answer in answers.items():
-        for r in answer.rejections:
+    logins = _failed_logins(responses)
+    for broker_id, response in responses.items():
+        for r in response.rejections:
             users = [x.user for x in _logins_of(r, logins)]
             if any(query in text.lower() for text in (r.host, r.principal, r.client_id, *users)):
                 rejections.setdefault((r.host, r.principal, r.client_id, r.reason), []).append((broker_id, r))
@@ -217,11 +217,11 @@ def _rejected_clients(answers: dict[int, ConnectedClients], query: str) -> list[
     return sorted(rows, key=lambda r: (r.ago_s, -r.count, r.host, r.principal, r.client_id, r.reason))[:REJECTED_MAX]
 
 
-def _failed_logins(answers: dict[int, ConnectedClients]) -> dict[tuple[str, str], list[FailedLoginRow]]:
+def _failed_logins(responses: dict[int, ConnectedClients]) -> dict[tuple[str, str], list[FailedLoginRow]]:
     """By (address, client ID), over all brokers, the latest first."""
     found: dict[tuple[str, str], dict[tuple[str, str, str], list[FailedLogin]]] = {}
-    for answer in answers.values():
-        for failed_login in answer.failed_logins:
+    for response in responses.values():
+        for failed_login in response.failed_logins:
             by_login = found.setdefault((failed_login.host, failed_login.client_id), {})
             by_login.setdefault((failed_login.user, failed_login.mechanism, failed_login.failure), []).append(
                 failed_login
@@ -281,11 +281,11 @@ def _groups(topic: str) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def _rows(answers: dict[int, ConnectedClients], topic: str) -> list[ClientRow]:
+def _rows(responses: dict[int, ConnectedClients], topic: str) -> list[ClientRow]:
     """One row per client, over all brokers."""
     found: dict[tuple[object, ...], list[tuple[int, ConnectedClient]]] = {}
-    for broker_id, answer in answers.items():
-        for c in answer.clients:
+    for broker_id, response in responses.items():
+        for c in response.clients:
             software = f"{c.software_name} {c.software_version}".strip()
             key = (c.client_id, c.principal, c.host, software, c.listener, c.is_broker)
             found.setdefault(key, []).append((broker_id, c))

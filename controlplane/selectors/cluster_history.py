@@ -1,6 +1,6 @@
 """The cluster at an earlier time, from the kept metadata log (decision 061): the known times, the image at one of them, what differs between two.
 
-Invariant: the state at a time is either completely known, or the answer is "unknown" with the known times before and after. No state is guessed. A read does
+Invariant: the state at a time is either completely known, or the response is "unknown" with the known times before and after. No state is guessed. A read does
 not wait for brokers.
 """
 
@@ -30,7 +30,7 @@ from controlplane.selectors.paging import Page, PageStart, numbered_page
 from weir_common.phrases import Phrase, sentence
 
 CHANGES_MAX = 5_000
-"""Maximum number of single changes in one answer. The differences between the two ends are always complete."""
+"""Maximum number of single changes in one response. The differences between the two ends are always complete."""
 
 IMAGES_IN_MEMORY = 2
 """Number of decoded images that a process keeps in memory. An image of 100,000 partitions takes 3 s to decode and uses 70 MB."""

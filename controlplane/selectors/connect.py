@@ -1,7 +1,7 @@
 """Kafka Connect: the clusters, the list of connectors, one connector. Read from the workers at each request.
 
 Invariants: the requests to all clusters run at the same time, and a page waits at most PAGE_SECONDS; what did not arrive is unknown. A cluster that does not
-answer is a `problem` of its row, not an error. No row has a secret of a config. Does not contain: changes (`controlplane.services.connect`).
+respond is a `problem` of its row, not an error. No row has a secret of a config. Does not contain: changes (`controlplane.services.connect`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from controlplane.selectors.paging import Page, PageStart, ordered_page
 from weir_common.phrases import reason_of, sentence
 
 PAGE_SECONDS = 4.0
-"""Time limit for the answers of all clusters, or for all parts of one connector."""
+"""Time limit for the responses of all clusters, or for all parts of one connector."""
 
 PARALLEL = 20
 """Requests of one page at a time; one or two per cluster."""
@@ -50,12 +50,12 @@ OFFSETS_MAX = 500
 P = ParamSpec("P")
 T = TypeVar("T")
 NO_CLUSTER = "No Connect cluster is configured (WEIR_CONNECT_URLS)."
-LATE = sentence("The Connect cluster did not answer within {limit} s.", limit=f"{PAGE_SECONDS:g}")
+LATE = sentence("The Connect cluster did not respond within {limit} s.", limit=f"{PAGE_SECONDS:g}")
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectClusterRow:
-    """`workers`: addresses of WEIR_CONNECT_URLS. The other fields are null if the cluster did not answer; `problem` says why. `is_this_cluster`: its topics
+    """`workers`: addresses of WEIR_CONNECT_URLS. The other fields are null if the cluster did not respond; `problem` says why. `is_this_cluster`: its topics
     and consumer groups are those of this Kafka cluster."""
 
     name: str
@@ -96,7 +96,7 @@ class ConnectorRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorPage(Page[ConnectorRow]):
-    """`clusters`: all configured ones, also those that did not answer."""
+    """`clusters`: all configured ones, also those that did not respond."""
 
     clusters: list[ConnectClusterRow]
 
@@ -224,7 +224,7 @@ def states_of(row: ConnectorRow) -> set[str]:
 
 
 def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
-    """None if the cluster does not have the connector. Raises Rejected if the cluster is not configured or does not answer."""
+    """None if the cluster does not have the connector. Raises Rejected if the cluster is not configured or does not respond."""
     client = client_of(cluster)
     with _ConcurrentReads() as reads:
         info_read = reads.start(api.connector_info, client, name)
@@ -314,7 +314,7 @@ def _cluster(
     rows: list[ConnectorRow],
     own_id: str,
 ) -> ConnectClusterRow:
-    problems = [reason_of(answer) for answer in (info, listed) if isinstance(answer, ConnectUnavailable)]
+    problems = [reason_of(response) for response in (info, listed) if isinstance(response, ConnectUnavailable)]
     is_listed = not isinstance(listed, ConnectUnavailable)
     return ConnectClusterRow(
         name=client.name,
@@ -331,7 +331,7 @@ def _cluster(
 
 
 def _is_this_cluster(info: api.ConnectWorkerInfo | ConnectUnavailable, own_id: str) -> bool | None:
-    """None if the Connect cluster did not answer, or if this cluster's ID is unknown."""
+    """None if the Connect cluster did not respond, or if this cluster's ID is unknown."""
     if isinstance(info, ConnectUnavailable) or not own_id:
         return None
     return bool(info.kafka_cluster_id == own_id)

@@ -23,7 +23,7 @@ from controlplane.selectors.front_leaders import (
     LeaderProblem,
     MissingPartition,
     front_of,
-    leader_answers,
+    leader_responses,
     leaders_of,
     topic_with_front,
 )
@@ -119,22 +119,22 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
     parts: list[DelayedPartition] = []
     counts: list[list[int]] = []
     missing: list[MissingPartition] = []
-    for index, answer in leader_answers(leaders_of(front), call).items():
-        if isinstance(answer, LeaderProblem):
-            missing.append(MissingPartition(index, answer.problem))
+    for index, response in leader_responses(leaders_of(front), call).items():
+        if isinstance(response, LeaderProblem):
+            missing.append(MissingPartition(index, response.problem))
             continue
-        counts.append(answer.counts)
+        counts.append(response.counts)
         parts.append(
             DelayedPartition(
                 partition=index,
-                pending=answer.pending,
-                earliest_at=None if answer.earliest_ms < 0 else _time(answer.earliest_ms),
-                delivered=answer.delivered,
-                cancelled=answer.cancelled,
-                discarded=answer.discarded,
-                blocked=ErrorCode(answer.blocked).name if answer.blocked else "",
-                due=answer.due,
-                overdue_ms=_overdue_ms(answer),
+                pending=response.pending,
+                earliest_at=None if response.earliest_ms < 0 else _time(response.earliest_ms),
+                delivered=response.delivered,
+                cancelled=response.cancelled,
+                discarded=response.discarded,
+                blocked=ErrorCode(response.blocked).name if response.blocked else "",
+                due=response.due,
+                overdue_ms=_overdue_ms(response),
             )
         )
     return DelayedMessages(
@@ -149,10 +149,10 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
     )
 
 
-def _overdue_ms(answer: DelayedMessagesResponse) -> int:
-    times = [answer.earliest_ms] if answer.earliest_ms >= 0 else []
-    if answer.due and answer.last_due_ms >= 0:
-        times.append(answer.last_due_ms)
+def _overdue_ms(response: DelayedMessagesResponse) -> int:
+    times = [response.earliest_ms] if response.earliest_ms >= 0 else []
+    if response.due and response.last_due_ms >= 0:
+        times.append(response.last_due_ms)
     return max(0, _now_ms() - min(times)) if times else 0
 
 
@@ -213,13 +213,13 @@ def look_up(
     cancelled: dict[domain.Place, bool] = {}
     following: dict[int, tuple[int, int]] = {}
     missing: list[MissingPartition] = []
-    for index, answer in leader_answers(leaders, call).items():
-        if isinstance(answer, LeaderProblem):
-            missing.append(MissingPartition(index, answer.problem))
+    for index, response in leader_responses(leaders, call).items():
+        if isinstance(response, LeaderProblem):
+            missing.append(MissingPartition(index, response.problem))
             continue
-        cancelled |= {(r.deliver_at_ms, index, r.offset): r.cancelled for r in answer.records}
-        if answer.next_ms >= 0:
-            following[index] = answer.next_ms, answer.next_offset
+        cancelled |= {(r.deliver_at_ms, index, r.offset): r.cancelled for r in response.records}
+        if response.next_ms >= 0:
+            following[index] = response.next_ms, response.next_offset
     shown, next_place = domain.page(cancelled, following, limit)
     now_ms = _now_ms()
     return PendingList(

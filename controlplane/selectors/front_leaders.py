@@ -29,7 +29,7 @@ class MissingPartition:
 
 @dataclass(frozen=True, slots=True)
 class LeaderProblem:
-    """The leader of a partition gave no answer."""
+    """The leader of a partition gave no response."""
 
     problem: str
 
@@ -58,12 +58,14 @@ def leaders_of(front: str, partition: int | None = None) -> dict[int, int | None
     return dict(rows.values_list("index", "leader"))
 
 
-def leader_answers(
+def leader_responses(
     leaders: Mapping[K, int | None], call: Callable[[KafkaConnection, K], T]
 ) -> dict[K, T | LeaderProblem]:
-    """The answer of each partition's leader. `leaders`: {partition: broker, or None without a leader}. `call` gets a connection to the leader and the
+    """The response of each partition's leader. `leaders`: {partition: broker, or None without a leader}. `call` gets a connection to the leader and the
     partition, and must not use the database."""
-    answers: dict[K, T | LeaderProblem] = dict.fromkeys(sorted(leaders), LeaderProblem("The partition has no leader."))
+    responses: dict[K, T | LeaderProblem] = dict.fromkeys(
+        sorted(leaders), LeaderProblem("The partition has no leader.")
+    )
     brokers = Broker.objects.filter(broker_id__in={b for b in leaders.values() if b is not None})
     addresses = [BrokerAddress(b.broker_id, b.host, b.port) for b in brokers]
     own = {(a.host, a.port): [i for i, leader in leaders.items() if leader == a.broker_id] for a in addresses}
@@ -77,9 +79,9 @@ def leader_answers(
                 found[index] = LeaderProblem(sentence("Its leader rejected the request: {error}.", error=e))
         return found
 
-    for address, answer in zip(addresses, call_brokers(addresses, call_each), strict=True):
-        if answer.value is not None:
-            answers |= answer.value
+    for address, response in zip(addresses, call_brokers(addresses, call_each), strict=True):
+        if response.value is not None:
+            responses |= response.value
         else:
-            answers |= dict.fromkeys(own[address.host, address.port], LeaderProblem(answer.problem))
-    return answers
+            responses |= dict.fromkeys(own[address.host, address.port], LeaderProblem(response.problem))
+    return responses

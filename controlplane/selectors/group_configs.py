@@ -1,4 +1,4 @@
-"""The configs of a group, as one of the alive brokers reports them: it knows the values of the group and its own defaults. Without an answer within a second
+"""The configs of a group, as one of the alive brokers reports them: it knows the values of the group and its own defaults. Without a response within a second
 there are no configs."""
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class GroupConfigList:
 
 def group_configs(group_id: str) -> GroupConfigList:
     """The configs of a group, which need not exist."""
-    answers = call_brokers(living_brokers().values(), lambda connection: describe_group(connection, group_id))
-    rows = next((a.value for a in answers if a.value is not None), None)
-    problem = "" if rows is not None else "; ".join(f"{a.broker_id}: {a.problem}" for a in answers)
+    responses = call_brokers(living_brokers().values(), lambda connection: describe_group(connection, group_id))
+    rows = next((a.value for a in responses if a.value is not None), None)
+    problem = "" if rows is not None else "; ".join(f"{a.broker_id}: {a.problem}" for a in responses)
     found = rows or []
     return GroupConfigList(group_id, found, sum(r.own for r in found), problem)
 

@@ -17,13 +17,13 @@ from controlplane.selectors.front_leaders import (
     LeaderProblem,
     MissingPartition,
     front_of,
-    leader_answers,
+    leader_responses,
     leaders_of,
     topic_with_front,
 )
 
 ROWS_MAX = 500
-"""Maximum number of messages of one answer, the oldest of all partitions."""
+"""Maximum number of messages of one response, the oldest of all partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +100,28 @@ def undecided_messages(
     def call(connection: KafkaConnection, index: int) -> HalfMessagesResponse:
         return client.fetch_undecided(connection, front, index, from_offset, ROWS_MAX)
 
-    answers = HalfMessageList(topic, front)
+    messages = HalfMessageList(topic, front)
     totals = dict.fromkeys(("undecided", "delivered", "expired", "checks_sent"), 0)
     now = datetime.now(UTC)
-    for index, answer in leader_answers(leaders_of(front, partition), call).items():
-        if isinstance(answer, LeaderProblem):
-            answers.missing.append(MissingPartition(index, answer.problem))
+    for index, response in leader_responses(leaders_of(front, partition), call).items():
+        if isinstance(response, LeaderProblem):
+            messages.missing.append(MissingPartition(index, response.problem))
             continue
         for name in totals:
-            totals[name] += getattr(answer, name)
-        if answer.blocked:
-            answers.blocked.append(MissingPartition(index, ErrorCode(answer.blocked).name))
-        answers.rows.extend(half_message_row(topic, index, m, now) for m in answer.messages)
+            totals[name] += getattr(response, name)
+        if response.blocked:
+            messages.blocked.append(MissingPartition(index, ErrorCode(response.blocked).name))
+        messages.rows.extend(half_message_row(topic, index, m, now) for m in response.messages)
     oldest = sorted(
-        (r for r in answers.rows if chosen.matches(r)), key=lambda r: (r.written_at, r.partition, r.offset)
+        (r for r in messages.rows if chosen.matches(r)), key=lambda r: (r.written_at, r.partition, r.offset)
     )[:ROWS_MAX]
     return HalfMessageList(
         topic,
         front,
-        searched=len(answers.rows),
+        searched=len(messages.rows),
         rows=oldest,
-        blocked=answers.blocked,
-        missing=answers.missing,
+        blocked=messages.blocked,
+        missing=messages.missing,
         **totals,
     )
 

@@ -102,14 +102,14 @@ def search(topic: str = "", index: int | None = None, start_offset: int | None =
 
 def open_in_partition(topic: str, index: int, start_offset: int) -> PartitionTransaction | None:
     """The transaction that is open at this offset, as the leader of the partition describes it now; None if it has ended. Raises LookupError if the
-    leader is unknown or does not answer."""
+    leader is unknown or does not respond."""
     leader = ObservedPartition.objects.filter(topic__name=topic, index=index).values_list("leader", flat=True).first()
     if leader is None:
         raise LookupError(f"{topic}-{index} has no leader")
-    (answer,) = selectors.scan_leaders(selectors.living_brokers(), {leader: {topic: [index]}})
-    if answer.value is None or answer.value.described == 0:
-        raise LookupError(answer.problem or f"broker {leader} has no replica of {topic}-{index}")
-    return next((t for t in answer.value.transactions if t.start_offset == start_offset), None)
+    (response,) = selectors.scan_leaders(selectors.living_brokers(), {leader: {topic: [index]}})
+    if response.value is None or response.value.described == 0:
+        raise LookupError(response.problem or f"broker {leader} has no replica of {topic}-{index}")
+    return next((t for t in response.value.transactions if t.start_offset == start_offset), None)
 
 
 Judged = tuple[PartitionTransaction, TransactionVerdict, str | None]
@@ -129,7 +129,7 @@ class CoordinatorResponse:
 def _judge(
     open_transactions: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]
 ) -> tuple[list[Judged], list[BrokerResponse[CoordinatorResponse]], int | None, int]:
-    """(verdicts, answers of the coordinators, transaction.max.timeout.ms, offline partitions of __transaction_state)."""
+    """(verdicts, responses of the coordinators, transaction.max.timeout.ms, offline partitions of __transaction_state)."""
     offline = selectors.offline_partitions_of_state()
     if not open_transactions:
         return [], [], None, offline
@@ -144,20 +144,20 @@ def _judge(
         after = client.coordinated_partitions(connection, probes)
         return CoordinatorResponse(client.timeout_ms_max(connection, broker_id), described, before & after)
 
-    answers = selectors.call_all(brokers, call_coordinator)
+    responses = selectors.call_all(brokers, call_coordinator)
     # While a coordinator moves, two brokers may answer for it. An open transaction counts more than a closed one.
-    known = {d.producer_id: d for a in answers if a.value for d in a.value.described}
-    known |= {d.producer_id: d for a in answers if a.value for d in a.value.described if d.is_open}
-    maxima = [a.value.timeout_ms_max for a in answers if a.value]
-    covered = frozenset[int]().union(*(a.value.partitions for a in answers if a.value))
-    complete = count > 0 and len(covered) == count and not selectors.silent_brokers(answers) and not offline
+    known = {d.producer_id: d for a in responses if a.value for d in a.value.described}
+    known |= {d.producer_id: d for a in responses if a.value for d in a.value.described if d.is_open}
+    maxima = [a.value.timeout_ms_max for a in responses if a.value]
+    covered = frozenset[int]().union(*(a.value.partitions for a in responses if a.value))
+    complete = count > 0 and len(covered) == count and not selectors.silent_brokers(responses) and not offline
     now_ms = selectors.clock_ms()
     judged: list[Judged] = []
     for t in open_transactions:
         mine = known.get(t.producer_id)
-        v = verdict(t, mine, all_answered=complete, now_ms=now_ms, timeout_ms_max=max(maxima, default=0))
+        v = verdict(t, mine, all_responded=complete, now_ms=now_ms, timeout_ms_max=max(maxima, default=0))
         judged.append((t, v, mine.transactional_id if mine is not None else None))
-    return judged, answers, max(maxima, default=None), offline
+    return judged, responses, max(maxima, default=None), offline
 
 
 def verdicts(open_transactions: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
@@ -173,10 +173,10 @@ def _still_open(judged: list[Judged], brokers: Mapping[int, BrokerAddress]) -> l
         indexes = leaders.setdefault(transaction.leader, {}).setdefault(transaction.topic, [])
         if transaction.index not in indexes:
             indexes.append(transaction.index)
-    answers = {a.broker_id: a.value for a in selectors.scan_leaders(brokers, leaders)}
+    responses = {a.broker_id: a.value for a in selectors.scan_leaders(brokers, leaders)}
     out = [j for j in judged if j[1] is TransactionVerdict.ACTIVE]
     for transaction, v, name in suspects:
-        again = answers.get(transaction.leader)
+        again = responses.get(transaction.leader)
         if again is not None and any(transaction.same_as(other) for other in again.transactions):
             out.append((transaction, v, name))
         elif again is None or again.described < sum(map(len, leaders[transaction.leader].values())):

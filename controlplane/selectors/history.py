@@ -26,7 +26,7 @@ from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.selectors.visibility import current_visibility
 from weir_common import history_codes
 from weir_common.history_codes import BLOCK_SERIES, CHUNK_VALUES, MINUTE_S, STEP_S
-from weir_common.lake_history import HistoryAnswer
+from weir_common.lake_history import HistoryResult
 from weir_common.lake_queries import QueryError
 from weir_common.phrases import sentence
 
@@ -183,13 +183,13 @@ def _from_lake(
             sentence("{max} reads of the lake are running, which is the maximum.", max=LAKE_READS_MAX),
         )
     try:
-        answer: HistoryAnswer = lake.history(keys, first, until, step_s)
+        result: HistoryResult = lake.history(keys, first, until, step_s)
     finally:
         _free.release()
-    if answer.error is not None:
-        part = LakePart.NO_TABLE if answer.error is QueryError.NO_TABLE else LakePart.FAILED
-        return {}, part, answer.detail
-    steps = {(p.subject, p.metric, p.at_s): ChartPoint(p.at_s, p.value, p.peak) for p in answer.points}
+    if result.error is not None:
+        part = LakePart.NO_TABLE if result.error is QueryError.NO_TABLE else LakePart.FAILED
+        return {}, part, result.detail
+    steps = {(p.subject, p.metric, p.at_s): ChartPoint(p.at_s, p.value, p.peak) for p in result.points}
     return steps, LakePart.READ, ""
 
 

@@ -50,7 +50,7 @@ NOTES = {
 
 
 class PartitionLookupState(StrEnum):
-    """`more`: the look-up can be continued. `failed`: the leader did not answer."""
+    """`more`: the look-up can be continued. `failed`: the leader did not respond."""
 
     COMPLETE = "complete"
     MORE = "more"
@@ -144,7 +144,7 @@ class KeyLookupRange(TypedDict, total=False):
 
 
 class KeyLookupPaging(KeyLookupRange, total=False):
-    """The range of a look-up, its limits and the token of the previous answer."""
+    """The range of a look-up, its limits and the token of the previous response."""
 
     limit: int
     bytes_max: int
@@ -175,7 +175,7 @@ def look_up_key(
     lake: bool = False,
 ) -> KeyLookup:
     """Records of `topic` with this key, or with this value of the record header `header`. Raises Rejected for invalid arguments. `partitions`:
-    empty = all. `token`: of the previous answer to the same query. `renderer`: how the reader sees a record; None: without masking rules. `lake`: search
+    empty = all. `token`: of the previous response to the same query. `renderer`: how the reader sees a record; None: without masking rules. `lake`: search
     for records that are below the log start offsets in the lake, after the leaders have searched theirs; `duration_s` does not limit it."""
     renderer = renderer or RecordRenderer(topic)
     before = _partitions(topic, partitions, token)
@@ -208,15 +208,15 @@ def look_up_key(
             query.bytes_max = max(1, bytes_left // share)
             query.duration_ms_max = max(1, int(remaining_s * 1000 / share))
             try:
-                answer = leaders.look_up(index, query)
+                response = leaders.look_up(index, query)
             except (NoResponse, Declined) as e:
                 next_offsets[index] = offset
                 lookups.append(PartitionLookup(index, PartitionLookupState.FAILED, problem=str(e)))
                 continue
-            if answer.stop != LookupStop.LOG_START:
-                next_offsets[index] = answer.next_before_offset
-            matches += [_row(index, match, renderer) for match in answer.matches]
-            lookups.append(_part(index, answer))
+            if response.stop != LookupStop.LOG_START:
+                next_offsets[index] = response.next_before_offset
+            matches += [_row(index, match, renderer) for match in response.matches]
+            lookups.append(_part(index, response))
     finally:
         leaders.close()
     archived = None
@@ -277,7 +277,7 @@ def look_up_for_download(
     **searched: Unpack[KeyLookupRange],
 ) -> KeyLookup:
     """Look-ups one after the other, until `limit` records are found, the time is over, DOWNLOAD_RESPONSE_BYTES are reached, or a look-up makes no
-    progress: a leader, the remote tier or the lake does not answer."""
+    progress: a leader, the remote tier or the lake does not respond."""
     began = time.monotonic()
     rows: list[MessageRow] = []
     while True:
@@ -412,20 +412,20 @@ def _note(parts: list[PartitionLookup], archived: LakeMatches | None) -> str:
     return joined(notes) if notes else sentence("Each record of the range was searched.")
 
 
-def _part(index: int, answer: KeyLookupResponse) -> PartitionLookup:
-    done = answer.stop == LookupStop.LOG_START
+def _part(index: int, response: KeyLookupResponse) -> PartitionLookup:
+    done = response.stop == LookupStop.LOG_START
     return PartitionLookup(
         partition=index,
         state=PartitionLookupState.COMPLETE if done else PartitionLookupState.MORE,
-        stopped=STOPS.get(answer.stop, StopReason.LIMIT).value,
-        searched_from=answer.start_offset if done else answer.next_before_offset,
-        start_offset=answer.start_offset,
-        end_offset=answer.end_offset,
-        indexed_end_offset=answer.indexed_end_offset,
-        log_bytes=answer.log_bytes,
-        index_bytes=answer.index_bytes,
-        segments_indexed=answer.segments_indexed,
-        segments_scanned=answer.segments_scanned,
+        stopped=STOPS.get(response.stop, StopReason.LIMIT).value,
+        searched_from=response.start_offset if done else response.next_before_offset,
+        start_offset=response.start_offset,
+        end_offset=response.end_offset,
+        indexed_end_offset=response.indexed_end_offset,
+        log_bytes=response.log_bytes,
+        index_bytes=response.index_bytes,
+        segments_indexed=response.segments_indexed,
+        segments_scanned=response.segments_scanned,
     )
 
 

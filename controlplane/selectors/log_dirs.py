@@ -1,4 +1,4 @@
-"""The log directories of one broker, read from the broker, because only the broker knows where its replicas are. Without an answer within two seconds
+"""The log directories of one broker, read from the broker, because only the broker knows where its replicas are. Without a response within two seconds
 there are no directories."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LogDirReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLogDirs(Page[LogDirReplicaRow]):
-    """`problem`: why the broker did not answer. `rows`: a page of its replicas, the largest first by default."""
+    """`problem`: why the broker did not respond. `rows`: a page of its replicas, the largest first by default."""
 
     broker_id: int
     problem: str
@@ -65,14 +65,14 @@ class BrokerLogDirs(Page[LogDirReplicaRow]):
 
 
 def reported_log_dirs(broker_id: int) -> tuple[list[ReportedLogDir], str] | None:
-    """(directories, why the broker did not answer). None: unknown broker."""
+    """(directories, why the broker did not respond). None: unknown broker."""
     broker = Broker.objects.filter(pk=broker_id).first()
     if broker is None:
         return None
     if not broker.alive:
         return [], "The broker is down."
-    (answer,) = call_brokers([BrokerAddress(broker_id, broker.host, broker.port)], describe_log_dirs)
-    return answer.value or [], answer.problem
+    (response,) = call_brokers([BrokerAddress(broker_id, broker.host, broker.port)], describe_log_dirs)
+    return response.value or [], response.problem
 
 
 def broker_log_dirs(

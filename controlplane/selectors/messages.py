@@ -38,7 +38,7 @@ DOWNLOAD_RECORDS_MAX = 10_000
 
 PROBLEM_TEXTS: Mapping[PartitionProblem, str] = {
     PartitionProblem.NO_LEADER: "it has no leader. The records are readable again when a replica leads.",
-    PartitionProblem.LEADER_UNREACHABLE: "the broker that leads it did not answer.",
+    PartitionProblem.LEADER_UNREACHABLE: "the broker that leads it did not respond.",
     PartitionProblem.NO_PARTITION: "no broker knows it. It may be new, or the topic was deleted.",
     PartitionProblem.DENIED: "the console's own principal has no permission to read the topic (ACL).",
     PartitionProblem.UNREADABLE: "a record batch is damaged, or too large to decompress here.",

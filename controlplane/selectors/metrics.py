@@ -216,7 +216,7 @@ def _broker_metrics() -> list[MetricRows]:
         ),
         (
             "weir_broker_disk_hung",
-            "1 for each log directory that is offline because its disk does not answer.",
+            "1 for each log directory that is offline because its disk does not respond.",
             [({"broker": b.broker_id, "directory": d}, 1) for b in brokers for d in b.dirs_hung],
         ),
     ]
@@ -362,7 +362,7 @@ def _topic_metrics() -> list[MetricRows]:
 
 
 def _message_metrics() -> list[MetricRows]:
-    """Half messages, delayed messages and dead letters. Topics whose leaders did not answer for a minute are omitted."""
+    """Half messages, delayed messages and dead letters. Topics whose leaders did not respond for a minute are omitted."""
     now = timezone.now()
     since = now - timedelta(milliseconds=STALE_MS)
     rows = list(TopicMessages.objects.filter(sampled_at__gt=since).order_by("topic"))

@@ -49,7 +49,7 @@ class NotificationChannelRow:
 @dataclass(frozen=True, slots=True)
 class NotificationDeliveryRow:
     """`alert_id` null: a test, or an alert that is not stored any more. `due_at`: the next attempt, null in a final state. `status`: HTTP status or SMTP
-    code of the last answer, 0 = none. `answer`: its first characters, or what failed."""
+    code of the last response, 0 = none. `answer`: its first characters, or what failed."""
 
     id: int
     channel_id: int

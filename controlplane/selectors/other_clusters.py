@@ -1,4 +1,4 @@
-"""This cluster and the other clusters of the settings, with the last answers of their consoles. One query of rows, and no request to a console."""
+"""This cluster and the other clusters of the settings, with the last responses of their consoles. One query of rows, and no request to a console."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controlplane.selectors.overview import Overview
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """`problem`: none, or why the values are not current. `detail` explains it in English. `metrics`: of the last answer, `answer_age_s` ago; None: there is
+    """`problem`: none, or why the values are not current. `detail` explains it in English. `metrics`: of the last response, `response_age_s` ago; None: there is
     none. `url` "": this cluster."""
 
     name: str
@@ -25,7 +25,7 @@ class ClusterRow:
     detail: str
     metrics: ClusterMetrics | None
     answered_at: datetime | None
-    answer_age_s: float | None
+    response_age_s: float | None
 
     @property
     def is_current(self) -> bool:

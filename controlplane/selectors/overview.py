@@ -51,7 +51,7 @@ class Health:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """`age_s`: seconds since the monitor had read the metadata log to its end, `sample_age_s`: seconds since brokers answered; None = never.
-    `size_bytes`: over all topics, with the last known sizes where a broker does not answer. Then `brokers_sized` is below `brokers_total`, and
+    `size_bytes`: over all topics, with the last known sizes where a broker does not respond. Then `brokers_sized` is below `brokers_total`, and
     `size_as_of` is the time of the oldest of these sizes. `lag_at_least`: `lag_ms_max` is a lower bound. Partition counts are over all topics,
     including internal ones. `not_preferred`: partitions whose leader is not their preferred replica. `drift`: the monitor's last count; None = not yet. `alerts`: open ones; `alert_newest`: number of the newest timeline
     entry, by which a page sees that an alert changed."""

@@ -55,7 +55,7 @@ class QuotaUseRow:
 
 @dataclass(frozen=True, slots=True)
 class QuotaDetail:
-    """`use`: of the brokers that answered, at most 200 rows of `use_count`. `silent_brokers` did not answer."""
+    """`use`: of the brokers that answered, at most 200 rows of `use_count`. `silent_brokers` did not respond."""
 
     row: QuotaRow
     use: list[QuotaUseRow]
@@ -110,15 +110,15 @@ def quota_row(quota_id: int) -> QuotaRow | None:
 
 
 def quota_detail(quota_id: int) -> QuotaDetail | None:
-    """One quota with its current use. Waits up to a second for brokers that do not answer."""
+    """One quota with its current use. Waits up to a second for brokers that do not respond."""
     row = quota_row(quota_id)
     if row is None:
         return None
     living = [BrokerAddress(b.broker_id, b.host, b.port) for b in Broker.objects.filter(alive=True)]
-    answers = call_brokers(living, quota_use)
-    measured = {a.broker_id: a.value for a in answers if a.value is not None}
+    responses = call_brokers(living, quota_use)
+    measured = {a.broker_id: a.value for a in responses if a.value is not None}
     use = _use(row, measured)
-    return QuotaDetail(row, use[:USE_ROWS_MAX], len(use), [a.broker_id for a in answers if a.value is None])
+    return QuotaDetail(row, use[:USE_ROWS_MAX], len(use), [a.broker_id for a in responses if a.value is None])
 
 
 def _use(row: QuotaRow, measured: dict[int, list[MeasuredRate]]) -> list[QuotaUseRow]:

@@ -1,7 +1,7 @@
 """Routes as declared, with their lag, and the state that the brokers committed with their positions.
 
 Invariants: the lag is that of the route's consumer group, as the monitor observed it. The state in a detail is read from the group coordinator;
-it is unknown if that does not answer. Does not contain: changes (`services.routes`).
+it is unknown if that does not respond. Does not contain: changes (`services.routes`).
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def route_definition(name: str) -> dict[str, Any] | None:
 
 
 def route_detail(name: str) -> RouteDetail | None:
-    """One route with the states of its partitions. Waits a few seconds for a group coordinator that does not answer."""
+    """One route with the states of its partitions. Waits a few seconds for a group coordinator that does not respond."""
     row, definition = route_row(name), route_definition(name)
     if row is None or definition is None:
         return None

@@ -1,7 +1,7 @@
 """Subjects of the schema registry: the list, one with a version, the difference between two versions. Read at each request.
 
 Invariants: the list requests the details of the shown subjects only, in parallel, and for at most DETAIL_SECONDS; what did not arrive is unknown.
-A registry that does not answer is a `problem`, not an error. Does not contain: changes (`controlplane.services.schema_subjects`).
+A registry that does not respond is a `problem`, not an error. Does not contain: changes (`controlplane.services.schema_subjects`).
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _result_or_none(future: Future[T]) -> T | None:
 
 
 def subject_detail(name: str, number: int | None = None) -> SubjectDetail | None:
-    """This version, None = the latest. None if the registry does not have it. Raises Rejected if the registry does not answer."""
+    """This version, None = the latest. None if the registry does not have it. Raises Rejected if the registry does not respond."""
     client = required_registry()
     try:
         found = subjects.version(client, name, number)
@@ -190,7 +190,7 @@ def _referenced_by(client: SchemaRegistryClient, version: SubjectVersion) -> lis
 
 def difference(name: str, number: int, other: int) -> SchemaDifference | None:
     """Return the difference between the versions `other` and `number` of a subject, or None if the registry does not have one of them. Raises Rejected if
-    the registry does not answer."""
+    the registry does not respond."""
     client = required_registry()
     try:
         new, old = subjects.version(client, name, number), subjects.version(client, name, other)

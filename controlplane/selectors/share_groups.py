@@ -1,6 +1,6 @@
 """Share groups (KIP-932), read from their coordinators, because no other process knows them. The lag in time and the status are those of the monitor.
 
-Invariants: a read waits at most a few seconds, and an answer names the brokers that did not respond. An unknown value is None, never zero. A page
+Invariants: a read waits at most a few seconds, and a response names the brokers that did not respond. An unknown value is None, never zero. A page
 describes only its own rows. Does not contain: changes of offsets (`services.offset_resets`), the deletion (`services.share_groups`).
 """
 
@@ -66,7 +66,7 @@ class SharePartitionRow:
     has not ended, acquired ones included. `end_offset`: as last observed. `member_count`: members to which the partition is assigned. `problem`: why
     the offsets are unknown, or empty. As last observed by the cluster monitor: `lag_ms`, the age of the record at the start offset, null if unknown;
     `lag_at_least`: it may be older; `status` (`controlplane.domain.lag.LagStatus`); `block`: why no member can read further (`controlplane.domain.lag.Block`),
-    or empty; `stall`: why the group makes no progress there (`controlplane.domain.share_lag`), or empty. As the leader counts them, null if it did not answer or has not loaded the state: `acquired`, records that
+    or empty; `stall`: why the group makes no progress there (`controlplane.domain.share_lag`), or empty. As the leader counts them, null if it did not respond or has not loaded the state: `acquired`, records that
     members hold; `lock_ms`, until the first of their locks ends, also null without one; `redelivery`, records that were delivered before and wait for another
     delivery; `archiving`, records that wait for their dead letters; `in_flight`, offsets from `start_offset` to the last delivered record, at most
     `in_flight_max`. At this limit no new record is delivered."""
@@ -131,8 +131,8 @@ def share_group_list(
 ) -> ShareGroupPage:
     """Share groups whose name contains `query`. Sort columns: COLUMNS."""
     brokers = living_brokers()
-    answers = _call_all(brokers, client.list_share_groups)
-    known = [g for a in answers for g in a.value or [] if sees(GROUP, g.group_id)]
+    responses = _call_all(brokers, client.list_share_groups)
+    known = [g for a in responses for g in a.value or [] if sees(GROUP, g.group_id)]
     listed = [g for g in known if query.lower() in g.group_id.lower()]
     column = sort.lstrip("-")
     if column not in COLUMNS:
@@ -154,27 +154,27 @@ def share_group_list(
         window=window,
         sort=sort,
         query=query,
-        brokers_asked=len(answers),
-        brokers_silent=_silent(answers),
+        brokers_asked=len(responses),
+        brokers_silent=_silent(responses),
         offline_partitions=_offline_partitions(),
     )
 
 
 def share_group(group_id: str) -> ShareGroupDetail:
     """One share group with its members and partitions."""
-    answers = _call_all(
+    responses = _call_all(
         living_brokers(),
         lambda c, b: (client.describe_share_groups(c, [group_id]), client.describe_in_flight(c, group_id)),
     )
-    silent, offline = _silent(answers), _offline_partitions()
+    silent, offline = _silent(responses), _offline_partitions()
     # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.
-    described = ((a.value[0][0], a.broker_id) for a in answers if a.value and a.value[0])
+    described = ((a.value[0][0], a.broker_id) for a in responses if a.value and a.value[0])
     found = max(described, key=lambda pair: pair[0].epoch, default=None)
     if found is None or not sees(GROUP, group_id):
-        return ShareGroupDetail(group_id, None, None, "", [], [], len(answers), silent, offline)
+        return ShareGroupDetail(group_id, None, None, "", [], [], len(responses), silent, offline)
     group, coordinator = found
     observed = _monitor_rows([group_id])[group_id]
-    in_flight = {key: x for a in answers if a.value for key, x in a.value[1].items() if sees(TOPIC, key[0])}
+    in_flight = {key: x for a in responses if a.value for key, x in a.value[1].items() if sees(TOPIC, key[0])}
     configs = desired_group_configs(group_id)
     topic = configs.get(DEAD_LETTER_TOPIC, "")
     return ShareGroupDetail(
@@ -194,7 +194,7 @@ def share_group(group_id: str) -> ShareGroupDetail:
             for x in group.members
         ],
         partitions=_partitions(group, observed, in_flight),
-        brokers_asked=len(answers),
+        brokers_asked=len(responses),
         brokers_silent=silent,
         offline_partitions=offline,
         dead_letter_topic=topic if sees(TOPIC, topic) else "",
@@ -212,8 +212,8 @@ def _call_all(
     return call_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
 
 
-def _silent(answers: Iterable[BrokerResponse[T]]) -> list[SilentBroker]:
-    return [SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None]
+def _silent(responses: Iterable[BrokerResponse[T]]) -> list[SilentBroker]:
+    return [SilentBroker(a.broker_id, a.problem) for a in responses if a.value is None]
 
 
 def _offline_partitions() -> int:
@@ -227,8 +227,10 @@ def _describe(
     requested: dict[int, list[str]] = {}
     for g in listed:
         requested.setdefault(g.coordinator, []).append(g.group_id)
-    answers = _call_all({b: brokers[b] for b in requested}, lambda c, b: client.describe_share_groups(c, requested[b]))
-    return {(a.broker_id, g.group_id): g for a in answers for g in a.value or []}
+    responses = _call_all(
+        {b: brokers[b] for b in requested}, lambda c, b: client.describe_share_groups(c, requested[b])
+    )
+    return {(a.broker_id, g.group_id): g for a in responses for g in a.value or []}
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from weir_common.phrases import sentence
 
 TOP_DEFAULT = 10
 TOP_MAX = 100
-"""Maximum number of rows of one answer. The lists of topics, groups and partitions have pages for more."""
+"""Maximum number of rows of one response. The lists of topics, groups and partitions have pages for more."""
 
 GROWTH = timedelta(hours=1)
 GROWTH_TOPICS_MAX = 300
@@ -89,7 +89,7 @@ class TopRow:
 
 @dataclass(frozen=True, slots=True)
 class TopList:
-    """`brokers_silent`: brokers that did not answer, whose clients are missing."""
+    """`brokers_silent`: brokers that did not respond, whose clients are missing."""
 
     of: str
     by: str

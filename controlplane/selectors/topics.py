@@ -30,7 +30,7 @@ class TopicRow:
     """`state`: active, creating, changing, deleting or drift; `health`: the worst condition of its partitions: offline, under_min_isr,
     under_replicated or healthy. `not_preferred`: partitions whose leader is not their preferred replica. `note`: the controller's reason for a delay.
     A value None is unknown. `size_as_of`: the time of the oldest size in
-    `size_bytes`, where a leader does not answer; null = all are current."""
+    `size_bytes`, where a leader does not respond; null = all are current."""
 
     id: uuid.UUID
     name: str

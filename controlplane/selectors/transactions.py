@@ -1,6 +1,6 @@
 """Transactions, read from their coordinators, because no other process knows them.
 
-Invariants: a read waits at most a few seconds, and an answer names the brokers that did not respond. A page describes only its own rows.
+Invariants: a read waits at most a few seconds, and a response names the brokers that did not respond. A page describes only its own rows.
 Does not contain: the search for hanging transactions.
 """
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SilentBroker:
-    """A broker that did not answer, and the reason."""
+    """A broker that did not respond, and the reason."""
 
     broker_id: int
     problem: str
@@ -50,7 +50,7 @@ class BrokerCoverage:
     brokers_silent: list[SilentBroker]
 
     @property
-    def answered(self) -> int:
+    def brokers_responded(self) -> int:
         return self.brokers_asked - len(self.brokers_silent)
 
 
@@ -87,7 +87,7 @@ class TransactionPage(Page[TransactionRow], BrokerCoverage):
 
 @dataclass(frozen=True, slots=True)
 class TransactionPartition:
-    """A partition of an open transaction. `start_offset`: of its first record there, null without a record or if the leader did not answer."""
+    """A partition of an open transaction. `start_offset`: of its first record there, null without a record or if the leader did not respond."""
 
     topic: str
     index: int
@@ -127,12 +127,12 @@ def transaction_list(
     if open_longer_minutes is not None:
         longer_ms, states = open_longer_minutes * MINUTE_MS, tuple(s for s in states or OPEN_STATES if s in OPEN_STATES)
     brokers, offline = living_brokers(), offline_partitions_of_state()
-    answers: list[BrokerResponse[list[ListedTransaction]]] = []
+    responses: list[BrokerResponse[list[ListedTransaction]]] = []
     if states or not state:
-        answers = call_all(
+        responses = call_all(
             brokers, lambda c, b: client.list_transactions(c, b, states=states, open_longer_ms=longer_ms)
         )
-    listed = [t for a in answers for t in a.value or [] if query.lower() in t.transactional_id.lower()]
+    listed = [t for a in responses for t in a.value or [] if query.lower() in t.transactional_id.lower()]
     column = sort.lstrip("-")
     if column not in COLUMNS:
         sort = column = COLUMNS[0]
@@ -147,8 +147,8 @@ def transaction_list(
         window=window,
         sort=sort,
         query=query,
-        brokers_asked=len(answers),
-        brokers_silent=silent_brokers(answers),
+        brokers_asked=len(responses),
+        brokers_silent=silent_brokers(responses),
         offline_partitions=offline,
     )
 
@@ -156,9 +156,9 @@ def transaction_list(
 def transaction(transactional_id: str) -> TransactionDetail:
     """One transactional id with the partitions of its open transaction."""
     brokers, offline = living_brokers(), offline_partitions_of_state()
-    answers = call_all(brokers, lambda c, b: client.describe_transactions(c, [transactional_id]))
-    by_broker = {a.broker_id: a.value[0] for a in answers if a.value}
-    detail = TransactionDetail(transactional_id, None, None, [], 0, len(answers), silent_brokers(answers), offline)
+    responses = call_all(brokers, lambda c, b: client.describe_transactions(c, [transactional_id]))
+    by_broker = {a.broker_id: a.value[0] for a in responses if a.value}
+    detail = TransactionDetail(transactional_id, None, None, [], 0, len(responses), silent_brokers(responses), offline)
     if not by_broker:
         return detail
     # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.
@@ -197,8 +197,8 @@ def call_all(
     return call_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
 
 
-def silent_brokers(answers: Iterable[BrokerResponse[T]]) -> list[SilentBroker]:
-    return [SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None]
+def silent_brokers(responses: Iterable[BrokerResponse[T]]) -> list[SilentBroker]:
+    return [SilentBroker(a.broker_id, a.problem) for a in responses if a.value is None]
 
 
 def _describe(
@@ -209,19 +209,19 @@ def _describe(
     for t in listed:
         requested.setdefault(t.coordinator, []).append(t.transactional_id)
     addresses = {b: brokers[b] for b in requested}
-    answers = call_all(addresses, lambda c, b: client.describe_transactions(c, requested[b]))
-    return {(a.broker_id, d.transactional_id): d for a in answers for d in a.value or []}
+    responses = call_all(addresses, lambda c, b: client.describe_transactions(c, requested[b]))
+    return {(a.broker_id, d.transactional_id): d for a in responses for d in a.value or []}
 
 
 def scan_leaders(
     brokers: Mapping[int, BrokerAddress], leaders: Mapping[int, Mapping[str, list[int]]]
 ) -> list[BrokerResponse[client.ScannedPartitions]]:
     addresses = {b: brokers[b] for b in leaders if b in brokers}
-    answers = call_all(addresses, lambda c, b: client.scan_partitions(c, b, leaders[b]))
+    responses = call_all(addresses, lambda c, b: client.scan_partitions(c, b, leaders[b]))
     gone = [
         BrokerResponse[client.ScannedPartitions](b, None, "the broker is down") for b in leaders if b not in brokers
     ]
-    return [*answers, *gone]
+    return [*responses, *gone]
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.roles import RoleResource
 from controlplane.models import ObservedPartition, ObservedTopic, TopicMessages
 from controlplane.selectors import alert_thresholds
-from controlplane.selectors.front_leaders import LeaderProblem, leader_answers
+from controlplane.selectors.front_leaders import LeaderProblem, leader_responses
 from controlplane.selectors.half_messages import HalfMessageRow, half_message_row
 from controlplane.selectors.paging import ListOrder, Page, PageStart, computed_page
 from controlplane.selectors.visibility import sees
@@ -31,7 +31,7 @@ from controlplane.selectors.visibility import sees
 PARTITIONS_MAX = 500
 """Maximum number of front partitions of one page. Those of the topics with the oldest messages come first."""
 MESSAGES_PER_PARTITION = 100
-"""Maximum number of messages of one answer, the oldest ones."""
+"""Maximum number of messages of one response, the oldest ones."""
 
 FrontPartition = tuple[str, int]
 """(front topic, partition)."""
@@ -105,14 +105,14 @@ def undecided_page(
 
     thresholds, now = alert_thresholds.current_thresholds(), timezone.now()
     rows, missing, undecided = list[UndecidedRow](), list[SilentFront](), 0
-    for (front, index), answer in leader_answers(selected, call).items():
-        if isinstance(answer, LeaderProblem):
-            missing.append(SilentFront(fronts[front], index, answer.problem))
+    for (front, index), response in leader_responses(selected, call).items():
+        if isinstance(response, LeaderProblem):
+            missing.append(SilentFront(fronts[front], index, response.problem))
             continue
-        undecided += answer.undecided
+        undecided += response.undecided
         rows += [
             _row(fronts[front], front, half_message_row(fronts[front], index, m, now), thresholds)
-            for m in answer.messages
+            for m in response.messages
         ]
     chosen = [r for r in rows if query in r.half_id and (not state or r.state == state)]
     found = computed_page(chosen, ORDER, page=page, per_page=per_page, sort=sort, query=query)

@@ -52,7 +52,7 @@ class ZooKeeperSessionRow:
 @dataclass(frozen=True, slots=True)
 class ZooKeeperEnsemble:
     """`serving`: servers that answer requests of clients. `quorum`: as many servers must be connected to the leader. `sessions` null: ZooKeeper did not
-    answer, `sessions_problem` is the reason."""
+    respond, `sessions_problem` is the reason."""
 
     chroot: str
     servers: list[ZooKeeperServerRow]
@@ -69,14 +69,14 @@ def ensemble() -> ZooKeeperEnsemble:
     protection = zookeeper_protection()
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(_sessions, text)
-        answers = server_states(servers, protection)
+        responses = server_states(servers, protection)
         sessions, problem = reading.result()
-    serving = [a.status.mode for a in answers if a.status is not None]
+    serving = [a.status.mode for a in responses if a.status is not None]
     return ZooKeeperEnsemble(
         chroot,
-        [_server_row(a) for a in answers],
+        [_server_row(a) for a in responses],
         len(serving),
-        len(answers) // 2 + 1,
+        len(responses) // 2 + 1,
         any(mode in (ServerMode.LEADER, ServerMode.STANDALONE) for mode in serving),
         sessions,
         problem,

@@ -1,7 +1,7 @@
 """Effect of moves on producers. Every few seconds the worker requests the produce latency from the brokers that a move loads. The
 measurements are stored for the move's page. An adaptive throttle is recomputed each second, and a changed rate is stored.
 
-Invariants: no transaction is open during a request to a broker. If a broker does not answer, the latency is unknown. It never counts as low. Rows
+Invariants: no transaction is open during a request to a broker. If a broker does not respond, the latency is unknown. It never counts as low. Rows
 change by compare-and-set. Does not contain the choice of the rate (`controlplane.domain.throttle`).
 """
 
@@ -88,7 +88,7 @@ def update_adaptive_throttle(move_id: int) -> float | None:
     }
     rate = None
     if move.adaptive is not None and move.throttle_bytes_per_s is not None:
-        # A broker's first answer contains no latency yet, only the counters that later answers are compared with.
+        # A broker's first response contains no latency yet, only the counters that later responses are compared with.
         rate = _next_rate(move, worst, complete and reported.keys() <= before.keys(), now, values)
     with transaction.atomic():
         changed = Move.objects.filter(pk=move.pk, version=move.version, adaptive__isnull=move.adaptive is None).update(
@@ -113,7 +113,7 @@ def _next_rate(move: Move, worst: float | None, complete: bool, now: float, valu
         floor_seconds=adaptive.floor_seconds,
     )
     floor, cap = float(adaptive.floor), float(adaptive.cap)
-    next_speed = throttle.next_speed(speed, worst, answered=complete, floor=floor, cap=cap, now=now)
+    next_speed = throttle.next_speed(speed, worst, complete=complete, floor=floor, cap=cap, now=now)
     values["adaptive"] = replace(
         adaptive,
         rate=next_speed.rate,

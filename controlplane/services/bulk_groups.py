@@ -25,7 +25,7 @@ GROUPS_MAX = 200
 class GroupOutcome(StrEnum):
     DONE = "done"
     UNKNOWN = "unknown"
-    """The cluster did not answer in time."""
+    """The cluster did not respond in time."""
     REJECTED = "rejected"
 
 

@@ -49,7 +49,7 @@ OFFSETS_SPAN_MAX = 100_000
 PLACES_AUDITED_MAX = 50
 """Maximum number of places that the audit row names."""
 REQUEST_SECONDS = 60.0
-"""Time after which a request begins no further partition: each can wait 40 s for brokers that do not answer."""
+"""Time after which a request begins no further partition: each can wait 40 s for brokers that do not respond."""
 TARGETS_NAMED_MAX = 5
 """Maximum number of topics that a result names."""
 TIME_OVER = "The time limit of a request is reached. Send the rest again: what was sent is not sent twice."

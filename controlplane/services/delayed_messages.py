@@ -40,7 +40,7 @@ POLL_SECONDS = 0.2
 
 class CancelState(StrEnum):
     """`cancelled`: the leader confirms it. `due`: the delivery time has come; the record is delivered or cancelled. `refused`: no tombstone was
-    written. `unknown`: the tombstone may have been written, or the leader did not answer."""
+    written. `unknown`: the tombstone may have been written, or the leader did not respond."""
 
     CANCELLED = "cancelled"
     DUE = "due"
@@ -197,7 +197,7 @@ def _find(user: User, topic: str, partition: int, offset: int) -> _Cancellable |
 
 
 def _pending(topic: str, partition: int, key: bytes, from_ms: int | None, to_ms: int | None) -> PendingList:
-    """Pending records with this key. Raises Rejected if the leader does not answer."""
+    """Pending records with this key. Raises Rejected if the leader does not respond."""
     found = selectors.look_up(topic, key=key, partition=partition, from_ms=from_ms, to_ms=to_ms, limit=COUNTED_MAX)
     if found is None or found.missing:
         problem = found.missing[0].problem if found is not None else "the front topic was deleted."

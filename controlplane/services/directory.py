@@ -13,7 +13,7 @@ REMOVED = "The directory has no entry of the user any more."
 
 
 def refresh_user(user: User) -> str:
-    """Refresh the rights of this user. Returns why the session must end; empty: it continues. Raises LoginRejected if the directory does not answer."""
+    """Refresh the rights of this user. Returns why the session must end; empty: it continues. Raises LoginRejected if the directory does not respond."""
     identity = ExternalIdentity.objects.filter(user=user).first()
     found = ldap.find_user(user.get_username())
     if found is None or identity is None or identity.subject != found.subject:

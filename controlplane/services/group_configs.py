@@ -37,7 +37,7 @@ def preview_group_change(group_id: str, configs: Mapping[str, str | None]) -> li
 
 
 def _check(group_id: str, configs: Mapping[str, str | None]) -> None:
-    """Let one broker check the change. The next one replaces a broker that does not answer."""
+    """Let one broker check the change. The next one replaces a broker that does not respond."""
     problem = "no broker is alive"
     for address in living_brokers().values():
         connection = KafkaConnection(address.host, address.port)

@@ -10,7 +10,7 @@ from weir_common.phrases import sentence
 
 
 def delete_group(group_id: str, *, actor: str, comment: str = "") -> Outcome:
-    """Delete an empty group with its committed offsets. Returns confirmed, or unknown when the cluster did not answer in time.
+    """Delete an empty group with its committed offsets. Returns confirmed, or unknown when the cluster did not respond in time.
     Raises Rejected when the group has members, does not exist, or the coordinator rejects."""
     from controlplane.clients import kafka
     from controlplane.clients.connection import Declined, NoResponse

@@ -123,7 +123,7 @@ def _broker_values() -> dict[CheckName, Values]:
 
     return {
         CheckName.BROKER_UP: each(lambda b: float(b.alive), brokers),
-        CheckName.BROKER_ANSWERS: each(lambda b: None if b.answered is None else float(b.answered)),
+        CheckName.BROKER_RESPONDS: each(lambda b: None if b.answered is None else float(b.answered)),
         CheckName.LOG_DIRECTORIES: each(lambda b: len(b.dirs_failed)),
         CheckName.DISK_FREE: each(
             lambda b: (

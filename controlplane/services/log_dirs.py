@@ -83,7 +83,7 @@ def other_directories(broker_id: int, topic: str, index: int) -> tuple[str, list
 def move_to_log_dir(
     broker_id: int, topic: str, index: int, directory: str, *, actor: str, comment: str
 ) -> tuple[LogDirMovePreview, Outcome]:
-    """Start the move. UNKNOWN: the broker did not answer. Raises Rejected."""
+    """Start the move. UNKNOWN: the broker did not respond. Raises Rejected."""
     needs_reason(comment)
     preview = preview_log_dir_move(broker_id, topic, index, directory)
     outcome, detail = _alter(broker_id, topic, index, directory)

@@ -22,7 +22,7 @@ class OidcUsers(ModelBackend):
 
 class LdapUsers(ModelBackend):
     """Users of an LDAP directory. Raises LoginRejected if the password is correct but the user is in no permitted group, and if the directory does not
-    answer."""
+    respond."""
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: object

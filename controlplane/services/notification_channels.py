@@ -176,7 +176,7 @@ def delete_channel(channel_id: int, *, actor: str, comment: str = "") -> None:
 
 @audited(AuditOperation.NOTIFICATION_TEST, "{channel_id}")
 def send_test(channel_id: int, *, actor: str, comment: str = "") -> NotificationDelivery:
-    """Send a test notification now, also on a disabled channel. The row has the answer of the receiver. Raises Rejected."""
+    """Send a test notification now, also on a disabled channel. The row has the response of the receiver. Raises Rejected."""
     row = _channel(channel_id)
     done = attempt_test(row, f"test-{uuid.uuid4().hex}")
     record(

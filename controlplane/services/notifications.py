@@ -1,7 +1,7 @@
 """Deliveries of notifications: due deliveries, attempts, retries, retention. The worker calls this each second.
 
 Invariants: the row is the queue. A delivery is claimed with a compare-and-set and attempted at least once; the unique key (channel, incident, event)
-keeps it from being created twice. The events of an incident reach a channel in their order. One attempt runs at a time: a receiver that does not answer
+keeps it from being created twice. The events of an incident reach a channel in their order. One attempt runs at a time: a receiver that does not respond
 must not occupy both threads of the worker, which also runs moves. Does not contain: which event is due (`controlplane.domain.notification`).
 """
 
@@ -273,7 +273,7 @@ def record_result(row: NotificationDelivery, result: SendResult) -> DeliveryStat
     with transaction.atomic():
         if state is DeliveryState.RETRYING:
             NotificationDelivery.objects.filter(pk=row.pk, state=DeliveryState.SENDING).update(
-                state=state, due_at=now + timedelta(seconds=retry_delay_s(row.attempts)), **_answer_columns(result)
+                state=state, due_at=now + timedelta(seconds=retry_delay_s(row.attempts)), **_response_columns(result)
             )
         else:
             _finish(row, state, result)
@@ -286,19 +286,19 @@ def record_result(row: NotificationDelivery, result: SendResult) -> DeliveryStat
 
 
 def failure_text(result: SendResult) -> str:
-    """Return the status and the first line of the answer, for the list of channels."""
-    line = next(iter(result.answer.strip().splitlines()), "")
+    """Return the status and the first line of the response, for the list of channels."""
+    line = next(iter(result.response.strip().splitlines()), "")
     return f"{result.status} {line}"[:200].strip() if result.status else line[:200]
 
 
-def _answer_columns(result: SendResult) -> dict[str, object]:
+def _response_columns(result: SendResult) -> dict[str, object]:
     # PostgreSQL stores no NUL in a text.
-    return {"error": result.error, "status": max(result.status, 0), "answer": result.answer.replace("\0", "")}
+    return {"error": result.error, "status": max(result.status, 0), "answer": result.response.replace("\0", "")}
 
 
 def _finish(row: NotificationDelivery, state: DeliveryState, result: SendResult | None = None) -> None:
     NotificationDelivery.objects.filter(pk=row.pk, state=DeliveryState.SENDING).update(
-        state=state, finished_at=timezone.now(), **(_answer_columns(result) if result is not None else {})
+        state=state, finished_at=timezone.now(), **(_response_columns(result) if result is not None else {})
     )
 
 

@@ -6,7 +6,7 @@ watermark. For a move without old data, the range is everything in the new repli
 request, POLL_BYTES_MAX per poll. This needs no private API and no extra read path in the broker, and works with any program that serves the replica. An
 API that returns a checksum would save these bytes, but every broker would have to support it.
 
-Invariants: no transaction is open during a request to a broker. A missing answer gives no result. Rows change by compare-and-set. Does not contain:
+Invariants: no transaction is open during a request to a broker. A missing response gives no result. Rows change by compare-and-set. Does not contain:
 the condition to remove an old replica (`controlplane.domain.move_part`), the comparison of bytes (`controlplane.domain.compare`).
 """
 
@@ -149,7 +149,7 @@ def _responses(row: ObservedPartition, addresses: Addresses, offset: int) -> dic
 
 
 def _failure(broker_id: int, error: Exception) -> str:
-    text = texts.NO_ANSWER if isinstance(error, NoResponse) else texts.REJECTS
+    text = texts.NO_RESPONSE if isinstance(error, NoResponse) else texts.REJECTS
     return sentence(text, broker=broker_id, error=error)
 
 

@@ -21,7 +21,7 @@ def delete_share_group(group_id: str, *, actor: str, comment: str = "") -> Outco
         found = selectors.share_group(group_id)
         if found.row is None:
             silent = ", ".join(str(s.broker_id) for s in found.brokers_silent)
-            reason = f"brokers {silent} did not answer" if silent else "no broker coordinates it"
+            reason = f"brokers {silent} did not respond" if silent else "no broker coordinates it"
             raise Rejected(
                 sentence("Share group {group_id} was not found: {reason}.", group_id=repr(group_id), reason=reason)
             )

@@ -50,7 +50,7 @@ def _find_hanging(target: str) -> hanging_transactions.HangingRow:
         if scan.partitions_described == 0:
             raise Rejected(
                 sentence(
-                    "The leader of {topic}-{index} does not answer, so its open transactions are unknown. Try again when it answers.",
+                    "The leader of {topic}-{index} does not respond, so its open transactions are unknown. Try again when it responds.",
                     topic=topic,
                     index=index,
                 )
@@ -187,7 +187,7 @@ def _open_transaction(transactional_id: str) -> selectors.TransactionDetail:
     found = selectors.transaction(transactional_id)
     if found.row is None:
         if found.brokers_silent or found.offline_partitions:
-            raise Rejected("The coordinator of this transactional id does not answer. Try again when it answers.")
+            raise Rejected("The coordinator of this transactional id does not respond. Try again when it responds.")
         raise Rejected(
             sentence("There is no transactional id {transactional_id}.", transactional_id=repr(transactional_id)),
             "target",
@@ -253,7 +253,7 @@ def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome,
     row = selectors.transaction(transactional_id).row
     if row is None:
         return Outcome.REJECTED, sentence(
-            "Nothing was changed: the coordinator of this transactional id does not answer."
+            "Nothing was changed: the coordinator of this transactional id does not respond."
         )
     if (row.producer_id, row.producer_epoch) != (facts["producer_id"], facts["producer_epoch"]):
         return Outcome.UNCHANGED, sentence(

@@ -1,5 +1,5 @@
 """`python -m pipeline.lake.history_query`: points of metrics from the table of the job `history`, for charts. Reads a
-`weir_common.lake_history.HistoryRequest` from standard input and writes the answer to standard output. The control plane kills it when its time is over.
+`weir_common.lake_history.HistoryRequest` from standard input and writes the result to standard output. The control plane kills it when its time is over.
 
 Invariants: only files whose bounds may match are opened. Memory is limited and nothing is spilled. A step without a value has no point.
 """
@@ -18,34 +18,34 @@ from pipeline.lake.conditions import at_least, below, every, one_of
 from pipeline.lake.duckdb_files import FilesUnreadable, create_view
 from weir_common.lake import METRICS_NAMESPACE, POINTS
 from weir_common.lake_catalog import LakeSettings
-from weir_common.lake_history import HISTORY_FILES_MAX, HistoryAnswer, HistoryPoint, HistoryRequest
+from weir_common.lake_history import HISTORY_FILES_MAX, HistoryPoint, HistoryRequest, HistoryResult
 from weir_common.lake_queries import QueryError
 
 
-def answer(request: HistoryRequest, lake: LakeSettings) -> HistoryAnswer:
+def query_history(request: HistoryRequest, lake: LakeSettings) -> HistoryResult:
     """The points, or the error as a value."""
     try:
         table = lake.open().load_table((METRICS_NAMESPACE, POINTS))
     except NoSuchTableError:
-        return HistoryAnswer(error=QueryError.NO_TABLE, detail="No job `history` has run yet.")
+        return HistoryResult(error=QueryError.NO_TABLE, detail="No job `history` has run yet.")
     since, until = (datetime.fromtimestamp(s, UTC) for s in (request.since_s, request.until_s))
     needed = every(
         at_least("timestamp", since), below("timestamp", until), one_of("subject", {s for s, _ in request.keys})
     )
     paths = [task.file.file_path for task in table.scan(row_filter=needed).plan_files()]
     if len(paths) > HISTORY_FILES_MAX:
-        return HistoryAnswer(
+        return HistoryResult(
             error=QueryError.FAILED,
             detail=f"The range has {len(paths)} files; the maximum is {HISTORY_FILES_MAX}. Choose a shorter range.",
         )
     if not paths:
-        return HistoryAnswer()
+        return HistoryResult()
     try:
-        return HistoryAnswer(points_of(request, table, paths))
+        return HistoryResult(points_of(request, table, paths))
     except FilesUnreadable as e:
-        return HistoryAnswer(error=QueryError.NOT_READABLE, detail=str(e))
+        return HistoryResult(error=QueryError.NOT_READABLE, detail=str(e))
     except duckdb.Error as e:
-        return HistoryAnswer(error=QueryError.FAILED, detail=str(e).strip()[:500])
+        return HistoryResult(error=QueryError.FAILED, detail=str(e).strip()[:500])
 
 
 def points_of(request: HistoryRequest, table: Table, paths: list[str]) -> list[HistoryPoint]:
@@ -66,7 +66,7 @@ def points_of(request: HistoryRequest, table: Table, paths: list[str]) -> list[H
 
 def main() -> int:
     request = HistoryRequest.parse(sys.stdin.read())
-    sys.stdout.write(answer(request, LakeSettings.of_environment(Path(request.lake_folder))).text())
+    sys.stdout.write(query_history(request, LakeSettings.of_environment(Path(request.lake_folder))).text())
     return 0
 
 

@@ -1,5 +1,5 @@
 """`python -m pipeline.lake.record_query`: records of a topic by key from its table and its table of dead letters. Reads a
-`weir_common.lake_records.LakeLookup` from standard input and writes the answer to standard output. The control plane kills it when its time is over.
+`weir_common.lake_records.LakeLookup` from standard input and writes the result to standard output. The control plane kills it when its time is over.
 
 Invariants: only files whose bounds and partitions may contain a match are opened. Memory is limited and nothing is spilled. Each match is a record below the
 requested offset of its partition.
@@ -30,7 +30,7 @@ MATCHES = {
 }
 
 
-def answer(request: LakeLookup, lake: LakeSettings) -> LakeRecords:
+def query_records(request: LakeLookup, lake: LakeSettings) -> LakeRecords:
     """The records, or the error as a value."""
     catalog = lake.open()
     tables: list[tuple[Table, list[str]]] = []
@@ -120,7 +120,7 @@ def _time(ms: int) -> datetime:
 
 def main() -> int:
     request = LakeLookup.parse(sys.stdin.read())
-    sys.stdout.write(answer(request, LakeSettings.of_environment(Path(request.lake_folder))).text())
+    sys.stdout.write(query_records(request, LakeSettings.of_environment(Path(request.lake_folder))).text())
     return 0
 
 

@@ -1,7 +1,7 @@
 """Values of records as typed rows: decodes a value, finds the type that its columns need, and gives the reason if it does not fit. No Spark, no
 table.
 
-Invariants: a record has either a row or a reason. A registry that does not answer is an error of the run, never the reason of a dead letter.
+Invariants: a record has either a row or a reason. A registry that does not respond is an error of the run, never the reason of a dead letter.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@
     if (here) here.value = location.pathname + location.search;
     event.submitter?.setAttribute("aria-busy", "true");
   }, true);
-  // A page from the browser's history, and an answer that left the form in place.
+  // A page from the browser's history, and a response that left the form in place.
   addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach(release));
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
     const form = detail.elt?.closest?.("form");

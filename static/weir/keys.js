@@ -19,11 +19,11 @@
     const dialog = document.getElementById("keys");
     if (!dialog) return;
     try {
-      const answer = await fetch(dialog.dataset.url);
-      if (!answer.ok || answer.redirected) throw new Error(`status ${answer.status}`);
-      dialog.innerHTML = await answer.text();
+      const response = await fetch(dialog.dataset.url);
+      if (!response.ok || response.redirected) throw new Error(`status ${response.status}`);
+      dialog.innerHTML = await response.text();
     } catch {
-      dialog.textContent = gettext("The console does not answer.");
+      dialog.textContent = gettext("The console does not respond.");
     }
     if (!dialog.open) dialog.showModal();
   };

@@ -7,7 +7,7 @@
   const list = () => document.getElementById("palette-list");
   const options = () => [...list().querySelectorAll("[role=option]")];
   let timer = 0;
-  let request = null; // of the latest text: an earlier answer must not replace a later one
+  let request = null; // of the latest text: an earlier response must not replace a later one
   let loaded = null; // settled when the list belongs to the latest text
 
   const choose = (option) => {
@@ -22,14 +22,14 @@
     request?.abort();
     request = new AbortController();
     try {
-      const answer = await fetch(`${dialog().dataset.url}?q=${encodeURIComponent(field().value)}`, { signal: request.signal });
-      if (!answer.ok || answer.redirected) throw new Error(`status ${answer.status}`);
-      list().innerHTML = await answer.text();
+      const response = await fetch(`${dialog().dataset.url}?q=${encodeURIComponent(field().value)}`, { signal: request.signal });
+      if (!response.ok || response.redirected) throw new Error(`status ${response.status}`);
+      list().innerHTML = await response.text();
       window.htmx?.process(list());
       choose(options()[0]);
     } catch (error) {
       if (error.name === "AbortError") return;
-      list().textContent = gettext("The console does not answer.");
+      list().textContent = gettext("The console does not respond.");
     }
   };
   const open = async () => {

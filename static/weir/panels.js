@@ -62,7 +62,7 @@
 
   const requestSoon = () => {
     if (requested || document.hidden || !due.size) return;
-    requested = { panels: new Map(), answered: new Set() };
+    requested = { panels: new Map(), received: new Set() };
     setTimeout(request, Math.max(0, panelMs - (performance.now() - panelsReloadedAt)) + panelSpreadMs * Math.random());
   };
 
@@ -109,7 +109,7 @@
     if (!requested?.panels.has(panel.id)) return; // of another request, like the progress of a read of messages
     const current = requested.panels.get(panel.id) === panel;
     if (current) {
-      requested.answered.add(panel.id);
+      requested.received.add(panel.id);
       panel.hidden = false;
     }
     if (!current || inUse(panel)) due.add(panel);
@@ -148,7 +148,7 @@
   // A panel that the response does not have is hidden until a response has it.
   const afterPanels = (event) => {
     if (event.target.id !== "panel-requests") return;
-    for (const [id, panel] of requested.panels) if (!requested.answered.has(id)) panel.hidden = true;
+    for (const [id, panel] of requested.panels) if (!requested.received.has(id)) panel.hidden = true;
   };
 
   document.addEventListener("DOMContentLoaded", () => {

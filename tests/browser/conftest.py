@@ -67,8 +67,8 @@ def login(base: str, user: str, password: str) -> dict[str, str]:
         with httpx.Client(base_url=base, timeout=120, trust_env=False) as client:
             client.get("/login/")
             form = {"username": user, "password": password, "csrfmiddlewaretoken": csrf_token(client.cookies)}
-            answer = client.post("/login/", data=form, headers={"Referer": f"{base}/login/"})
-            assert answer.status_code == 302, answer.text
+            response = client.post("/login/", data=form, headers={"Referer": f"{base}/login/"})
+            assert response.status_code == 302, response.text
             cookies = _COOKIES[base, user] = dict(client.cookies)
     return cookies
 
@@ -121,9 +121,9 @@ class WebServer:
             stderr=self.log,
             text=True,
         )
-        wait_for(self._answers, f"the console; see {folder}/web.log", 150)
+        wait_for(self._responds, f"the console; see {folder}/web.log", 150)
 
-    def _answers(self) -> bool:
+    def _responds(self) -> bool:
         assert self.process.poll() is None, "the console ended"
         try:
             return httpx.get(f"{self.base}/login/", timeout=2, trust_env=False).status_code == 200

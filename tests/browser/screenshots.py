@@ -19,9 +19,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
-from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import ARGS, PRICES, SHOTS, BrowserSession, WebServer, connect_worker
 from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR, WITHOUT_LOGIN
+from tests.browser.responses import ADMINISTRATOR
 from tests.browser.served import PASSWORD
 
 LANGUAGES, THEMES, WIDTHS = ("en", "zh-hans"), ("light", "dark"), (390, 768, 1440)

@@ -14,8 +14,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
-from tests.browser import answers, sample_alerts
-from tests.browser.answers import ADMINISTRATOR, TEAM
+from tests.browser import responses, sample_alerts
+from tests.browser.responses import ADMINISTRATOR, TEAM
 
 if TYPE_CHECKING:
     from tests.unit.controlplane.world import World
@@ -51,7 +51,7 @@ def prepare(*, night: bool = False) -> None:
         sample_alerts.resolved(made["world"])
         sample_alerts.ended_by_a_threshold()
         long_names()
-        answers.install(made["world"])
+        responses.install(made["world"])
         lake()
         health_and_past()
         if night:
@@ -63,9 +63,9 @@ def delayed_messages(world: World) -> None:
     """Leaders of the topic payments.delay that describe waiting records, without brokers."""
     import pytest
 
-    from tests.unit.controlplane.delayed_answers import HOUR_MS, NOW_MS, PendingRecord, answering
+    from tests.unit.controlplane.delayed_responses import HOUR_MS, NOW_MS, PendingRecord, patch_responses
 
-    found = answering(pytest.MonkeyPatch(), world, "payments")
+    found = patch_responses(pytest.MonkeyPatch(), world, "payments")
     for n in range(400):
         at = NOW_MS + (n % 7 + 1) * (n * n * 977 + 40_000)
         found.waiting[n % 2].append(PendingRecord(100 + n, at, f"payment-{n % 50}".encode(), cancelled=n % 23 == 5))
@@ -79,10 +79,10 @@ def dead_letters(world: World) -> None:
     from controlplane.clients import record_range
     from controlplane.domain.dead_letters import ResendTarget
     from controlplane.services import dead_letters as services
-    from tests.unit.controlplane.dead_answers import answering, letter, permitted
+    from tests.unit.controlplane.dead_letter_responses import letter, patch_responses, permitted
 
     patch, read_delayed = pytest.MonkeyPatch(), record_range.read_range
-    found = answering(patch, world, "invoices")
+    found = patch_responses(patch, world, "invoices")
 
     def read_range(topic: str, *rest: Any) -> record_range.RecordRange:
         return (found.read_range if topic.endswith(".dead") else read_delayed)(topic, *rest)

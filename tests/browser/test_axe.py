@@ -8,9 +8,9 @@ from importlib.resources import files
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import PAGES
+from tests.browser.responses import ADMINISTRATOR
 from tests.browser.served import PASSWORD
 
 pytestmark = pytest.mark.browser

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import CUT, NIGHT_PAGES, PAGES, SILENT_MONITOR, TABLES_IN_768_PIXELS
+from tests.browser.responses import ADMINISTRATOR
 from tests.browser.served import PASSWORD, USER
 from tests.browser.widest import hidden_by_widest_values
 from tests.cluster.local import wait_for
@@ -50,8 +50,8 @@ WINDOWS = {"phone": (390, 844), "portrait": (768, 1024), "tablet": (1024, 768), 
 
 def opens(session: BrowserSession, name: str, address: str) -> None:
     page = session.page
-    answer = page.goto(address)
-    assert answer is not None and answer.status == (404 if name == "missing" else 200), answer.status
+    response = page.goto(address)
+    assert response is not None and response.status == (404 if name == "missing" else 200), response.status
     session.live()
     session.shot(name)
     # Nothing is wider than the window: a cut table hides a state.
@@ -324,7 +324,7 @@ def test_a_live_update_during_a_click_does_not_put_a_page_into_the_page(
 
 
 def test_the_page_of_dead_letters_has_rows_to_look_at(session: BrowserSession) -> None:
-    """Answers for the records of another topic once replaced those for dead letters: the page and its screenshots were empty."""
+    """Responses for the records of another topic once replaced those for dead letters: the page and its screenshots were empty."""
     session.page.goto("/topics/invoices/dead-letters/")
     expect(session.page.locator("main tbody input[type=checkbox]").first).to_be_visible()
 

@@ -24,7 +24,7 @@ def test_a_page_is_opened_with_keys(session: BrowserSession) -> None:
     session.live()
     page.keyboard.press("Control+k")
     page.wait_for_selector("#palette-list a")
-    # One request: the answer to a part of the text would be replaced later, and the first entry chosen again.
+    # One request: the response to a part of the text would be replaced later, and the first entry chosen again.
     page.keyboard.insert_text("flights")
     until(session, "document.querySelector('#palette-list a')?.innerText.includes('flights')", "the topic")
     session.shot("palette")
@@ -39,7 +39,7 @@ def test_a_page_is_opened_with_keys(session: BrowserSession) -> None:
     assert not session.errors
 
 
-def test_enter_before_the_answer_opens_what_was_typed(session: BrowserSession) -> None:
+def test_enter_before_the_response_opens_what_was_typed(session: BrowserSession) -> None:
     page = session.page
     page.goto("/")
     session.live()

@@ -31,7 +31,7 @@ def test_a_route_is_entered_without_json(session: BrowserSession) -> None:
     assert page.input_value("[name=bindings-1-match]") == "kind=paid\nregion=eu"
     assert page.input_value("#id_source") == "orders"
     session.shot("route-new-wrong", full=True)
-    session.errors = [e for e in session.errors if "400 (Bad Request)" not in e]  # the answer to the wrong row
+    session.errors = [e for e in session.errors if "400 (Bad Request)" not in e]  # the response to the wrong row
     page.fill("[name=bindings-0-target]", "payments")
     page.press("[name=bindings-0-target]", "Enter")
     page.wait_for_url(re.compile("/routes/eu-orders/"))

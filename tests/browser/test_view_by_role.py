@@ -12,9 +12,9 @@ import pytest
 from django.urls import Resolver404, resolve
 from playwright.sync_api import Browser
 
-from tests.browser.answers import TEAM
 from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import PAGES
+from tests.browser.responses import TEAM
 from tests.browser.served import PASSWORD
 from tests.browser.test_pages import until
 
@@ -37,14 +37,14 @@ HIDDEN = (
 
 
 READ = """async (address) => {
-  const answer = await fetch(address)
-  const text = await answer.text()
-  const type = answer.headers.get('content-type') || ''
+  const response = await fetch(address)
+  const text = await response.text()
+  const type = response.headers.get('content-type') || ''
   const page = type.startsWith('text/html') ? new DOMParser().parseFromString(text, 'text/html') : null
-  const links = page ? [...page.querySelectorAll('a[href]')].map((a) => new URL(a.getAttribute('href'), answer.url)) : []
+  const links = page ? [...page.querySelectorAll('a[href]')].map((a) => new URL(a.getAttribute('href'), response.url)) : []
   const own = links.filter((link) => link.origin === location.origin).map((link) => link.pathname + link.search)
   const unusable = page ? page.querySelectorAll('#incidents .off, #incidents [disabled], #incident .off, #incident [disabled]').length : 0
-  return { status: answer.status, text, unusable, links: [...new Set(own)] }
+  return { status: response.status, text, unusable, links: [...new Set(own)] }
 }"""
 EXAMPLES = ("/moves/new/?kind=plan", "/api/v1/docs/", "/api/v1/schema")
 """Pages without data of the cluster whose texts have a topic of the demo as an example."""
@@ -111,8 +111,8 @@ def test_live_updates_and_the_palette_have_no_name_of_others(session: BrowserSes
 
 @pytest.mark.parametrize("name", ["topic", "group", "audit", "top", "time-travel", "restarts", "spark-jobs"])
 def test_what_is_missing_is_explained(session: BrowserSession, name: str) -> None:
-    answer = session.page.goto(PAGES[name])
-    assert answer is not None and answer.status == 403
+    response = session.page.goto(PAGES[name])
+    assert response is not None and response.status == 403
     text = session.page.inner_text("main")
     assert re.search("needs? the role", text) and "limited view" in session.page.inner_text("header")
     assert not hidden(session.page.title())

@@ -1,5 +1,5 @@
 """A console process that sends dead letters through the REST API and is killed with SIGKILL at one step:
-`WEIR_DATA_DIR=... python -m tests.cluster.crashing_console STEP TOKEN TOPIC PARTITION OFFSET...` prints the answer if it is not killed.
+`WEIR_DATA_DIR=... python -m tests.cluster.crashing_console STEP TOKEN TOPIC PARTITION OFFSET...` prints the response if it is not killed.
 
 The step `none` kills nothing. An open batch counts as abandoned at once, and not after BUSY_SECONDS.
 """
@@ -74,13 +74,13 @@ def main(step: str, token: str, topic: str, partition: str, *offsets: str) -> in
 
     arm(Step(step))
     places = [{"partition": int(partition), "offset": int(offset)} for offset in offsets]
-    answer = Client().post(
+    response = Client().post(
         f"/api/v1/topics/{topic}/dead-letters/send",
         {"places": places, "target": "topic", "comment": "test"},
         content_type="application/json",
         headers={"authorization": f"Token {token}", "host": "127.0.0.1"},
     )
-    print(json.dumps({"status": answer.status_code, "body": json.loads(answer.content)}))
+    print(json.dumps({"status": response.status_code, "body": json.loads(response.content)}))
     return 0
 
 

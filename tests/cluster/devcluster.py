@@ -119,21 +119,21 @@ class DevCluster:
             headers={"Authorization": f"Token {token or self.token}", "Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                data = answer.read()
-                return answer.status, json.loads(data) if data else None
+            with urllib.request.urlopen(request, timeout=60) as response:
+                data = response.read()
+                return response.status, json.loads(data) if data else None
         except urllib.error.HTTPError as e:
             return e.code, json.loads(e.read() or b"null")
 
     def get(self, path: str) -> Any:
-        status, answer = self.call("GET", path)
-        assert status == 200, (path, answer)
-        return answer
+        status, response = self.call("GET", path)
+        assert status == 200, (path, response)
+        return response
 
     def post(self, path: str, body: object) -> Any:
-        status, answer = self.call("POST", path, body)
-        assert status < 300, (path, answer)
-        return answer
+        status, response = self.call("POST", path, body)
+        assert status < 300, (path, response)
+        return response
 
     def propose_and_approve(self, kind: str, target: str, arguments: object) -> Any:
         """One operator makes the proposal, another approves it. Returns the proposal after the approval."""
@@ -144,17 +144,17 @@ class DevCluster:
             )
             assert made.returncode == 0, made.stdout + made.stderr
             self._second = made.stdout.split()[-1]
-        status, answer = self.call("POST", f"proposals/{proposal['id']}/approve", {}, token=self._second)
-        assert status < 300 and answer["state"] == "done", answer
-        return answer
+        status, response = self.call("POST", f"proposals/{proposal['id']}/approve", {}, token=self._second)
+        assert status < 300 and response["state"] == "done", response
+        return response
 
     def topic(self, name: str, **more: Any) -> Any:
         self.post("topics", {"name": name, **more})
         return wait_for(lambda: self.settled(name), f"topic {name} to exist")
 
     def settled(self, name: str) -> Any:
-        status, answer = self.call("GET", f"topics/{name}")
-        return answer if status == 200 and answer["row"]["state"] == "active" else None
+        status, response = self.call("GET", f"topics/{name}")
+        return response if status == 200 and response["row"]["state"] == "active" else None
 
     def partitions(self, name: str) -> list[dict[str, Any]]:
         return list(self.get(f"topics/{name}/partitions")["rows"])

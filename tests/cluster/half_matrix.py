@@ -82,7 +82,7 @@ def kill_and_restart(cluster: ControllerProcesses, topic: str, party: str) -> No
     cluster.start_broker(broker)
 
 
-class Answers:
+class CheckResponder:
     """The second instance: commits every message that is checked. Each decision is a batch: the broker rejects a batch with a message that was decided
     after its check, and librdkafka then reports INVALID_RECORD for valid records too."""
 
@@ -132,7 +132,7 @@ def cell(cluster: ControllerProcesses, party: str, step: str) -> None:
             if step in ("messages", "decisions"):
                 assert shop.stdout.readline() == "reached\n", "the shop did not survive the kill"
             shop.stdin.close()
-    answers = Answers(cluster, topic)
+    responder = CheckResponder(cluster, topic)
     quiet_since = began = time.monotonic()
     quiet_s = QUIET_WITHOUT_SHOP_S if party == "shop" else QUIET_S
     seen = 0
@@ -143,13 +143,13 @@ def cell(cluster: ControllerProcesses, party: str, step: str) -> None:
         return missing and time.monotonic() < began + DEADLINE_S
 
     while late() or time.monotonic() < quiet_since + quiet_s:
-        answers.poll()
+        responder.poll()
         message = reader.poll(0.05)
         if message is not None and not message.error():
             values.append((message.value() or b"").decode())
-        if len(values) + len(answers.committed) != seen:
-            seen, quiet_since = len(values) + len(answers.committed), time.monotonic()
-    second = answers.finish()
+        if len(values) + len(responder.committed) != seen:
+            seen, quiet_since = len(values) + len(responder.committed), time.monotonic()
+    second = responder.finish()
     reader.close()
     counted = Counter(values)
     assert max(counted.values(), default=1) == 1, [v for v, n in counted.items() if n > 1]

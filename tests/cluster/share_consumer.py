@@ -26,7 +26,7 @@ FETCH_MS = 300
 
 
 class ConnectionLost(Exception):
-    """The connection or the answer is lost: the outcome of the request is unknown."""
+    """The connection or the response is lost: the outcome of the request is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +120,10 @@ class ShareMember:
 
     def _refresh(self) -> None:
         topics = [m.MetadataRequest.MetadataRequestTopic(name=self.topic)]
-        answer = self._any(ApiKey.METADATA, 12, m.MetadataRequest(topics=topics))
-        self._brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
-        self._topic_id = answer.topics[0].topic_id
-        self._leaders = {p.partition_index: p.leader_id for p in answer.topics[0].partitions}
+        response = self._any(ApiKey.METADATA, 12, m.MetadataRequest(topics=topics))
+        self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
+        self._topic_id = response.topics[0].topic_id
+        self._leaders = {p.partition_index: p.leader_id for p in response.topics[0].partitions}
 
     def _heartbeat(self, epoch: int) -> int:
         """Returns the error."""
@@ -137,15 +137,15 @@ class ShareMember:
             member_epoch=epoch,
             subscribed_topic_names=[self.topic] if epoch == 0 else None,
         )
-        answer = self._ask((found.host, found.port), ApiKey.SHARE_GROUP_HEARTBEAT, 1, body)
-        if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
+        response = self._ask((found.host, found.port), ApiKey.SHARE_GROUP_HEARTBEAT, 1, body)
+        if response.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
             self.member_epoch = 0
-        elif not answer.error_code:
-            self.member_epoch = answer.member_epoch
-            self._beat_at = time.monotonic() + answer.heartbeat_interval_ms / 1000
-            if answer.assignment is not None:
-                self.assigned = {p for t in answer.assignment.topic_partitions for p in t.partitions}
-        return int(answer.error_code)
+        elif not response.error_code:
+            self.member_epoch = response.member_epoch
+            self._beat_at = time.monotonic() + response.heartbeat_interval_ms / 1000
+            if response.assignment is not None:
+                self.assigned = {p for t in response.assignment.topic_partitions for p in t.partitions}
+        return int(response.error_code)
 
     # -- the loop ------------------------------------------------------------------------------------------------------
     def _run(self) -> None:
@@ -211,14 +211,14 @@ class ShareMember:
             else [],
             forgotten_topics_data=[q.ForgottenTopic(topic_id=self._topic_id, partitions=gone)] if gone else [],
         )
-        answer = self._ask(self._brokers[broker_id], ApiKey.SHARE_FETCH, 2, body)
-        if answer.error_code:
+        response = self._ask(self._brokers[broker_id], ApiKey.SHARE_FETCH, 2, body)
+        if response.error_code:
             self._sessions.pop(broker_id)
             self._crash.wait(0.1)
             return
         session.epoch, session.partitions = session.epoch + 1, set(partitions)
         found: list[Delivery] = []
-        for data in (p for t in answer.responses for p in t.partitions):
+        for data in (p for t in response.responses for p in t.partitions):
             if data.error_code:
                 self._leaders.clear()
                 self._crash.wait(0.1)
@@ -259,16 +259,16 @@ class ShareMember:
             topics=[q.AcknowledgeTopic(topic_id=self._topic_id, partitions=parts)],
         )
         try:
-            answer = self._ask(self._brokers[broker_id], ApiKey.SHARE_ACKNOWLEDGE, 2, body)
+            response = self._ask(self._brokers[broker_id], ApiKey.SHARE_ACKNOWLEDGE, 2, body)
         except ConnectionLost:
             self.unknown += [d for d, _ in decided]
             raise
         session.epoch += 1
-        if answer.error_code:
-            self.rejected += [(d, int(answer.error_code)) for d, _ in decided]
+        if response.error_code:
+            self.rejected += [(d, int(response.error_code)) for d, _ in decided]
             self._sessions.pop(broker_id, None)
             return
-        errors = {p.partition_index: int(p.error_code) for t in answer.responses for p in t.partitions}
+        errors = {p.partition_index: int(p.error_code) for t in response.responses for p in t.partitions}
         for d, kind in decided:
             if errors[d.partition]:
                 self.rejected.append((d, errors[d.partition]))

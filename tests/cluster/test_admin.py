@@ -100,23 +100,23 @@ def alter_all(cluster: LocalCluster, **values: str | None) -> int:
     changes = [r.AlterableConfig(k.replace("_", "."), 0 if v is not None else 1, v) for k, v in values.items()]
     raw = RawConnection(cluster, 1)
     raw.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, r([r.AlterConfigsResource(ResourceType.BROKER.value, "", changes)]))
-    (answer,) = raw.receive(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1).responses
+    (response,) = raw.receive(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1).responses
     raw.close()
-    return int(answer.error_code)
+    return int(response.error_code)
 
 
 # -- elections -------------------------------------------------------------------------------------------------------------
 def test_leaders_are_elected_preferred_and_only_where_needed(cluster: LocalCluster, admin: AdminClient) -> None:
     topic = made(admin, "elected", [[1, 2, 3], [2, 3, 1]])
-    answer = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0), TopicPartition(topic, 9)]).result(
+    response = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0), TopicPartition(topic, 9)]).result(
         60
     )
-    assert {tp.partition: (e.code() if e else None) for tp, e in answer.items()} == {
+    assert {tp.partition: (e.code() if e else None) for tp, e in response.items()} == {
         0: KafkaError.ELECTION_NOT_NEEDED,
         9: KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
-    answer = admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(topic, 1)]).result(60)
-    assert [e.code() for e in answer.values()] == [KafkaError.ELECTION_NOT_NEEDED]
+    response = admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(topic, 1)]).result(60)
+    assert [e.code() for e in response.values()] == [KafkaError.ELECTION_NOT_NEEDED]
     wait_for(lambda: leaders(cluster, topic) == [1, 2], "the preferred leaders")
 
 
@@ -144,8 +144,8 @@ def test_offsets_of_every_kind(cluster: LocalCluster, admin: AdminClient) -> Non
     tp = TopicPartition(topic, 0)
 
     def send_request(spec: OffsetSpec) -> tuple[int, int]:
-        answer = admin.list_offsets({tp: spec}, isolation_level=IsolationLevel.READ_COMMITTED)[tp].result(60)
-        return answer.offset, answer.timestamp
+        response = admin.list_offsets({tp: spec}, isolation_level=IsolationLevel.READ_COMMITTED)[tp].result(60)
+        return response.offset, response.timestamp
 
     assert send_request(OffsetSpec.earliest())[0] == 0
     assert send_request(OffsetSpec.latest())[0] == 3

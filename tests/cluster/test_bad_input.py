@@ -114,9 +114,9 @@ class RawConnection:
 
     def send_request(self, key: int, version: int, body: Any) -> Any:
         self.send(encode_request(key, version, 5, "raw", body))
-        correlation, answer = decode_response(key, version, memoryview(self.frame()))
+        correlation, response = decode_response(key, version, memoryview(self.frame()))
         assert correlation == 5
-        return answer
+        return response
 
     def produce(self, data: bytes, *, topic: str = TOPIC, partition: int = 0, acks: int = 1, version: int = 9) -> Any:
         body = ProduceRequest(
@@ -178,9 +178,9 @@ def test_a_malformed_frame_closes_the_connection(cluster: LocalCluster, frame: b
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(cluster: LocalCluster) -> None:
     with RawConnection(cluster) as raw:
         raw.send(struct.pack(">ihhih", 10, 18, 99, 77, -1))
-        correlation, answer = decode_response(18, 0, memoryview(raw.frame()))
-        assert (correlation, answer.error_code) == (77, ErrorCode.UNSUPPORTED_VERSION)
-        assert {a.api_key for a in answer.api_keys} == set(APIS)
+        correlation, response = decode_response(18, 0, memoryview(raw.frame()))
+        assert (correlation, response.error_code) == (77, ErrorCode.UNSUPPORTED_VERSION)
+        assert {a.api_key for a in response.api_keys} == set(APIS)
         body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
         assert raw.send_request(18, 3, body).error_code == 0  # the same connection is still usable
 
@@ -234,7 +234,7 @@ def test_five_hundred_idle_connections_stay_open(cluster: LocalCluster) -> None:
 
 
 def test_thousands_of_damaged_requests_of_every_api(cluster: LocalCluster) -> None:
-    """Valid requests of every API and version, each with some bytes changed: an answer or a closed connection, never a hang."""
+    """Valid requests of every API and version, each with some bytes changed: a response or a closed connection, never a hang."""
     rng = random.Random(11)
     cases = [(a, v) for a in APIS.values() for v in range(a.min_version, a.max_version + 1)]
     # Damaged requests that happen to be valid must not change the topic that is checked.
@@ -294,10 +294,10 @@ def test_a_damaged_batch_is_rejected_with_its_whole_request(
 ) -> None:
     with RawConnection(cluster) as raw:
         before = raw.produce(bytes(batch(1))).base_offset
-        answer = raw.produce(data)
-        assert (ErrorCode(answer.error_code), answer.base_offset) == (error, -1)
-        answer = raw.produce(bytes(batch()) + data)  # a valid batch before it is not written either
-        assert (ErrorCode(answer.error_code), answer.base_offset) == (error, -1)
+        response = raw.produce(data)
+        assert (ErrorCode(response.error_code), response.base_offset) == (error, -1)
+        response = raw.produce(bytes(batch()) + data)  # a valid batch before it is not written either
+        assert (ErrorCode(response.error_code), response.base_offset) == (error, -1)
         assert raw.produce(bytes(batch(1))).base_offset == before + 1
 
 
@@ -318,10 +318,10 @@ def test_a_batch_that_is_too_large_unknown_partitions_and_invalid_acks(cluster: 
 def test_an_invalid_topic_name_is_rejected_and_never_created(cluster: LocalCluster, name: str) -> None:
     with RawConnection(cluster) as raw:
         topic = MetadataRequest.MetadataRequestTopic(name=name)
-        answer = raw.send_request(3, 9, MetadataRequest(topics=[topic], allow_auto_topic_creation=True)).topics[0]
-        assert answer.error_code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        response = raw.send_request(3, 9, MetadataRequest(topics=[topic], allow_auto_topic_creation=True)).topics[0]
+        assert response.error_code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if name != "":
-            assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+            assert response.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         names = [t.name for t in raw.send_request(3, 9, MetadataRequest(topics=None)).topics]
         assert name not in names
 
@@ -397,16 +397,16 @@ def test_an_error_message_longer_than_a_string_is_truncated(cluster: LocalCluste
     config = CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=LONG)
     topic = CreateTopicsRequest.CreatableTopic(name="long", num_partitions=1, replication_factor=1, configs=[config])
     with RawConnection(cluster) as raw:
-        answer = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
-        assert answer.error_code == ErrorCode.INVALID_CONFIG
-        assert answer.error_message == "retention.ms has 20000 characters, more than the maximum 8192"
+        response = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        assert response.error_code == ErrorCode.INVALID_CONFIG
+        assert response.error_message == "retention.ms has 20000 characters, more than the maximum 8192"
         config.value = LONG[:8_000]
-        answer = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
-        assert answer.error_code == ErrorCode.INVALID_CONFIG
-        assert answer.error_message.startswith("retention.ms=") and answer.error_message.endswith(" ...")
+        response = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        assert response.error_code == ErrorCode.INVALID_CONFIG
+        assert response.error_message.startswith("retention.ms=") and response.error_message.endswith(" ...")
         topic.name, topic.configs = LONG, []
-        answer = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
-        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        response = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
+        assert response.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_a_name_longer_than_kafkas_strings_is_malformed_in_compact_versions_too(cluster: LocalCluster) -> None:
@@ -423,8 +423,8 @@ def test_clients_cannot_write_to_the_topics_of_coordinators(cluster: LocalCluste
     """A well-formed record in such a topic would be a commit that no group made."""
     with RawConnection(cluster) as raw:
         for partition in range(4):
-            answer = raw.produce(bytes(batch(1)), topic="__consumer_offsets", partition=partition)
-            assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+            response = raw.produce(bytes(batch(1)), topic="__consumer_offsets", partition=partition)
+            assert (response.error_code, response.base_offset) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
 
 
 def idempotent(first: int, count: int, producer: int, epoch: int = 0) -> bytes:
@@ -485,10 +485,10 @@ def test_invalid_transactions_are_rejected_with_kafkas_codes(cluster: LocalClust
             AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=[0])
             for name in ("__transaction_state", "none", "__consumer_offsets")
         ]
-        answer = raw.send_request(
+        response = raw.send_request(
             24, 3, AddPartitionsToTxnRequest(v3_and_below_transactional_id="t", v3_and_below_topics=topics)
         )
-        assert [r.results_by_partition[0].partition_error_code for r in answer.results_by_topic_v3_and_below] == [
+        assert [r.results_by_partition[0].partition_error_code for r in response.results_by_topic_v3_and_below] == [
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.OPERATION_NOT_ATTEMPTED,
@@ -501,9 +501,9 @@ def test_invalid_transactions_are_rejected_with_kafkas_codes(cluster: LocalClust
 
 # -- requests that are forwarded to the controller -------------------------------------------------------------------------------
 def create(raw: RawConnection, topics: list[Any], version: int = 5, **more: Any) -> list[int]:
-    answer = raw.send_request(19, version, CreateTopicsRequest(topics=topics, timeout_ms=20_000, **more))
-    assert [t.name for t in answer.topics] == [t.name for t in topics]
-    return [t.error_code for t in answer.topics]
+    response = raw.send_request(19, version, CreateTopicsRequest(topics=topics, timeout_ms=20_000, **more))
+    assert [t.name for t in response.topics] == [t.name for t in topics]
+    return [t.error_code for t in response.topics]
 
 
 def topic(name: str, partitions: int = 1, **configs: str) -> Any:
@@ -576,8 +576,8 @@ def test_contradictory_settings_are_rejected_at_create_and_at_alter(cluster: Loc
 def test_invalid_partition_counts(cluster: LocalCluster, count: int) -> None:
     with RawConnection(cluster) as raw:
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=TOPIC, count=count, assignments=None)
-        answer = raw.send_request(37, 1, CreatePartitionsRequest(topics=[wanted], timeout_ms=20_000)).results[0]
-        assert answer.error_code in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
+        response = raw.send_request(37, 1, CreatePartitionsRequest(topics=[wanted], timeout_ms=20_000)).results[0]
+        assert response.error_code in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
         if count not in (-2, 1):
             assert create(raw, [topic("never", count)])[0] in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
 
@@ -639,8 +639,8 @@ def test_no_batch_hides_the_records_after_it(cluster: LocalCluster, data: bytes,
     sound = request.node.callspec.id == "sound"
     with RawConnection(cluster) as raw:
         assert raw.produce(bytes(records.build([Record(0, 0, None, b"before")])), topic=topic).error_code == 0
-        answer = raw.produce(bytes(data), topic=topic)
-        assert ErrorCode(answer.error_code) == (ErrorCode.NONE if sound else ErrorCode.INVALID_RECORD)
+        response = raw.produce(bytes(data), topic=topic)
+        assert ErrorCode(response.error_code) == (ErrorCode.NONE if sound else ErrorCode.INVALID_RECORD)
         assert raw.produce(bytes(records.build([Record(0, 0, None, b"behind")])), topic=topic).error_code == 0
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic, "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -661,11 +661,11 @@ def test_each_record_without_a_key_is_named(cluster: LocalCluster) -> None:
     without = set(range(5, 100, 10))
     made = [Record(i, 0, None if i in without else b"k%d" % i, b"v") for i in range(100)]
     with RawConnection(cluster) as raw:
-        answer = raw.produce(bytes(records.build(made)), topic="keyed")
-        assert ErrorCode(answer.error_code) == ErrorCode.INVALID_RECORD
-        assert {e.batch_index for e in answer.record_errors} == without
-        assert "no key" in answer.error_message
-        assert all("no key" in e.batch_index_error_message for e in answer.record_errors)
+        response = raw.produce(bytes(records.build(made)), topic="keyed")
+        assert ErrorCode(response.error_code) == ErrorCode.INVALID_RECORD
+        assert {e.batch_index for e in response.record_errors} == without
+        assert "no key" in response.error_message
+        assert all("no key" in e.batch_index_error_message for e in response.record_errors)
         rest = [r._replace(offset=i) for i, r in enumerate(r for r in made if r.key is not None)]
         assert raw.produce(bytes(records.build(rest)), topic="keyed").error_code == ErrorCode.NONE
 

@@ -157,15 +157,15 @@ def test_a_consumer_without_a_group_is_found(devcluster: DevCluster) -> None:
 
 def recorded(devcluster: DevCluster) -> list[float]:
     """The times of the recorded values of the last hour, in Unix seconds."""
-    status, answer = devcluster.call("GET", "history?subject=cluster&metric=under_replicated")
-    rows = answer["rows"] if status == 200 else []
+    status, response = devcluster.call("GET", "history?subject=cluster&metric=under_replicated")
+    rows = response["rows"] if status == 200 else []
     return [datetime.fromisoformat(r["at"]).timestamp() for r in rows if r["value"] is not None]
 
 
 def sampled_at(devcluster: DevCluster) -> float:
     """A time before which the last samples of the brokers were not taken, in Unix seconds, also while the console starts.
 
-    The age is subtracted from the time of the request: an answer may take seconds."""
+    The age is subtracted from the time of the request: a response may take seconds."""
     asked = time.time()
     try:
         return asked - float(devcluster.get("overview")["sample_age_s"])
@@ -217,7 +217,7 @@ def test_a_move_survives_the_death_of_worker_web_and_controller_and_rolls_back_e
     move = devcluster.post("moves", {"scope": scope, "start": True, "parts_in_flight_max": 2, "comment": "test"})["id"]
     for victim in ("worker", acting(devcluster), "web"):
         devcluster.kill(victim)
-    wait_for(lambda: _answers(devcluster), "the console")
+    wait_for(lambda: _responds(devcluster), "the console")
     done = wait_for(lambda: (m := devcluster.get(f"moves/{move}"))["finished_at"] and m, "the move's end", 90)
     assert (done["state"], done["parts_ended"]) == ("done", 6)
     assert [p["replicas"] for p in devcluster.partitions("moved")] == [w["replicas"] for w in wanted]
@@ -227,7 +227,7 @@ def test_a_move_survives_the_death_of_worker_web_and_controller_and_rolls_back_e
     assert [p["replicas"] for p in devcluster.partitions("moved")] == before
 
 
-def _answers(devcluster: DevCluster) -> bool:
+def _responds(devcluster: DevCluster) -> bool:
     try:
         return devcluster.call("GET", "overview")[0] == 200
     except (urllib.error.URLError, ConnectionError):
@@ -342,7 +342,7 @@ def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluste
     backup = devcluster.folder / "yesterday.sqlite3"
     _copy(devcluster.folder / "db.sqlite3", backup)
     devcluster.up()
-    wait_for(lambda: _answers(devcluster), "the console")
+    wait_for(lambda: _responds(devcluster), "the console")
     devcluster.topic("young")
     status, _ = devcluster.call("PATCH", "topics/old", {"configs": {"retention.ms": "2000000"}})
     assert status == 202
@@ -356,7 +356,7 @@ def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluste
         (devcluster.folder / f"db.sqlite3{suffix}").unlink(missing_ok=True)
     shutil.copy(backup, devcluster.folder / "db.sqlite3")
     devcluster.up()
-    wait_for(lambda: _answers(devcluster), "the console")
+    wait_for(lambda: _responds(devcluster), "the console")
     expected = {("old", "behind"), ("young", "no_row")}
     drift: list[dict[str, Any]] = []
     with contextlib.suppress(AssertionError):

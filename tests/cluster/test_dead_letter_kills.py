@@ -68,18 +68,18 @@ def console(cluster: DevCluster, step: Step, partition: int) -> subprocess.Compl
 
 
 def sent(cluster: DevCluster, partition: int) -> dict[str, Any]:
-    """The answer of a process that is not killed."""
+    """The response of a process that is not killed."""
 
-    def answered() -> dict[str, Any] | None:
+    def finished_sending() -> dict[str, Any] | None:
         done = console(cluster, Step.NONE, partition)
         assert done.returncode == 0, done.stdout + done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        assert answer["status"] == 200, answer
-        body: dict[str, Any] = answer["body"]
+        response: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        assert response["status"] == 200, response
+        body: dict[str, Any] = response["body"]
         # "Unknown" and "rejected" say that the dead letters are to be sent again, for example while the killed process still has the transaction.
         return body if not body["refused"] and not body["unknown"] else None
 
-    return dict(wait_for(answered, "a sending with a known result", 240))
+    return dict(wait_for(finished_sending, "a sending with a known result", 240))
 
 
 def in_topic(cluster: DevCluster, partition: int) -> Counter[str]:

@@ -177,12 +177,12 @@ def test_each_decision_counts_once_while_every_party_is_killed(cluster: LocalClu
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == "half\n"
         other.kill()
-    answers = consumer(cluster, f"{name}.half.check")
+    responses = consumer(cluster, f"{name}.half.check")
     left_behind = {f"x{i}" for i in range(121, 200)}
     asked: set[str] = set()
 
-    def answer() -> bool:
-        message = answers.poll(0.2)
+    def respond() -> bool:
+        message = responses.poll(0.2)
         if message is not None and not message.error():
             half_id = (message.value() or b"").decode()
             if half_id in left_behind - asked:
@@ -190,7 +190,7 @@ def test_each_decision_counts_once_while_every_party_is_killed(cluster: LocalClu
                 shop.write(half_id, "commit")
         return asked == left_behind
 
-    wait_for(answer, "the checks of the killed shop's messages", 120)
+    wait_for(respond, "the checks of the killed shop's messages", 120)
     shop.flush()
     committed = {m for m, fate in fates.items() if fate == "commit"} | {f"x{i}" for i in range(200)}
     assert Counter(received(cluster, name, committed)) == Counter(committed) and not shop.errors
@@ -208,6 +208,6 @@ def test_the_example_pays_orders_and_survives_the_crash_of_the_shop(cluster: Loc
     assert run("pay", "1", "500") == 0
     assert run("pay", "2", "700", "--crash", "after-payment") == CRASH_STATUS
     assert run("pay", "3", "900", "--crash", "after-half") == CRASH_STATUS
-    assert run("answer", "--seconds", "20") == 0
+    assert run("respond", "--seconds", "20") == 0
     values = {"order 1 paid: 500 cents", "order 2 paid: 700 cents"}
     assert Counter(received(cluster, name, values)) == Counter(values)

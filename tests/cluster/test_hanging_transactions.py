@@ -1,5 +1,5 @@
 """Transactions on a whole local cluster: the list, a hanging transaction that two operators abort, an open one whose producer two operators fence, and
-the partial answer while a broker is stopped. Consumers of Kafka's own client verify the effect."""
+the partial response while a broker is stopped. Consumers of Kafka's own client verify the effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
     devcluster = DevCluster(tmp_path_factory.mktemp("devcluster"), "--controllers", "1")
     try:
         devcluster.topic(TOPIC, partitions=1, replication_factor=3)
-        wait_for(lambda: all_answer(devcluster), "the coordinators")
+        wait_for(lambda: all_respond(devcluster), "the coordinators")
         yield devcluster
     finally:
         devcluster.down()
@@ -84,10 +84,10 @@ def append_late_batch(devcluster: DevCluster) -> int:
         leader = devcluster.leaders(TOPIC)[0]
         connection = KafkaConnection("127.0.0.1", devcluster.base + 1 + leader)
         try:
-            answer = connection.call(ApiKey.PRODUCE, 9, body, 30)
+            response = connection.call(ApiKey.PRODUCE, 9, body, 30)
         finally:
             connection.close()
-        found = answer.responses[0].partition_responses[0]
+        found = response.responses[0].partition_responses[0]
         return found if not found.error_code else None
 
     return int(wait_for(attempt, "the late batch to be appended").base_offset)
@@ -114,7 +114,7 @@ def hanging_alerts(devcluster: DevCluster) -> list[dict[str, Any]]:
     return [a for a in devcluster.get("alerts")["rows"] if a["kind"] == "transaction_hanging"]
 
 
-def all_answer(devcluster: DevCluster) -> bool:
+def all_respond(devcluster: DevCluster) -> bool:
     """Every broker answers, and every coordinator is on its preferred broker, so none moves soon."""
     listed = devcluster.get("transactions")
     if listed["brokers_asked"] != 3 or listed["brokers_silent"]:
@@ -202,9 +202,9 @@ def test_a_stopped_broker_is_named_and_nothing_is_taken_for_hanging(devcluster: 
     finally:
         os.kill(pid, signal.SIGCONT)
     # The controller may remove the broker meanwhile. Then it is not asked, and its coordinators have moved.
-    for answer in (listed, scan):
-        silent = {s["broker_id"] for s in answer["brokers_silent"]}
-        assert (answer["brokers_asked"] == 3 and stopped in silent) or answer["brokers_asked"] == 2
+    for response in (listed, scan):
+        silent = {s["broker_id"] for s in response["brokers_silent"]}
+        assert (response["brokers_asked"] == 3 and stopped in silent) or response["brokers_asked"] == 2
     assert [r["verdict"] for r in scan["rows"]] in ([], ["undetermined"])
     producer.abort_transaction(60)
-    wait_for(lambda: all_answer(devcluster), "the broker to be back")
+    wait_for(lambda: all_respond(devcluster), "the broker to be back")

@@ -52,7 +52,7 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.sock.close()
 
-    def answer(self, key: int, version: int) -> Any:
+    def respond(self, key: int, version: int) -> Any:
         (size,) = struct.unpack(">i", self._exactly(4))
         return decode_response(key, version, memoryview(self._exactly(size)))[1]
 
@@ -68,8 +68,8 @@ class Client:
         """Seconds until the acknowledgement."""
         began = time.monotonic()
         self.sock.sendall(produce(topic, data))
-        answer = self.answer(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
-        assert answer.error_code == 0, answer
+        response = self.respond(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
+        assert response.error_code == 0, response
         return time.monotonic() - began
 
 
@@ -87,7 +87,7 @@ def test_lookups_by_time_in_a_large_batch_do_not_delay_other_clients(cluster: Lo
         waits, until = [], time.monotonic() + 3
         while time.monotonic() < until:
             waits.append(quiet.produce("quiet", small()))
-        part = hostile.answer(ApiKey.LIST_OFFSETS, 7).topics[0].partitions[0]
+        part = hostile.respond(ApiKey.LIST_OFFSETS, 7).topics[0].partitions[0]
         assert (part.error_code, part.offset, part.timestamp) == (0, RECORDS - 1, now_ms + 1)
     assert max(waits) < 2, f"a produce request waited {max(waits):.1f} s"
     assert cluster.processes["broker-1"].poll() is None
@@ -106,7 +106,7 @@ def test_thousands_of_waiting_fetches_do_not_delay_appends_of_other_clients(clus
         during = [quiet.produce("fetches", small()) for _ in range(40)]
         with Client(cluster, HOSTILE) as reader:  # a fetch that can be answered is answered
             reader.sock.sendall(fetch_that_waits("fetches", 0, min_bytes=1, wait_ms=60_000))
-            assert reader.answer(ApiKey.FETCH, 11).responses[0].partitions[0].records
+            assert reader.respond(ApiKey.FETCH, 11).responses[0].partitions[0].records
     assert median(during) < 10 * median(before) + 0.1, (
         f"{median(before) * 1e3:.1f} ms became {median(during) * 1e3:.1f}"
     )

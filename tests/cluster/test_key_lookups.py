@@ -1,5 +1,5 @@
 """Look-ups by key on a whole local cluster: a broker is killed while it builds indexes, all index files are damaged, and old records are in the lake only. Every
-answer stays exact."""
+response stays exact."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def write(devcluster: DevCluster) -> Places:
 
 
 def look_up(devcluster: DevCluster, query: str) -> dict[str, Any]:
-    """The first complete answer. A partition whose leader was killed reports a problem until there is a new leader."""
+    """The first complete response. A partition whose leader was killed reports a problem until there is a new leader."""
 
     def complete() -> Any:
-        status, answer = devcluster.call("GET", f"topics/{TOPIC}/records?{query}")
-        return answer if status == 200 and answer["complete"] else None
+        status, response = devcluster.call("GET", f"topics/{TOPIC}/records?{query}")
+        return response if status == 200 and response["complete"] else None
 
     return dict(wait_for(complete, f"a complete look-up of {query}"))
 

@@ -55,8 +55,8 @@ def location(devcluster: DevCluster) -> set[tuple[str, bool]]:
     try:
         return {
             (Path(d["log_dir"]).name, p["is_future_key"])
-            for answer in admin.describe_log_dirs()
-            for d in answer["log_dirs"]
+            for response in admin.describe_log_dirs()
+            for d in response["log_dirs"]
             if Path(d["log_dir"]).parent.name == f"broker-{BROKER}"
             for t in d["topics"]
             if t["name"] == TOPIC
@@ -86,8 +86,8 @@ def test_a_replica_moves_to_another_directory_with_progress(devcluster: DevClust
     assert all(d["total_bytes"] >= d["free_bytes"] > 0 for d in found["directories"]) and row["size_bytes"] > 1_000_000
 
     for directory, status, reason in (("/nowhere", 400, "no log directory"), (source, 409, "already")):
-        answered, problem = post(devcluster, "move", directory=directory)
-        assert answered == status and reason in problem["detail"]
+        code, problem = post(devcluster, "move", directory=directory)
+        assert code == status and reason in problem["detail"]
     status, preview = post(devcluster, "move", directory=target, dry=True)
     assert (status, preview["source"], preview["target"]) == (200, source, target)
     assert location(devcluster) == {(Path(source).name, False)}, "a review changes nothing"

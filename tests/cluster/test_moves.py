@@ -64,7 +64,7 @@ def throttles(devcluster: DevCluster, topic: str) -> dict[str, str]:
         try:
             configs = admin.describe_configs([resource])[resource].result(60)
         except TimeoutError as e:
-            raise AssertionError(f"no answer about {resource}") from e
+            raise AssertionError(f"no response about {resource}") from e
         for name in (LEADERS, FOLLOWERS, *RATES):
             if name in configs and not configs[name].is_default:
                 found[f"{resource.name} {name}"] = configs[name].value
@@ -308,8 +308,8 @@ def test_a_tail_move_copies_no_old_data_and_loses_no_acknowledged_record(
         assert part()["tail_start"] == begins, "a new leader reset a replica that had started"
         assert target not in replicas(devcluster, "tailed"), "clients see an observer as a replica"
         alone = {"kind": "move.delete_records", "target": str(move), "arguments": {"confirm": "tailed"}, "comment": ""}
-        rejected, answer = devcluster.call("POST", "proposals", alone)
-        assert rejected == 400, answer
+        rejected, response = devcluster.call("POST", "proposals", alone)
+        assert rejected == 400, response
         cut = devcluster.get(f"moves/{move}/delete-records")
         assert (cut["problem"], cut["confirm"], cut["parts"][0]["end"]) == (None, "tailed", begins)
         copied = part()["bytes_done"]
@@ -433,7 +433,7 @@ def everything_of(devcluster: DevCluster, topic: str) -> str:
         try:
             configs = devcluster.admin.describe_configs([resource])[resource].result(60)
         except TimeoutError as e:
-            raise AssertionError(f"no answer about {resource}") from e
+            raise AssertionError(f"no response about {resource}") from e
         lines += sorted(f"{resource.name} {n}={c.value}" for n, c in configs.items() if not c.is_default)
     return "\n".join(lines)
 

@@ -126,7 +126,7 @@ def test_a_share_group_processes_failed_records_again(cluster: LocalCluster, tmp
 
 
 def test_a_share_consumer_asks_for_urgent_records_after_each_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order of the polls, with members whose answers are given: which broker answers first would decide it otherwise."""
+    """The order of the polls, with members whose responses are given: which broker answers first would decide it otherwise."""
     waiting = {"urgent": [["u1"], [], ["u2", "u3"], []], "normal": [["n1", "n2"], ["n3"]]}
     polled: list[str] = []
     processed: list[str] = []
@@ -178,9 +178,9 @@ def set_group_config(cluster: LocalCluster, group: str, name: str, value: str) -
     r = IncrementalAlterConfigsRequest
     altered = [r.AlterableConfig(name=name, config_operation=0, value=value)]
     resource = r.AlterConfigsResource(resource_type=GROUP_CONFIG, resource_name=group, configs=altered)
-    answer = connection.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, r(resources=[resource]), 30.0)
+    response = connection.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, r(resources=[resource]), 30.0)
     connection.close()
-    assert [a.error_code for a in answer.responses] == [0]
+    assert [a.error_code for a in response.responses] == [0]
 
 
 def test_a_marker_says_whether_the_dead_letters_were_sent(cluster: LocalCluster) -> None:

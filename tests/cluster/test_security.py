@@ -400,18 +400,18 @@ def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert sock.recv(1) in (b"", b"\x15"), "closed, with a TLS alert or without"
 
-    def answered() -> list[m.DescribeLogDirsResponse]:
+    def described_log_dirs() -> list[m.DescribeLogDirsResponse]:
         guessing.poll(0.1)
         unknown.poll(0.1)
         body = m.DescribeLogDirsRequest(topics=[], rejections=True)
         return [request(secured, ApiKey.DESCRIBE_LOG_DIRS, 4, body, broker) for broker in secured.ports]
 
     def reported() -> set[tuple[str, ...]]:
-        answers = answered()
+        responses = described_log_dirs()
         return {
             (r.principal, r.client_id, r.reason, r.operation, r.resource_type, r.resource_name)
-            for answer in answers
-            for r in answer.rejections
+            for response in responses
+            for r in response.rejections
             if r.host == "127.0.0.1"
         }
 
@@ -423,9 +423,9 @@ def test_brokers_report_whom_they_rejected_and_why(secured: Secured) -> None:
     wait_for(lambda: expected <= reported(), "the rejections")
 
     def logins() -> set[tuple[str, ...]]:
-        answers = answered()
-        assert "guess" not in {x.user for answer in answers for x in answer.failed_logins}, "the password"
-        return {(x.client_id, x.user, x.mechanism, x.failure) for a in answers for x in a.failed_logins}
+        responses = described_log_dirs()
+        assert "guess" not in {x.user for response in responses for x in response.failed_logins}, "the password"
+        return {(x.client_id, x.user, x.mechanism, x.failure) for a in responses for x in a.failed_logins}
 
     tried = {
         ("guess", guess["sasl.username"], "PLAIN", "wrong_password"),

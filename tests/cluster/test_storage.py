@@ -30,8 +30,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def where(admin: KafkaAdminClient, topic: str) -> dict[int, set[tuple[str, bool]]]:
     """{partition: {(directory name, whether it is a future replica)}}."""
     out: dict[int, set[tuple[str, bool]]] = {}
-    for answer in admin.describe_log_dirs():
-        for d in answer["log_dirs"]:
+    for response in admin.describe_log_dirs():
+        for d in response["log_dirs"]:
             assert d["error_code"] == 0
             for described in d["topics"]:
                 for p in described["partitions"] if described["name"] == topic else ():

@@ -352,8 +352,8 @@ def test_deleted_records_and_deleted_topics_leave_no_objects(cluster: LocalClust
     wait_for(lambda: len(objects(cluster, "deleted")) >= 10, "copies")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     part, upto = TopicPartition("deleted", 0), 1_000
-    answer = admin.delete_records([TopicPartition("deleted", 0, upto)], request_timeout=60)
-    assert next(iter(answer.values())).result(60).low_watermark == upto
+    response = admin.delete_records([TopicPartition("deleted", 0, upto)], request_timeout=60)
+    assert next(iter(response.values())).result(60).low_watermark == upto
     assert admin.list_offsets({part: OffsetSpec.earliest()})[part].result(30).offset == upto
     wait_for(lambda: min(int(f.name[:20]) for f in objects(cluster, "deleted")) > 0, "the deletion of old objects")
     state = cluster.image.topic_named("deleted")
@@ -365,12 +365,12 @@ def test_deleted_records_and_deleted_topics_leave_no_objects(cluster: LocalClust
 
 
 def look_up(cluster: LocalCluster, topic: str, key: str, before: int = -1) -> KeyLookupResponse:
-    """The answer of the leader. While it is elected, or its helper starts, it has none."""
+    """The response of the leader. While it is elected, or its helper starts, it has none."""
     query = KeyLookupRequest(
         key=key.encode(), before_offset=before, matches_max=100, bytes_max=1 << 30, duration_ms_max=5_000
     )
 
-    def answered() -> KeyLookupResponse | None:
+    def found_key() -> KeyLookupResponse | None:
         connection = KafkaConnection("127.0.0.1", cluster.ports[leader_of(cluster, topic)])
         try:
             return key_lookups.look_up(connection, topic, 0, query)
@@ -379,31 +379,35 @@ def look_up(cluster: LocalCluster, topic: str, key: str, before: int = -1) -> Ke
         finally:
             connection.close()
 
-    answer: KeyLookupResponse = wait_for(answered, f"an answer about {key}")
-    return answer
+    response: KeyLookupResponse = wait_for(found_key, f"a response about {key}")
+    return response
 
 
-def test_a_look_up_by_key_continues_in_the_store_and_says_when_the_store_does_not_answer(cluster: LocalCluster) -> None:
+def test_a_look_up_by_key_continues_in_the_store_and_says_when_the_store_does_not_respond(
+    cluster: LocalCluster,
+) -> None:
     keys = 500
     create(cluster, "keyed", **{"weir.index.keys": "true"})
     produce(cluster, "keyed", 0, RECORDS, keys)
     wait_for(lambda: all(s > RECORDS // 2 for s in local_starts(cluster, "keyed").values()), "local retention")
     wait_for(lambda: look_up(cluster, "keyed", "absent").segments_scanned <= 2, "the indexes of the local segments")
     for number in (0, 77, keys - 1):
-        answer = look_up(cluster, "keyed", f"k{number}")
-        assert [m.offset for m in answer.matches] == list(range(number, RECORDS, keys))[::-1]
-        assert [m.value for m in answer.matches] == [value(m.offset) for m in answer.matches]
-        assert (answer.stop, answer.start_offset) == (LookupStop.LOG_START, 0)
-        assert answer.segments_scanned <= 2 < answer.segments_indexed, "remote segments are searched with their indexes"
-        assert answer.log_bytes < RECORDS * VALUE_BYTES // 2
+        response = look_up(cluster, "keyed", f"k{number}")
+        assert [m.offset for m in response.matches] == list(range(number, RECORDS, keys))[::-1]
+        assert [m.value for m in response.matches] == [value(m.offset) for m in response.matches]
+        assert (response.stop, response.start_offset) == (LookupStop.LOG_START, 0)
+        assert response.segments_scanned <= 2 < response.segments_indexed, (
+            "remote segments are searched with their indexes"
+        )
+        assert response.log_bytes < RECORDS * VALUE_BYTES // 2
     store, away = cluster.folder / "store", cluster.folder / "store-away"
     store.rename(away)
     try:
-        answer = look_up(cluster, "keyed", "k3")
-        local_start = answer.next_before_offset
-        assert answer.stop == LookupStop.REMOTE and 0 < local_start < RECORDS
-        assert [m.offset for m in answer.matches] == [o for o in range(3, RECORDS, keys) if o >= local_start][::-1]
+        response = look_up(cluster, "keyed", "k3")
+        local_start = response.next_before_offset
+        assert response.stop == LookupStop.REMOTE and 0 < local_start < RECORDS
+        assert [m.offset for m in response.matches] == [o for o in range(3, RECORDS, keys) if o >= local_start][::-1]
     finally:
         away.rename(store)
     rest = look_up(cluster, "keyed", "k3", before=local_start)
-    assert [m.offset for m in (*answer.matches, *rest.matches)] == list(range(3, RECORDS, keys))[::-1]
+    assert [m.offset for m in (*response.matches, *rest.matches)] == list(range(3, RECORDS, keys))[::-1]

@@ -87,13 +87,13 @@ def test_status_lists_every_process_and_each_is_alive(devcluster: DevCluster) ->
 
 def test_up_prints_the_consoles_address_and_the_token_is_accepted_by_the_api(devcluster: DevCluster) -> None:
     devcluster.wait_for_the_console()
-    answer = json.loads((devcluster.folder / "ready.json").read_text())
-    assert set(answer) == {"bootstrap", "console", "user", "password", "token"}
+    response = json.loads((devcluster.folder / "ready.json").read_text())
+    assert set(response) == {"bootstrap", "console", "user", "password", "token"}
     found = httpx.get(
-        f"{answer['console']}api/v1/brokers", headers={"Authorization": f"Token {answer['token']}"}, timeout=20
+        f"{response['console']}api/v1/brokers", headers={"Authorization": f"Token {response['token']}"}, timeout=20
     )
     assert found.status_code == 200
-    assert httpx.get(f"{answer['console']}api/v1/brokers", timeout=20).status_code in (401, 403)
+    assert httpx.get(f"{response['console']}api/v1/brokers", timeout=20).status_code in (401, 403)
 
 
 def test_secrets_are_readable_by_their_owner_only(devcluster: DevCluster) -> None:
@@ -112,12 +112,12 @@ def test_two_clusters_run_side_by_side_and_one_can_be_stopped(devcluster: DevClu
     devcluster.wait_for_the_console()
     before = devcluster.pids()
     second = DevCluster(tmp_path / "second", "--brokers", "1", "--controllers", "1")
-    answer = second.facts
+    response = second.facts
     try:
-        admin = AdminClient({"bootstrap.servers": answer["bootstrap"]})
+        admin = AdminClient({"bootstrap.servers": response["bootstrap"]})
         admin.create_topics([NewTopic("only-there", 1, 1)])["only-there"].result(30)
-        acknowledged = produce(answer["bootstrap"], "only-there", [b"a", b"b"])
-        assert records(answer["bootstrap"], "only-there") == {0: acknowledged}
+        acknowledged = produce(response["bootstrap"], "only-there", [b"a", b"b"])
+        assert records(response["bootstrap"], "only-there") == {0: acknowledged}
         first = json.loads((devcluster.folder / "ready.json").read_text())["bootstrap"]
         assert "only-there" not in AdminClient({"bootstrap.servers": first}).list_topics(timeout=20).topics
     finally:
@@ -209,9 +209,9 @@ def test_a_topic_requested_while_zookeeper_is_down_is_created_after_its_restart(
 
 def test_after_the_death_of_every_process_up_continues_with_the_same_data(tmp_path: Path) -> None:
     devcluster = DevCluster(tmp_path / "data")
-    answer = devcluster.facts
+    response = devcluster.facts
     try:
-        bootstrap = answer["bootstrap"]
+        bootstrap = response["bootstrap"]
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic("ledger", 3, 3, config={"min.insync.replicas": "2"})])["ledger"].result(30)
         wait_for(lambda: _led(bootstrap, "ledger", 3), "leaders")
@@ -225,7 +225,7 @@ def test_after_the_death_of_every_process_up_continues_with_the_same_data(tmp_pa
         wait_for(lambda: not any(alive(p) for p in victims), "the killed processes to end")
 
         again = devcluster.up()
-        assert again["password"] == answer["password"]
+        assert again["password"] == response["password"]
         acknowledged += produce(bootstrap, "ledger", [f"after-{i}".encode() for i in range(500)])
         assert sorted(v for values in records(bootstrap, "ledger").values() for v in values) == sorted(acknowledged)
         assert _committed(bootstrap) == committed

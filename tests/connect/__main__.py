@@ -93,7 +93,7 @@ class Check:
             self.until(name, ConnectorState.RUNNING, [ConnectorState.RUNNING])
 
     # -- steps ----------------------------------------------------------------------------------------------------------------
-    def answering(self) -> None:
+    def wait_until_responding(self) -> None:
         for worker in self.workers:
             alone = ConnectClient("check", (worker.url,))
 
@@ -203,7 +203,7 @@ class Check:
         dead.kill()
         self.flow()
         dead.start()
-        self.answering()
+        self.wait_until_responding()
         self.until_running()
         self.flow()
 
@@ -251,7 +251,7 @@ class Check:
         raise AssertionError(f"{SOURCE} is there after its deletion")
 
     def run(self) -> None:
-        self.step("two workers start", self.answering)
+        self.step("two workers start", self.wait_until_responding)
         self.step("internal topics are compacted", self.internal_topics)
         self.step("plugins are listed", self.plugins)
         self.step("a config is validated", self.validation)

@@ -56,8 +56,8 @@ def token(db: None, settings: Any) -> str:
 def operations(token: str) -> list[Any]:
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Token {token}")
-    answer = client.get("/api/v1/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json")
-    schema = schemathesis.openapi.from_dict(json.loads(answer.content))
+    response = client.get("/api/v1/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json")
+    schema = schemathesis.openapi.from_dict(json.loads(response.content))
     schema.app = get_wsgi_application()
     return [found.ok() for found in schema.get_all_operations()]
 

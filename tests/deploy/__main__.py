@@ -71,8 +71,8 @@ class Rehearsal:
         try:
             with urllib.request.urlopen(
                 urllib.request.Request(url, headers={"Host": host}), timeout=6, context=UNVERIFIED
-            ) as answer:
-                return int(answer.status)
+            ) as response:
+                return int(response.status)
         except urllib.error.HTTPError as e:
             return e.code
         except OSError:
@@ -85,15 +85,15 @@ class Rehearsal:
         return self.status(f"https://{machine.address}/readyz", "load-balancer") == 200
 
     def call(self, machine: RehearsedMachine, method: str, path: str, body: object = None) -> Any:
-        """The answer of the REST API through nginx of this machine; None if there is none."""
+        """The response of the REST API through nginx of this machine; None if there is none."""
         headers = {"Host": SERVER_NAME, "Authorization": f"Token {self.token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"https://{machine.address}/api/v1/{path}", method=method, data=data, headers=headers
         )
         try:
-            with urllib.request.urlopen(request, timeout=20, context=UNVERIFIED) as answer:
-                return json.loads(answer.read() or b"{}")
+            with urllib.request.urlopen(request, timeout=20, context=UNVERIFIED) as response:
+                return json.loads(response.read() or b"{}")
         except urllib.error.HTTPError as e:
             text = f"{method} {path}: {e.code} {e.read()[:300]!r}"
             if e.code < 500:
@@ -256,7 +256,7 @@ class Rehearsal:
 
     def redis_hangs(self) -> None:
         """Redis is stopped without closing a connection: pages and changes work, without live updates."""
-        print("machine a: Redis does not answer (SIGSTOP)", flush=True)
+        print("machine a: Redis does not respond (SIGSTOP)", flush=True)
         redis = self.a.servers["redis"]
         redis.send_signal(signal.SIGSTOP)
         try:
@@ -330,7 +330,7 @@ class Rehearsal:
         return 1 if wrong else 0
 
     def call_any(self, method: str, path: str, body: object = None) -> Any:
-        """The answer through the first machine whose nginx answers."""
+        """The response through the first machine whose nginx answers."""
         for machine in (self.b, self.c):
             if self.web_ready(machine):
                 return self.call(machine, method, path, body)

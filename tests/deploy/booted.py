@@ -251,8 +251,8 @@ class BootRehearsal:
     def status(self, url: str) -> int:
         try:
             request = urllib.request.Request(url, headers={"Host": "weir.example"})
-            with urllib.request.urlopen(request, timeout=6, context=UNVERIFIED) as answer:
-                return int(answer.status)
+            with urllib.request.urlopen(request, timeout=6, context=UNVERIFIED) as response:
+                return int(response.status)
         except urllib.error.HTTPError as e:
             return e.code
         except OSError:

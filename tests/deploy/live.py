@@ -30,8 +30,8 @@ def live_update_arrives(
         form = TOKEN.search(client.get("/login/", timeout=20).text)
         assert form is not None, "no login form"
         fields = {"username": login[0], "password": login[1], "csrfmiddlewaretoken": form[1]}
-        answer = client.post("/login/", data=fields, timeout=20)
-        assert answer.status_code == 302, f"the login was answered with {answer.status_code}"
+        response = client.post("/login/", data=fields, timeout=20)
+        assert response.status_code == 302, f"the login was answered with {response.status_code}"
         position = POSITION.search(client.get("/", timeout=20).text)
         assert position is not None, "the overview has no position in the live updates"
         cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())

@@ -116,7 +116,7 @@ class Upgrade:
                 self.restart(machine, name)
             r.timed(f"web process of {machine.name} ready", lambda m=machine: r.web_ready(m))
             r.timed("an active controller", lambda: r.overview(b).get("controller_id"))
-        print(f"  {outage.stop():7.1f} s  the longest time without an answer of a console", flush=True)
+        print(f"  {outage.stop():7.1f} s  the longest time without a response of a console", flush=True)
         r.timed("metrics younger than 5 s", lambda: (r.overview(b).get("sample_age_s") or 99) < 5)
         for words in (("--show",), ()):
             for line in b.run(program, "upgrade_metadata", *words).strip().splitlines():

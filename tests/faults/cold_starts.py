@@ -28,7 +28,7 @@ CREATE_VERSION, TIMEOUT_MS = 7, 30_000
 
 
 @dataclass(frozen=True)
-class FirstAnswer:
+class FirstResponse:
     """The response to the first CreateTopics. `waited_s`: seconds since the broker accepted the connection."""
 
     error: int
@@ -53,7 +53,7 @@ class ColdCluster(LocalCluster):
             self.start_controller()
 
 
-def first_answer(cluster: ColdCluster) -> FirstAnswer:
+def first_response(cluster: ColdCluster) -> FirstResponse:
     """Creates a topic with the first connection that the broker accepts."""
     wait_for(lambda: cluster.listening(1), "the broker to listen")
     began = time.monotonic()
@@ -62,15 +62,15 @@ def first_answer(cluster: ColdCluster) -> FirstAnswer:
     raw.send(ApiKey.CREATE_TOPICS, CREATE_VERSION, m.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS))
     if cluster.late_controller:
         cluster.start_controller()
-    answer = raw.receive(ApiKey.CREATE_TOPICS, CREATE_VERSION).topics[0]
+    response = raw.receive(ApiKey.CREATE_TOPICS, CREATE_VERSION).topics[0]
     waited_s = time.monotonic() - began
     raw.close()
-    if answer.error_code == ErrorCode.NONE:
+    if response.error_code == ErrorCode.NONE:
         wait_for(lambda: cluster.image.topic_named("first"), "the created topic")
-    return FirstAnswer(answer.error_code, answer.error_message or "", waited_s)
+    return FirstResponse(response.error_code, response.error_message or "", waited_s)
 
 
-def cold_starts(folder: Path, starts: int) -> Iterator[FirstAnswer]:
+def cold_starts(folder: Path, starts: int) -> Iterator[FirstResponse]:
     zookeeper = LocalCluster(folder, brokers=0)
     try:
         zookeeper.start_zookeeper()
@@ -79,7 +79,7 @@ def cold_starts(folder: Path, starts: int) -> Iterator[FirstAnswer]:
             home.mkdir()
             cluster = ColdCluster(home, zookeeper, home.name, late_controller=bool(i % 2))
             with cluster:
-                yield first_answer(cluster)
+                yield first_response(cluster)
     finally:
         zookeeper.__exit__()
 
@@ -88,18 +88,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.cold_starts", description=__doc__)
     parser.add_argument("--starts", type=int, default=STARTS)
     starts = parser.parse_args().starts
-    answers: list[FirstAnswer] = []
+    responses: list[FirstResponse] = []
     with tempfile.TemporaryDirectory(prefix="weir-cold-") as folder:
-        for answer in cold_starts(Path(folder), starts):
-            answers.append(answer)
-            if answer.error or len(answers) % 20 == 0:
+        for response in cold_starts(Path(folder), starts):
+            responses.append(response)
+            if response.error or len(responses) % 20 == 0:
                 print(
-                    f"start {len(answers)}: error {answer.error} {answer.message}, {answer.waited_s:.2f} s", flush=True
+                    f"start {len(responses)}: error {response.error} {response.message}, {response.waited_s:.2f} s",
+                    flush=True,
                 )
-    waits = sorted(a.waited_s for a in answers)
-    rejected = Counter(f"{a.error} {a.message}" for a in answers if a.error)
+    waits = sorted(a.waited_s for a in responses)
+    rejected = Counter(f"{a.error} {a.message}" for a in responses if a.error)
     print(
-        f"{len(answers)} cold starts, {rejected.total()} rejected; the topic was created {statistics.median(waits):.2f} s (median) and "
+        f"{len(responses)} cold starts, {rejected.total()} rejected; the topic was created {statistics.median(waits):.2f} s (median) and "
         f"{waits[-1]:.2f} s (longest) after the broker accepted the connection"
     )
     for text, count in rejected.items():

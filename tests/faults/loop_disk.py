@@ -1,7 +1,7 @@
 """A disk of its own for a log directory: an ext4 file system in a file, behind a loop device. Needs root.
 
 `fail` shuts the file system down: every call returns EIO. `hang` lets a process write one byte per second to the device (blkio or io controller): a flush
-does not return for an hour, and writes to the page cache work, as with a device that does not answer.
+does not return for an hour, and writes to the page cache work, as with a device that does not respond.
 """
 
 from __future__ import annotations

@@ -119,18 +119,18 @@ class Matrix:
 
     def _resume(self, move_id: int) -> None:
         """Resumes a paused move. A pause lets copies in progress finish: without later partitions the move has ended meanwhile."""
-        answers: list[object] = []
+        responses: list[object] = []
 
         def resumed() -> bool:
-            answer = self.seen.unless_down(lambda: self.devcluster.call("POST", f"moves/{move_id}/resume", {}))
-            answers[:] = [answer]
+            response = self.seen.unless_down(lambda: self.devcluster.call("POST", f"moves/{move_id}/resume", {}))
+            responses[:] = [response]
             move = self.seen.move(move_id)
-            return bool(answer and answer[0] < 300) or bool(move and move["finished_at"])
+            return bool(response and response[0] < 300) or bool(move and move["finished_at"])
 
         try:
             wait_for(resumed, "to resume", 30)
         except AssertionError as e:
-            raise AssertionError(f"{e}: {answers}, {self.seen.move(move_id)}") from e
+            raise AssertionError(f"{e}: {responses}, {self.seen.move(move_id)}") from e
 
     def _judge(
         self, done: dict[str, Any], moment: str, before: dict[Key, tuple[list[int], int]], wanted: dict[Key, list[int]]

@@ -238,9 +238,9 @@ class EarlyHandovers(TailMoves):
             its cache, so each attempt has a client of its own."""
             admin = AdminClient(self.devcluster.client)
             below = [TopicPartition(t, i, offset) for (t, i), offset in starts.items()]
-            for at, answer in admin.delete_records(below).items():
+            for at, response in admin.delete_records(below).items():
                 try:
-                    answer.result(60)
+                    response.result(60)
                 except KafkaException as e:
                     if e.args[0].code() not in MOVED:
                         raise

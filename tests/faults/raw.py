@@ -67,9 +67,9 @@ class RawConnection:
         deadline = time.monotonic() + 60
         while True:
             self.send_produce(name, values, -1, **producer)
-            answer = self.produced()
-            if answer.error_code not in NOT_YET_KNOWN or time.monotonic() > deadline:
-                return answer
+            response = self.produced()
+            if response.error_code not in NOT_YET_KNOWN or time.monotonic() > deadline:
+                return response
             time.sleep(0.1)
 
     def fetch(

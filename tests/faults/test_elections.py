@@ -202,8 +202,8 @@ def test_r13_a_producers_state_survives_the_deletion_of_its_records(c: LocalClus
     me = {"producer_id": 4711, "producer_epoch": 0}
     client = RawConnection(c, 1)
     for i in range(60):
-        answer = client.produce("r13", ["x" * 1000], **me, base_sequence=i)
-        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, i)
+        response = client.produce("r13", ["x" * 1000], **me, base_sequence=i)
+        assert (response.error_code, response.base_offset) == (ErrorCode.NONE, i)
     admin = AdminClient({"bootstrap.servers": c.bootstrap, "log_level": 0})
     deleted = admin.delete_records([TopicPartition("r13", 0, 60)])
     assert next(iter(deleted.values())).result(30).low_watermark == 60
@@ -211,10 +211,10 @@ def test_r13_a_producers_state_survives_the_deletion_of_its_records(c: LocalClus
     c.start_broker(1)
     recovered(c)
     client = RawConnection(c, 1)
-    answer = client.produce("r13", ["x" * 1000], **me, base_sequence=59)
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 59), "the duplicate was not recognised"
-    answer = client.produce("r13", ["next"], **me, base_sequence=60)
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 60)
+    response = client.produce("r13", ["x" * 1000], **me, base_sequence=59)
+    assert (response.error_code, response.base_offset) == (ErrorCode.NONE, 59), "the duplicate was not recognised"
+    response = client.produce("r13", ["next"], **me, base_sequence=60)
+    assert (response.error_code, response.base_offset) == (ErrorCode.NONE, 60)
 
 
 @pytest.mark.long

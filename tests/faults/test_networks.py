@@ -50,7 +50,7 @@ def test_an_isolated_leader_is_replaced_and_returns_as_a_follower(c: NetworkedCl
     whole(c, "alone", [*written, "meanwhile1", "meanwhile2"])
 
 
-@pytest.mark.parametrize("way", [(1, 2), (2, 1)], ids=["answers", "requests"])
+@pytest.mark.parametrize("way", [(1, 2), (2, 1)], ids=["responses", "requests"])
 def test_a_one_way_link_costs_isr_membership_and_no_record(c: NetworkedCluster, way: tuple[int, int]) -> None:
     """Leader 1 and follower 2 both reach ZooKeeper. Packets from one of them to the other are lost."""
     name = f"oneway{way[0]}{way[1]}"

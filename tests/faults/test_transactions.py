@@ -81,12 +81,12 @@ class TransactionsV2Producer:
         self.coordinator = RawConnection(cluster, coordinator(cluster, transactional_id))
         self.leader = RawConnection(cluster, leader(cluster, name))
         body = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
-        answer = wait_for(lambda: self._init(body), "a producer id")
-        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch  # type: ignore[attr-defined]
+        response = wait_for(lambda: self._init(body), "a producer id")
+        self.producer_id, self.epoch = response.producer_id, response.producer_epoch  # type: ignore[attr-defined]
 
     def _init(self, body: InitProducerIdRequest) -> Any:
-        answer = self.send_request(self.coordinator, ApiKey.INIT_PRODUCER_ID, 4, body)
-        return None if answer.error_code else answer
+        response = self.send_request(self.coordinator, ApiKey.INIT_PRODUCER_ID, 4, body)
+        return None if response.error_code else response
 
     @staticmethod
     def send_request(raw: RawConnection, key: ApiKey, version: int, body: Any) -> Any:
@@ -132,8 +132,8 @@ class TransactionsV2Producer:
         )
 
         def ended() -> Any:
-            answer = self.send_request(self.coordinator, ApiKey.END_TXN, version, body)
-            return None if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS else answer
+            response = self.send_request(self.coordinator, ApiKey.END_TXN, version, body)
+            return None if response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS else response
 
         return wait_for(ended, "the end of the transaction")
 
@@ -147,25 +147,25 @@ class TransactionsV2Producer:
         )
 
         def attempt() -> int:
-            answer = self.send_request(self.coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
-            return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+            response = self.send_request(self.coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, body)
+            return int(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
         return self._when_known(attempt)
 
     def open_transactions(self) -> list[int]:
         requested = DescribeProducersRequest.TopicRequest(name=self.name, partition_indexes=[0])
-        answer = self.send_request(
+        response = self.send_request(
             self.leader, ApiKey.DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=[requested])
         )
-        part = answer.topics[0].partitions[0]
+        part = response.topics[0].partitions[0]
         assert part.error_code == 0
         return [p.producer_id for p in part.active_producers if p.current_txn_start_offset >= 0]
 
     def state(self) -> str:
         body = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
-        answer = self.send_request(self.coordinator, ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states[0]
-        assert answer.error_code == 0
-        return str(answer.transaction_state)
+        response = self.send_request(self.coordinator, ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states[0]
+        assert response.error_code == 0
+        return str(response.transaction_state)
 
     def complete(self) -> None:
         wait_for(lambda: self.state().startswith("Complete"), "the transaction to be completed")

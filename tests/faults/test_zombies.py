@@ -100,9 +100,9 @@ def test_r4_a_reader_of_a_truncated_tail_gets_the_diverging_epoch(c: LocalCluste
     c.kill("broker-2")
     wait_for(lambda: leader(c, "parted") == 3, "the other to lead")
     produce(c, "parted", ["c", "d"])
-    answer = RawConnection(c, 3).fetch("parted", 3, last_epoch=first_epoch).responses[0].partitions[0]
-    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (first_epoch, 2)
-    assert not answer.records
+    response = RawConnection(c, 3).fetch("parted", 3, last_epoch=first_epoch).responses[0].partitions[0]
+    assert (response.diverging_epoch.epoch, response.diverging_epoch.end_offset) == (first_epoch, 2)
+    assert not response.records
 
 
 def test_r9_a_fetch_with_an_earlier_broker_epoch_is_rejected(c: LocalCluster) -> None:

@@ -129,8 +129,8 @@ class Production(LocalCluster):
 
     def modes(self) -> dict[int, ServerMode]:
         """The modes of the servers that serve."""
-        answers = server_states([("127.0.0.1", p) for p in self.server_ports.values()], OPEN)
-        return {i: a.status.mode for i, a in zip(self.server_ports, answers, strict=True) if a.status is not None}
+        responses = server_states([("127.0.0.1", p) for p in self.server_ports.values()], OPEN)
+        return {i: a.status.mode for i, a in zip(self.server_ports, responses, strict=True) if a.status is not None}
 
     def ensemble_complete(self) -> bool:
         return len(self.modes()) == len(self.server_ports)
@@ -157,7 +157,7 @@ class Production(LocalCluster):
         return int(wait_for(connected, f"{name} to be connected"))
 
     def leaders(self, broker_id: int) -> tuple[dict[int, int], bool]:
-        """The leader of each partition as this broker says, and whether it shows every ISR complete. Empty while it does not answer."""
+        """The leader of each partition as this broker says, and whether it shows every ISR complete. Empty while it does not respond."""
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.ports[broker_id]}", "log_level": 0})
         try:
             topic = admin.list_topics(TOPIC, timeout=2).topics[TOPIC]

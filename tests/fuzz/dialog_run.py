@@ -31,7 +31,7 @@ class Outcome:
 
     cpu_s: float = 0.0
     peak_bytes: int = 0
-    answered_bytes: int = 0
+    response_bytes: int = 0
     problems: dict[str, str] = field(default_factory=dict)
 
 
@@ -41,7 +41,7 @@ class ClientConnection:
     def __init__(self, stage: Stage, protocol: str, context: ssl.SSLContext | None) -> None:
         self.stage = stage
         self.sock, self.connection = stage.connect(protocol)
-        self.answered = 0
+        self.response_bytes = 0
         self._tls: ssl.SSLObject | None = None
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         if context is not None:
@@ -102,7 +102,7 @@ class ClientConnection:
             if not piece:
                 break
             got = True
-            self.answered += len(piece)
+            self.response_bytes += len(piece)
             if self._tls is not None:
                 self._in.write(piece)
                 try:
@@ -177,7 +177,7 @@ def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outc
     guarded(settle)
     outcome.cpu_s = time.process_time() - began
     outcome.peak_bytes = max(0, _peak() - before)
-    outcome.answered_bytes = sum(x.answered for x in lines)
+    outcome.response_bytes = sum(x.response_bytes for x in lines)
     for record in stage.faults.seen:
         text = logging.Formatter().format(record)
         error = record.exc_info[1] if record.exc_info else None

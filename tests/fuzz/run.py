@@ -32,7 +32,7 @@ class Run:
         found.mkdir(parents=True, exist_ok=True)
         self._context = client_context(self._pki)
         self.stage = Stage(self._pki)
-        self.dialogs = self.unauthenticated = self.steps = self.sent = self.answered = self.stages = 0
+        self.dialogs = self.unauthenticated = self.steps = self.sent = self.response_bytes = self.stages = 0
         self.cpu_s = self.cpu_s_max = 0.0
         self.peak_max = self.unauthenticated_peak_max = 0
         self.unauthenticated_cpu_s_max = 0.0
@@ -87,7 +87,7 @@ class Run:
         self.unauthenticated += unauthenticated
         self.steps += len(steps)
         self.sent += sum(len(s[2]) // 2 for s in steps if len(s) > 2)
-        self.answered += outcome.answered_bytes
+        self.response_bytes += outcome.response_bytes
         self.cpu_s += outcome.cpu_s
         self.cpu_s_max, self.peak_max = max(self.cpu_s_max, outcome.cpu_s), max(self.peak_max, outcome.peak_bytes)
         if unauthenticated:
@@ -102,21 +102,21 @@ class Run:
         topic = r.TopicProduceData(name="plain", partition_data=[r.PartitionProduceData(index=0, records=data)])
         client.send(frame(ApiKey.PRODUCE, 9, r(acks=-1, timeout_ms=1_000, topic_data=[topic])))
         client.sock.setblocking(False)
-        answer = b""
+        response = b""
         for _ in range(200):
             self.stage.run_iteration()
             try:
-                answer += client.sock.recv(65_536)
+                response += client.sock.recv(65_536)
             except BlockingIOError:
                 continue
-            if len(answer) >= 4 and len(answer) >= 4 + struct.unpack_from(">i", answer)[0]:
+            if len(response) >= 4 and len(response) >= 4 + struct.unpack_from(">i", response)[0]:
                 break
         else:
             self.stage.pass_time(20)
             return "a produce request is not answered"
         client.close()
         self.stage.run_iteration(3)
-        reported = framing.decode_response(ApiKey.PRODUCE, 9, memoryview(answer[4:]))[1]
+        reported = framing.decode_response(ApiKey.PRODUCE, 9, memoryview(response[4:]))[1]
         code = reported.responses[0].partition_responses[0].error_code
         return None if code == 0 else f"a produce request is answered with {code}"
 
@@ -156,7 +156,7 @@ class Run:
                     "unauthenticated only": self.unauthenticated,
                     "steps": self.steps,
                     "bytes sent": self.sent,
-                    "bytes answered": self.answered,
+                    "bytes answered": self.response_bytes,
                     "stages": self.stages,
                     "CPU s per talk": round(self.cpu_s / max(1, self.dialogs), 5),
                     "CPU s of the longest": round(self.cpu_s_max, 2),

@@ -61,7 +61,7 @@ def test_the_test_cluster_responds_and_injected_faults_are_detected(stage: Stage
     versions = "0000000a00120000000000050000"
     for protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
         outcome = run_dialog(stage, [["open", protocol], ["send", 0, truth().hex()], ["send", 0, versions]], context)
-        assert outcome.problems == {} and outcome.answered_bytes > 300, (
+        assert outcome.problems == {} and outcome.response_bytes > 300, (
             "the handshake, the authentication and the versions were not answered"
         )
 

@@ -50,7 +50,7 @@ def s3_warehouse(log: Path) -> Iterator[dict[str, str]]:
 
 
 def _has_bucket(endpoint: str) -> bool:
-    """Create the bucket. False while the server does not answer."""
+    """Create the bucket. False while the server does not respond."""
     client = boto3.client(
         "s3", endpoint_url=endpoint, region_name=REGION, aws_access_key_id="test", aws_secret_access_key="test"
     )

@@ -244,15 +244,15 @@ def test_a_pod_without_a_port_is_alive_while_its_heartbeat_is_younger_than_the_l
     assert f"-{limit} seconds" in alive[-1]
     file = tmp_path / "heartbeat"
 
-    def answers(command: list[str]) -> bool:
+    def responds(command: list[str]) -> bool:
         return subprocess.run([w.replace(heartbeat, str(file)) for w in command], check=False).returncode == 0
 
-    assert not answers(started)
+    assert not responds(started)
     file.touch()
-    assert answers(started) and answers(alive)
+    assert responds(started) and responds(alive)
     old = time.time() - int(limit) - 1
     os.utime(file, (old, old))
-    assert not answers(alive)
+    assert not responds(alive)
 
 
 def test_every_role_with_several_pods_has_a_budget() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 
 import pytest
@@ -98,6 +100,31 @@ class A:
         "_with": "private preposition",
         "appended": "notification",
     }
+
+
+STORED_ANSWERS = {"answer": 3, "answered": 14, "answered_at": 3}
+"""Columns of the database with the old word, and the number of product files that name them. Lower a number when files go; never raise one."""
+
+
+def identifiers(source: str) -> Iterator[str]:
+    """The names that a file binds or uses: variables, attributes, parameters, keyword arguments, functions and classes."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME:
+            yield token.string
+
+
+def test_what_a_server_sends_is_called_a_response() -> None:
+    """The name of a response has the word `response`, and that of a query's result the word `result`, as in Kafka. `answer` has no second meaning here."""
+    files: dict[str, set[str]] = {}
+    for path in product_files():
+        for name in identifiers((ROOT / path).read_text()):
+            if "answer" in name.lower():
+                files.setdefault(name, set()).add(str(path))
+    assert not {name: paths for name, paths in files.items() if len(paths) > STORED_ANSWERS.get(name, 0)}
+
+
+def test_the_identifiers_of_a_source() -> None:
+    assert set(identifiers("answers = f(on_answer=1)  # answer\nx = 'answer'")) == {"answers", "f", "on_answer", "x"}
 
 
 VAGUE_PARAMETER = re.compile(

@@ -148,6 +148,12 @@ all the time -> continuously; two in a row -> two consecutive; beside -> compare
 rollback; is back -> is available again; put back -> restored; begins again -> starts again; turn of the loop -> iteration of the event loop; quiet machine -> idle machine; does no harm -> has no effect; a moment ago -> shortly before; figure -> metric,
 value."""
 
+ANSWER_NOUN = (
+    r"\b(?:the|an?|no|its|their|each|every|this|one|first|last|previous|next|oldest|of|for|with|without|in) answers?\b"
+)
+"""The noun `answer`. The word is `response` for what a server sends, and `result` for that of a query. The verb is not meant: `the broker answers a request`."""
+ANSWERS_MAX = 3
+
 PRODUCT_PHRASES = {
     r"\bmeanwhile\b": 2,
     r"\bagain and again\b": 1,
@@ -165,6 +171,7 @@ PRODUCT_PHRASES = {
     r"\bis back\b": 0,
     r"\bso many\b": 2,
     r"\bsome \d": 1,
+    ANSWER_NOUN: ANSWERS_MAX,
 }
 """Phrases of the product's Python files, in addition to PHRASES. DOCUMENT_PHRASES has better ones; also: so many -> this number of; beside -> next to; meanwhile -> since then,
 during this time; at once -> immediately, together. Lower a bound when occurrences go; never raise one."""

@@ -176,12 +176,12 @@ class Producer(Client):
                 )
             ],
         )
-        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._on_response)
 
     def record(self, position: int, value: bytes) -> Record:
         return Record(position, self.clock().wall_ms, keyed(value) if self.with_keys else None, value)
 
-    def _answered(self, body: Any) -> None:
+    def _on_response(self, body: Any) -> None:
         code = ErrorCode(body.responses[0].partition_responses[0].error_code) if body is not None else None
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             base = body.responses[0].partition_responses[0].base_offset if code == ErrorCode.NONE else None
@@ -268,7 +268,7 @@ class Reader(Client):
             session_epoch=session_epoch if self.careful else -1,
             topics=[] if same else [FetchRequest.FetchTopic(topic=self.topic, partitions=[part])],
         )
-        self.send_request(leader, ApiKey.FETCH, 11, body, self._answered)
+        self.send_request(leader, ApiKey.FETCH, 11, body, self._on_response)
 
     @property
     def _epoch(self) -> int:
@@ -296,7 +296,7 @@ class Reader(Client):
             self.end = part.offset
         self.later(self._fetch)
 
-    def _answered(self, body: Any) -> None:
+    def _on_response(self, body: Any) -> None:
         if body is not None and self.careful:
             leader, _, session_epoch = self.session
             self.session = (leader, body.session_id, session_epoch + 1 if body.session_id else 0)

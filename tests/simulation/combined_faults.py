@@ -110,8 +110,8 @@ class PreferredElector(Client):
             self.later(self._elect, self.world.between(*ELECTION_MS))
 
     def _elect(self) -> None:
-        def on_response(answer: Any) -> None:
-            results = answer.replica_election_results if answer is not None else []
+        def on_response(response: Any) -> None:
+            results = response.replica_election_results if response is not None else []
             for part in (p for t in results for p in t.partition_result):
                 self.world.reached[f"preferred election: {ErrorCode(part.error_code).name}"] += 1
             self._wait()

@@ -108,19 +108,19 @@ class Consumer(Member):
         )
         sent_us, epoch = self.world.now_us, self.generation
 
-        def on_response(answer: Any) -> None:
-            if answer is None or answer.error_code:
-                self._again(None if answer is None else answer.error_code)
+        def on_response(response: Any) -> None:
+            if response is None or response.error_code:
+                self._again(None if response is None else response.error_code)
                 return
             if epoch != self.generation:
                 raise Violation(f"{self.name} got a response out of order")
-            self.generation = answer.member_epoch
+            self.generation = response.member_epoch
             self._mine()  # ownership that expired during the wait is not renewed
             self.lease_us = sent_us + self.lease_ms * MS
             if self.lease_us <= self.world.now_us:
                 self.lapsed = True  # too late: the member ignores this response and sends a new request
-            elif answer.assignment is not None:
-                self._assigned(answer.assignment)
+            elif response.assignment is not None:
+                self._assigned(response.assignment)
             self._commit()
 
         self.send_request(self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, on_response)
@@ -138,7 +138,7 @@ class Consumer(Member):
         body = ConsumerGroupHeartbeatRequest(group_id=self.group, member_id=self.member_id, member_epoch=-1)
         self._be_new()
         self.send_request(
-            self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, lambda answer: self.later(self._find)
+            self.coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body, lambda response: self.later(self._find)
         )
 
     def _commit(self) -> None:

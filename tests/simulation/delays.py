@@ -115,13 +115,13 @@ class DelayProducer(Producer):
         part = ProduceRequest.PartitionProduceData(index=self.partition, records=bytes(data))
         topics = [ProduceRequest.TopicProduceData(name=FRONT, partition_data=[part])]
         body = ProduceRequest(acks=-1, timeout_ms=2_000, topic_data=topics)
-        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._on_response)
 
-    def _answered(self, body: Any) -> None:
-        answer: Any = body.responses[0].partition_responses[0] if body is not None else None
-        code = ErrorCode(answer.error_code) if answer is not None else None
+    def _on_response(self, body: Any) -> None:
+        response: Any = body.responses[0].partition_responses[0] if body is not None else None
+        code = ErrorCode(response.error_code) if response is not None else None
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            base = answer.base_offset if code == ErrorCode.NONE else None
+            base = response.base_offset if code == ErrorCode.NONE else None
             self.history.acks += len(self.records)
             for i, record in enumerate(self.records):
                 assert record.key is not None
@@ -133,7 +133,7 @@ class DelayProducer(Producer):
             self.later(self._next, self.world.between(1, self.pause_ms))
             return
         if code in FATAL:
-            raise Violation(f"{self.name} at {self.sequence}: {code.name} {answer.error_message}")
+            raise Violation(f"{self.name} at {self.sequence}: {code.name} {response.error_message}")
         self.leaders.pop((FRONT, self.partition), None)
         self.refresh(lambda: self.later(self._send))
 

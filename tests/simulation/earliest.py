@@ -23,7 +23,7 @@ from tests.simulation.transactors import Place, committed_fetch, decided_records
 EARLIEST = -2
 PAUSE_MS = (1, 60)
 PASSES_S = 200
-"""Two passes over everything; each answer of the remote store may take seconds."""
+"""Two passes over everything; each response of the remote store may take seconds."""
 
 
 class FromEarliest(Client):
@@ -102,9 +102,9 @@ class FromEarliest(Client):
             self.refresh(lambda: self.later(self._fetch))
             return
         fetch = committed_fetch(self.place, self.offset, self.epochs[self.place])
-        self.send_request(leader, ApiKey.FETCH, 11, fetch, self._answered)
+        self.send_request(leader, ApiKey.FETCH, 11, fetch, self._on_response)
 
-    def _answered(self, body: Any) -> None:
+    def _on_response(self, body: Any) -> None:
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
         if (
             part is not None

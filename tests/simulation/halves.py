@@ -87,7 +87,7 @@ class HalfMessages:
 
     halves: dict[bytes, Half] = field(default_factory=dict)
     claims: list[tuple[bytes, HalfDecision]] = field(default_factory=list)
-    """Errors in the answers to rejected decisions."""
+    """Errors in the responses to rejected decisions."""
     clock_error_ms: int = 0
     """The largest difference between two readings of wall clocks at one moment, of different brokers or before and after a step."""
 
@@ -145,23 +145,23 @@ class HalfProducer(Producer):
         part = ProduceRequest.PartitionProduceData(index=self.partition, records=bytes(data))
         topics = [ProduceRequest.TopicProduceData(name=FRONT, partition_data=[part])]
         body = ProduceRequest(acks=-1, timeout_ms=2_000, topic_data=topics)
-        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._on_response)
 
-    def _answered(self, body: Any) -> None:
-        answer: Any = body.responses[0].partition_responses[0] if body is not None else None
-        code = ErrorCode(answer.error_code) if answer is not None else None
+    def _on_response(self, body: Any) -> None:
+        response: Any = body.responses[0].partition_responses[0] if body is not None else None
+        code = ErrorCode(response.error_code) if response is not None else None
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._acknowledged()
             self.sequence += len(self.records)
             self.later(self._next, self.world.between(1, self.pause_ms))
             return
-        if code is ErrorCode.INVALID_RECORD and answer.record_errors:
-            for error in answer.record_errors:
+        if code is ErrorCode.INVALID_RECORD and response.record_errors:
+            for error in response.record_errors:
                 self._rejected(self.records[error.batch_index], error.batch_index_error_message)
             self.later(self._next, self.world.between(1, self.pause_ms))
             return
         if code in FATAL:
-            raise Violation(f"{self.name} at {self.sequence}: {code.name} {answer.error_message}")
+            raise Violation(f"{self.name} at {self.sequence}: {code.name} {response.error_message}")
         self.world.reached["half record not stable"] += code is ErrorCode.NOT_ENOUGH_REPLICAS
         self.leaders.pop((FRONT, self.partition), None)
         self.refresh(lambda: self.later(self._send))

@@ -1,8 +1,8 @@
 """Worlds of look-ups by key: keyed records in topics with `weir.index.keys`, small segments, the faults of `run`, records that are written to leaders of
 an earlier epoch and truncated later, retention, compaction, DeleteRecords, and operators who change the index. `python -m tests.simulation --keys`.
 
-Invariants, for each answer of a broker (`LookupWatch`): newest first, each match is a committed record of the log that matches the query, and no
-such record is missing in the offset range that the answer covers. The end of the range does not go back from an answer to a later one, not after an
+Invariants, for each response of a broker (`LookupWatch`): newest first, each match is a committed record of the log that matches the query, and no
+such record is missing in the offset range that the response covers. The end of the range does not go back from a response to a later one, not after an
 election either. The reference is a scan of the bytes of the segment files, without sparse indexes.
 At the end (`indexes_agree`): each closed segment of each replica has an index, each active one is indexed but for its last PART_BYTES, and the search of
 each key with these indexes finds what a scan finds. Active segments are indexed in small parts, with few entries in memory.
@@ -63,7 +63,7 @@ ROUND_MS, RETRY_MS = 200, 1_000
 """Indexing in virtual time: a truncation must find indexes, and a world has 25 seconds."""
 UNBOUNDED = 1 << 40
 FINAL_MATCHES = 5
-"""Matches of one answer of a query at the end."""
+"""Matches of one response of a query at the end."""
 FINAL = (("", b"k0"), ("", b"k7"), ("", b"none"), (HEADER, b"c2"))
 READ_COMMITTED = 1
 FINAL_DURATION_MS = 2_000
@@ -98,7 +98,7 @@ class LogScan:
         return self._decoded[content]
 
 
-def answers(query: KeyLookupRequest, record: Record) -> bool:
+def matches_query(query: KeyLookupRequest, record: Record) -> bool:
     if query.header_name:
         if (query.header_name, query.key) not in record.headers:
             return False
@@ -109,12 +109,12 @@ def answers(query: KeyLookupRequest, record: Record) -> bool:
 
 @dataclass(slots=True)
 class LookupWatch:
-    """Compares each answer with the log of its leader, as the log was when the look-up began and when it ended."""
+    """Compares each response with the log of its leader, as the log was when the look-up began and when it ended."""
 
     world: World
     scan: LogScan
     ends: dict[str, int] = field(default_factory=dict)
-    """{partition: the largest end offset of an answer}"""
+    """{partition: the largest end offset of a response}"""
     begun: dict[int, tuple[dict[int, Record], int]] = field(default_factory=dict)
     """{id of a look-up in progress: (records of the log, largest end offset) at its start}"""
 
@@ -202,31 +202,31 @@ class LookupWatch:
         end: int,
     ) -> None:
         query = versioned.decode(KeyLookupRequest, send_request.requested.key_lookup, VERSION)
-        answer = versioned.decode(KeyLookupResponse, data.key_lookup, VERSION)
+        response = versioned.decode(KeyLookupResponse, data.key_lookup, VERSION)
         name = f"{replica.name}: the look-up of {query.key!r} {query.header_name}"
-        offsets = [m.offset for m in answer.matches]
+        offsets = [m.offset for m in response.matches]
         if offsets != sorted(set(offsets), reverse=True) or len(offsets) > query.matches_max:
             raise Violation(f"{name} has the offsets {offsets}, not newest first")
-        if answer.end_offset < end:
-            raise Violation(f"{name} ends at {answer.end_offset}, an earlier answer ended at {end}")
-        self.ends[replica.name] = max(self.ends.get(replica.name, 0), answer.end_offset)
-        low = answer.start_offset if answer.stop == LookupStop.LOG_START else answer.next_before_offset
-        high = answer.end_offset if query.before_offset < 0 else min(query.before_offset, answer.end_offset)
-        for match in answer.matches:
+        if response.end_offset < end:
+            raise Violation(f"{name} ends at {response.end_offset}, an earlier response ended at {end}")
+        self.ends[replica.name] = max(self.ends.get(replica.name, 0), response.end_offset)
+        low = response.start_offset if response.stop == LookupStop.LOG_START else response.next_before_offset
+        high = response.end_offset if query.before_offset < 0 else min(query.before_offset, response.end_offset)
+        for match in response.matches:
             found = Record(
                 match.offset, match.timestamp, match.key, match.value, tuple((h.name, h.value) for h in match.headers)
             )
-            if first.get(match.offset) != found or not answers(query, found) or not low <= match.offset < high:
+            if first.get(match.offset) != found or not matches_query(query, found) or not low <= match.offset < high:
                 raise Violation(f"{name} found {found}, the log has {first.get(match.offset)}, range {low} to {high}")
         last = self._records(replica)
-        wanted = {o for o, r in last.items() if low <= o < high and answers(query, r)}
+        wanted = {o for o, r in last.items() if low <= o < high and matches_query(query, r)}
         if missing := sorted(wanted - set(offsets)):
             raise Violation(f"{name} from {low} to {high} misses {missing}, which a scan finds; it found {offsets}")
         reached = self.world.reached
-        reached["look-up with an index"] += answer.segments_indexed > 0
-        reached["look-up with an index and matches"] += answer.segments_indexed > 0 and bool(offsets)
-        reached["look-up that scanned closed segments"] += answer.segments_scanned > 1
-        reached["look-up to be continued"] += answer.stop != LookupStop.LOG_START
+        reached["look-up with an index"] += response.segments_indexed > 0
+        reached["look-up with an index and matches"] += response.segments_indexed > 0 and bool(offsets)
+        reached["look-up that scanned closed segments"] += response.segments_scanned > 1
+        reached["look-up to be continued"] += response.stop != LookupStop.LOG_START
 
 
 def indexes_agree(cluster: Cluster, scan: LogScan) -> None:
@@ -303,7 +303,7 @@ class KeyProducer(Client):
         part = ProduceRequest.PartitionProduceData(index=self.place[1], records=data)
         topics = [ProduceRequest.TopicProduceData(name=self.place[0], partition_data=[part])]
         body = ProduceRequest(acks=-1 if self.world.chance(0.2) else 1, timeout_ms=1_000, topic_data=topics)
-        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)
+        self.send_request(leader, ApiKey.PRODUCE, 9, body, self._on_response)
 
     def _record(self, offset: int) -> Record:
         self.number += 1
@@ -312,7 +312,7 @@ class KeyProducer(Client):
         width = self.world.between(1, 120)
         return Record(offset, self.clock().wall_ms, key, f"{self.name}:{self.number:0{width}d}".encode(), headers)
 
-    def _answered(self, body: Any) -> None:
+    def _on_response(self, body: Any) -> None:
         if body is None or body.responses[0].partition_responses[0].error_code:
             self.leaders.pop(self.place, None)
         else:
@@ -330,12 +330,12 @@ class KeySearcher(Client):
         super().__init__(cluster, name)
         self.place, self.deletes, self.on_delete = place, deletes, on_delete
         self.found: list[int] = []
-        """Offsets of the current look-up, over all its answers."""
+        """Offsets of the current look-up, over all its responses."""
         self.complete: list[tuple[KeyLookupRequest, list[int]]] = []
         self.queries: list[KeyLookupRequest] = []
         """To be asked next, before random ones."""
         self.last: list[KeyLookupRequest] = []
-        """The queries of the end: their answers are compared with one scan."""
+        """The queries of the end: their responses are compared with one scan."""
         self.enter(self._next)
 
     def _next(self) -> None:
@@ -350,7 +350,7 @@ class KeySearcher(Client):
             self._send_request(self._query())
 
     @property
-    def all_answered(self) -> bool:
+    def all_responded(self) -> bool:
         return all(any(q is last for q, _ in self.complete) for last in self.last)
 
     def _query(self) -> KeyLookupRequest:
@@ -380,9 +380,9 @@ class KeySearcher(Client):
         )
         topics = [FetchRequest.FetchTopic(topic=self.place[0], partitions=[wanted])]
         body = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=0, isolation_level=READ_COMMITTED, topics=topics)
-        self.send_request(leader, ApiKey.FETCH, 12, body, lambda answer: self._answered(query, answer))
+        self.send_request(leader, ApiKey.FETCH, 12, body, lambda response: self._on_response(query, response))
 
-    def _answered(self, query: KeyLookupRequest, body: Any) -> None:
+    def _on_response(self, query: KeyLookupRequest, body: Any) -> None:
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
         if part is None or part.error_code:
             self.leaders.pop(self.place, None)
@@ -390,12 +390,12 @@ class KeySearcher(Client):
             replaced = self.stopped and not any(query is last for last in self.last)
             self.later(self._next if replaced else lambda: self._send_request(query))
             return
-        answer = versioned.decode(KeyLookupResponse, part.key_lookup, VERSION)
-        self.found += [m.offset for m in answer.matches]
-        if answer.stop == LookupStop.LOG_START:
+        response = versioned.decode(KeyLookupResponse, part.key_lookup, VERSION)
+        self.found += [m.offset for m in response.matches]
+        if response.stop == LookupStop.LOG_START:
             self.complete.append((query, self.found))
         elif any(query is last for last in self.last) if self.stopped else self.world.chance(0.7):
-            query.before_offset = answer.next_before_offset
+            query.before_offset = response.next_before_offset
             self.later(lambda: self._send_request(query), 1)
             return
         self.later(self._next, 1 if self.queries else self.world.between(20, 400))
@@ -411,7 +411,7 @@ class KeySearcher(Client):
         part = r.DeleteRecordsPartition(partition_index=0, offset=start + max(0, end - start) // 3)
         self.on_delete(part.offset)
         body = r(topics=[r.DeleteRecordsTopic(name=self.place[0], partitions=[part])], timeout_ms=2_000)
-        self.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, lambda answer: self.later(self._next))
+        self.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, lambda response: self.later(self._next))
 
 
 class KeyFaultInjector(FaultInjector):
@@ -501,8 +501,8 @@ class KeyWorld:
         return self.scan.of(led(cluster, *place))
 
     def ask_all(self, cluster: Cluster, searchers: list[KeySearcher]) -> None:
-        """Some keys and header values are looked up in parts, to the end: all answers together have the records that a scan of the leader's log finds.
-        Compaction may remove a record after its answer: a scan before the queries has it."""
+        """Some keys and header values are looked up in parts, to the end: all responses together have the records that a scan of the leader's log finds.
+        Compaction may remove a record after its response: a scan before the queries has it."""
         before = {searcher.place: self.records(cluster, searcher.place) for searcher in searchers}
         for searcher in searchers:
             searcher.complete.clear()
@@ -518,14 +518,14 @@ class KeyWorld:
             ]
             searcher.last = [*searcher.queries]
             searcher.stopped = True
-        cluster.until(lambda: all(s.all_answered for s in searchers), 120, "complete look-ups of the last keys")
+        cluster.until(lambda: all(s.all_responded for s in searchers), 120, "complete look-ups of the last keys")
         for searcher in searchers:
             log = self.records(cluster, searcher.place)
             for query, found in searcher.complete:
-                wanted = sorted((o for o, r in log.items() if answers(query, r)), reverse=True)
+                wanted = sorted((o for o, r in log.items() if matches_query(query, r)), reverse=True)
                 removed = {o for o in before[searcher.place] if o not in log}
                 if any(query is last for last in searcher.last) and [o for o in found if o not in removed] != wanted:
-                    raise Violation(f"{searcher.place}: {query.key!r}: the answers have {found}, a scan {wanted}")
+                    raise Violation(f"{searcher.place}: {query.key!r}: the responses have {found}, a scan {wanted}")
 
 
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:

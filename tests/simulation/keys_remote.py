@@ -1,7 +1,7 @@
 """Worlds of look-ups by key with tiered storage: as `keys`, but old records of the plain topic are only in the remote store, which is slow and fails.
 `python -m tests.simulation --keys-remote`.
 
-Invariants, in addition to those of `keys`: an answer that says that everything was searched begins at an offset that a client requested as the new log
+Invariants, in addition to those of `keys`: a response that says that everything was searched begins at an offset that a client requested as the new log
 start, or at 0. The reference has each committed record, also those that only the remote store has.
 """
 
@@ -77,14 +77,14 @@ class RemoteLookupWatch(LookupWatch):
         super()._check(replica, send_request, data, first, end)
         if replica.topic != PLAIN:
             return
-        answer = versioned.decode(KeyLookupResponse, data.key_lookup, VERSION)
-        if answer.stop == LookupStop.LOG_START and answer.start_offset > self.deleted_below:
+        response = versioned.decode(KeyLookupResponse, data.key_lookup, VERSION)
+        if response.stop == LookupStop.LOG_START and response.start_offset > self.deleted_below:
             raise Violation(
-                f"{replica.name}: a look-up is complete from {answer.start_offset} on, records from {self.deleted_below} on are stored"
+                f"{replica.name}: a look-up is complete from {response.start_offset} on, records from {self.deleted_below} on are stored"
             )
         reached, local_start = self.world.reached, replica.log.start_offset
-        reached["look-up without an answer of the remote store"] += answer.stop == LookupStop.REMOTE
-        reached["look-up with matches in the remote store"] += any(m.offset < local_start for m in answer.matches)
+        reached["look-up without a response of the remote store"] += response.stop == LookupStop.REMOTE
+        reached["look-up with matches in the remote store"] += any(m.offset < local_start for m in response.matches)
 
 
 class RemoteFaultInjector(KeyFaultInjector):
@@ -112,7 +112,7 @@ class RemoteFaultInjector(KeyFaultInjector):
 
 class RemoteKeyWorld(KeyWorld):
     final_matches = 50
-    """An answer of the remote store may take seconds."""
+    """A response of the remote store may take seconds."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -38,9 +38,9 @@ class LogDirOperator(Client):
         topics = [r.AlterReplicaLogDirTopic(name=name, partitions=[index])]
         body = r(dirs=[r.AlterReplicaLogDir(path=self.world.rng.choice(DIRS), topics=topics)])
 
-        def on_response(answer: Any) -> None:
-            if answer is not None:
-                error = ErrorCode(answer.results[0].partitions[0].error_code)
+        def on_response(response: Any) -> None:
+            if response is not None:
+                error = ErrorCode(response.results[0].partitions[0].error_code)
                 self.world.reached[f"move between directories: {error.name}"] += 1
             self._next()
 

@@ -38,7 +38,7 @@ class Commit:
     asked_us: int
     overtaken: int
     """The newest generation that any member knew when the commit was sent."""
-    answered_us: int | None = None
+    responded_us: int | None = None
     acknowledged: bool = False
 
 
@@ -63,8 +63,8 @@ class GroupHistory:
         self.commits.setdefault(place, []).append(commit)
         return commit
 
-    def answered(self, place: Place, commit: Commit, error: int, now_us: int) -> None:
-        commit.answered_us, commit.acknowledged = now_us, error == ErrorCode.NONE
+    def on_response(self, place: Place, commit: Commit, error: int, now_us: int) -> None:
+        commit.responded_us, commit.acknowledged = now_us, error == ErrorCode.NONE
         if commit.acknowledged:
             self.acks += 1
             if commit.overtaken > commit.generation:
@@ -76,7 +76,7 @@ class GroupHistory:
         for place, commits in self.commits.items():
             stands = next((c for c in commits if c.number == committed.get(place)), None)
             for c in commits:
-                later = stands is None or (stands.answered_us is not None and stands.answered_us < c.asked_us)
+                later = stands is None or (stands.responded_us is not None and stands.responded_us < c.asked_us)
                 if c.acknowledged and later:
                     raise Violation(f"{place}: commit {c.number} was acknowledged, {committed.get(place)} stands")
 
@@ -206,7 +206,7 @@ class Member(Client):
                 self._again(None)
                 return
             error = body.topics[0].partitions[0].error_code
-            self.history.answered(place, commit, error, self.world.now_us)
+            self.history.on_response(place, commit, error, self.world.now_us)
             if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
                 self.later(self._beat, BEAT_MS)
             else:

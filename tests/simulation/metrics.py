@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from brokerd.apis.delayed_messages import build_answer as delayed_answer
-from brokerd.apis.half_messages import build_answer as half_answer
+from brokerd.apis.delayed_messages import build_response as build_delayed_response
+from brokerd.apis.half_messages import build_response as build_half_response
 from brokerd.apis.share_dead_letters import ShareDeadLetters
 from brokerd.delivery.delay_lookup import PendingPage
 from brokerd.delivery.delayed_front import DelayedFront
@@ -56,26 +56,26 @@ class UndecidedChecker:
     def __init__(self, front_topic: str, expired: str) -> None:
         self._front_topic, self._expired = front_topic, expired
         self._earlier: dict[int, deque[tuple[set[bytes], set[bytes]]]] = {}
-        """(ids without a fate, ids that were missing in the answer) of the last CHECKS_LATE comparisons, by partition."""
+        """(ids without a fate, ids that were missing in the response) of the last CHECKS_LATE comparisons, by partition."""
 
     def check(self, cluster: Cluster, partition: int, undecided: set[bytes]) -> bool:
-        """`undecided`: ids of acknowledged messages without an acknowledged decision. Returns whether the answer had exactly those without a fate."""
+        """`undecided`: ids of acknowledged messages without an acknowledged decision. Returns whether the response had exactly those without a fate."""
         found = front_of(cluster, self._front_topic, partition)
         if found is None:
             return False
         front, _ = found
         assert isinstance(front, HalfFront)
-        answer = half_answer(front, HalfMessagesRequest(messages_max=1_000))
+        response = build_half_response(front, HalfMessagesRequest(messages_max=1_000))
         there = undecided - log_values(cluster, self._expired, partition)
-        named = {m.half_id for m in answer.messages}
+        named = {m.half_id for m in response.messages}
         earlier = self._earlier.setdefault(partition, deque(maxlen=CHECKS_LATE))
-        wrong = answer.undecided != len(named)
+        wrong = response.undecided != len(named)
         if len(earlier) == CHECKS_LATE:
             there_before, missing_before = earlier[0]
             wrong = wrong or not named <= there_before or bool(missing_before & (there - named))
         if wrong:
             place = f"{self._front_topic}-{partition}"
-            raise Violation(f"{place} reports {answer.undecided} undecided messages, there are {len(there)}")
+            raise Violation(f"{place} reports {response.undecided} undecided messages, there are {len(there)}")
         earlier.append((there, there - named))
         return named == there
 
@@ -89,23 +89,23 @@ def check_pending(cluster: Cluster, front_topic: str, partition: int, times: Cou
     assert isinstance(front, DelayedFront)
     if front._next_offset < front._log.last_stable_offset:
         return False  # the leader waits for a slow disk, and does not know the newest records yet
-    answer = delayed_answer(front, DelayedMessagesRequest(bounds_ms=[]), PendingPage((), None))
+    response = build_delayed_response(front, DelayedMessagesRequest(bounds_ms=[]), PendingPage((), None))
     least = sum(n for at, n in times.items() if at > now_ms)
     most = sum(n for at, n in times.items() if at > now_ms - SLACK_MS)
-    if not least <= answer.pending + answer.due <= most + front.waiting:
+    if not least <= response.pending + response.due <= most + front.waiting:
         raise Violation(
-            f"{front_topic}-{partition} reports {answer.pending} pending and {answer.due} due records, there are {least} to {most}, "
+            f"{front_topic}-{partition} reports {response.pending} pending and {response.due} due records, there are {least} to {most}, "
             f"{front.waiting} wait"
         )
-    if answer.due or front._taken:
+    if response.due or front._taken:
         return False  # records of a bucket that is being read from a slow disk, and those behind it, are pending until it is read, also overdue ones
-    if not least <= answer.pending <= most:
+    if not least <= response.pending <= most:
         raise Violation(
-            f"{front_topic}-{partition} reports {answer.pending} pending records, there are {least} to {most}"
+            f"{front_topic}-{partition} reports {response.pending} pending records, there are {least} to {most}"
         )
     first = min((at for at in times if at > now_ms), default=None)
-    if first is not None and not now_ms - SLACK_MS < answer.earliest_ms <= first:
-        raise Violation(f"{front_topic}-{partition} reports {answer.earliest_ms} as the next delivery, it is {first}")
+    if first is not None and not now_ms - SLACK_MS < response.earliest_ms <= first:
+        raise Violation(f"{front_topic}-{partition} reports {response.earliest_ms} as the next delivery, it is {first}")
     return least > 0
 
 
@@ -126,7 +126,7 @@ def letters_counted() -> Iterator[list[ShareDeadLetters]]:
 
 
 def check_letters(counted: list[ShareDeadLetters], letters: Counter[tuple[int, int]], least: int) -> None:
-    """`letters`: number of dead letters of each record, from their topic. Each is counted by the leader that got the answer: a leader that lost it does not
+    """`letters`: number of dead letters of each record, from their topic. Each is counted by the leader that got the response: a leader that lost it does not
     count it, and its successor writes and counts the record again. `least`: number of records that were archived after their dead letter."""
     written = sum(x.written for x in counted)
     if not least <= written <= letters.total():

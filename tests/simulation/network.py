@@ -23,7 +23,7 @@ from tests.simulation.world import MS, Node, World
 RTO_MIN_US, RTO_MAX_US = 200 * MS, 10_000 * MS
 """TCP's retransmission time-out: Linux starts at 200 ms and doubles it (up to 120 s). The limit delivers late frames before a world ends."""
 OnFrame = Callable[[Any, memoryview], None]
-Answer = Callable[[memoryview | None], None]
+OnResponse = Callable[[memoryview | None], None]
 
 
 @dataclass
@@ -115,7 +115,7 @@ class SimConnection:
         self._gone: Callable[[], None] | None = None
         self._unread: deque[Callable[[], None]] = deque()
         self._slots: deque[Slot] = deque()
-        self._answers: deque[list[Any]] = deque()
+        self._responses: deque[list[Any]] = deque()
         self._loading = False
         self._back = Pipe(peer.network, server.name)
 
@@ -147,7 +147,7 @@ class SimConnection:
         while self._unread and not self._blocking:
             self._unread.popleft()()
 
-    def answer(self, slot: Slot, parts: Sequence[Any] | None) -> None:
+    def respond(self, slot: Slot, parts: Sequence[Any] | None) -> None:
         if slot.blocks:
             slot.blocks, self._gone = False, None
             self._blocking -= 1
@@ -156,15 +156,15 @@ class SimConnection:
         while self._slots and self._slots[0].filled and not self.closed:
             ready = self._slots.popleft().parts
             if ready:
-                self._answers.append(list(ready))
+                self._responses.append(list(ready))
         if not self._loading:
             self._send()
 
     def _send(self, *, loaded: bool = False) -> None:
         """In order. The world runs on while bytes are read from the disk."""
         self._loading = False
-        while self._answers and not self.closed:
-            parts = self._answers[0]
+        while self._responses and not self.closed:
+            parts = self._responses[0]
             regions = [p for p in parts if isinstance(p, FileRegion)]
             if not loaded and not all(r.file.resident(r.position, r.length) for r in regions):
                 self._loading = True
@@ -172,7 +172,7 @@ class SimConnection:
                 self.server.post(self._peer.network.load_us(), lambda: self._send(loaded=True))
                 return
             loaded = False
-            self._answers.popleft()
+            self._responses.popleft()
             try:
                 read = [p.file.pread(p.length, p.position) if isinstance(p, FileRegion) else bytes(p) for p in parts]  # type: ignore[attr-defined]
             except DiskFailed:
@@ -213,11 +213,11 @@ class SimPeer:
         """Connections that were refused or closed by the other side; this side notices a moment later."""
         self._life = node.life
         self._connection: SimConnection | None = None
-        self._waiting: deque[Answer] = deque()
+        self._waiting: deque[OnResponse] = deque()
         self._timer: Timer | None = None
         self._out = Pipe(network, node.name)
 
-    def send_request(self, request: bytes, done: Answer) -> None:
+    def send_request(self, request: bytes, done: OnResponse) -> None:
         self._waiting.append(done)
         if self._timer is None:
             self._timer = self.node.loop.call_later(self._timeout_ms, lambda now: self.close())

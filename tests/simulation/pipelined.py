@@ -170,23 +170,23 @@ class PipelinedProducer(Client):
         if self._in_flight[leader] > 1:
             self.world.reached["several requests in flight"] += 1
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             self._in_flight[leader] -= 1
-            self._answered(sent, answer)
+            self._on_response(sent, response)
 
         self.send_request(leader, ApiKey.PRODUCE, 9, body, on_response)
 
-    # -- answers -------------------------------------------------------------------------------------------------------
-    def _answered(self, sent: list[tuple[PartitionQueue, Batch]], body: Any) -> None:
-        answers = {}
+    # -- responses -----------------------------------------------------------------------------------------------------
+    def _on_response(self, sent: list[tuple[PartitionQueue, Batch]], body: Any) -> None:
+        responses = {}
         if body is not None:
-            answers = {(t.name, p.index): p for t in body.responses for p in t.partition_responses}
-            if answers.keys() != {line.place for line, _ in sent}:
+            responses = {(t.name, p.index): p for t in body.responses for p in t.partition_responses}
+            if responses.keys() != {line.place for line, _ in sent}:
                 raise Violation(
-                    f"{self.name} sent {[line.place for line, _ in sent]} and got responses for {sorted(answers)}"
+                    f"{self.name} sent {[line.place for line, _ in sent]} and got responses for {sorted(responses)}"
                 )
         for line, batch in sent:
-            part = answers.get(line.place)
+            part = responses.get(line.place)
             code = ErrorCode(part.error_code) if part is not None else None
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self._acknowledged(line, batch, part.base_offset if code == ErrorCode.NONE else None)

@@ -78,9 +78,9 @@ class PlainProducer(Client):
         self.sent.setdefault(number, []).append((leader, peer.number if peer is not None else 0))
         self._in_flight += 1
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             self._in_flight -= 1
-            error = answer.responses[0].partition_responses[0].error_code if answer is not None else None
+            error = response.responses[0].partition_responses[0].error_code if response is not None else None
             if error != ErrorCode.NONE:
                 self.leaders.pop((TOPIC, 0), None)
                 at = sum(1 for waiting in self._queue if waiting < number)

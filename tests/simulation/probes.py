@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Incarnation = tuple[int, int]
 """(broker id, broker epoch)"""
-ANSWER_MS_MAX = 5
+RESPONSE_MS_MAX = 5
 """Between a connection attempt and its result."""
 WRONG_MS = (50, 3_000)
 """For how long a live broker refuses a controller."""
@@ -97,8 +97,8 @@ class SimProbes:
         for broker_id in self.liveness.due(now):
             self.liveness.on_attempt(broker_id)
             incarnation = (broker_id, self.liveness.evidence[broker_id].broker_epoch)
-            delay_us = self._cluster.probes_rng.randint(0, ANSWER_MS_MAX) * MS
-            self._node.post(delay_us, lambda i=incarnation: self._answered(i))  # type: ignore[misc]
+            delay_us = self._cluster.probes_rng.randint(0, RESPONSE_MS_MAX) * MS
+            self._node.post(delay_us, lambda i=incarnation: self._on_response(i))  # type: ignore[misc]
         before = self.dead
         if not self.liveness.report(now):
             return False
@@ -121,7 +121,7 @@ class SimProbes:
         evidence = self.liveness.evidence.get(incarnation[0])
         return self._node.probes is self and evidence is not None and evidence.broker_epoch == incarnation[1]
 
-    def _answered(self, incarnation: Incarnation) -> None:
+    def _on_response(self, incarnation: Incarnation) -> None:
         broker_id, now = incarnation[0], self._node.clock()
         if not self._watched(incarnation) or not self.liveness.evidence[broker_id].attempting:
             return

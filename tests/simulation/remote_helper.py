@@ -1,6 +1,6 @@
 """The helper of a simulated broker: the real operations on the simulated disk, with a store in memory that all brokers share.
 
-The seed decides how late each answer is, which request the store rejects, and which copies stop half-way.
+The seed decides how late each response is, which request the store rejects, and which copies stop half-way.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class SimRemoteHelper:
             lambda: node.clock().mono_ms,
         )
         self.fails = 0.0
-        """The share of requests whose answer is lost: the helper was killed."""
+        """The share of requests whose response is lost: the helper was killed."""
 
     def request(
         self, operation: str, fields: Mapping[str, Any], timeout_ms: int, done: Callable[[HelperError, Any], None]
@@ -103,7 +103,7 @@ class SimRemoteHelper:
                 error = HelperError.LOCAL_FILE
             world.spent_us = spent_us  # another process
             if self._rng.random() < self.fails:
-                error, value = HelperError.NO_ANSWER, "killed"
+                error, value = HelperError.NO_RESPONSE, "killed"
             world.reached[f"remote {operation}: {error.name}"] += 1
             self._node.post(self._rng.choice((0, 1, 300)) * MS, lambda: done(error, value))
 

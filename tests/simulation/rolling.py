@@ -78,7 +78,7 @@ class Roller(Consumer):
         if leave is None:
             self.later(self._find)
         else:
-            self.send_request(self.coordinator, *leave, lambda answer: self.later(self._find))
+            self.send_request(self.coordinator, *leave, lambda response: self.later(self._find))
 
     @staticmethod
     def _leaves(member_id: str, classic: bool) -> tuple[int, int, Any]:
@@ -127,9 +127,9 @@ class Roller(Consumer):
         )
         life = self.lives
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             if life == self.lives:
-                self._joined(answer)
+                self._joined(response)
 
         self.send_request(self.coordinator, ApiKey.JOIN_GROUP, 5, body, on_response)
 

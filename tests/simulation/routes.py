@@ -87,7 +87,7 @@ class RouteWorld:
 
 @contextmanager
 def appends_watched(world: World) -> Iterator[None]:
-    """Counts the requests of the routes and their answers."""
+    """Counts the requests of the routes and their responses."""
     send = Routing.send
 
     def watched(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:

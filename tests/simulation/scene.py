@@ -85,11 +85,11 @@ class Scene:
         part = ProduceRequest.PartitionProduceData(index=0, records=bytes(data))
         topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[part])]
         body = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
-        answers: list[Any] = []
-        self.client.enter(lambda: self.client.send_request(broker_id, ApiKey.PRODUCE, 9, body, answers.append))
-        self.cluster.until(lambda: bool(answers), 10, f"the answer to {text!r}")
-        assert answers[0] is not None, f"no answer to {text!r}"
-        return int(answers[0].responses[0].partition_responses[0].error_code)
+        responses: list[Any] = []
+        self.client.enter(lambda: self.client.send_request(broker_id, ApiKey.PRODUCE, 9, body, responses.append))
+        self.cluster.until(lambda: bool(responses), 10, f"the response to {text!r}")
+        assert responses[0] is not None, f"no response to {text!r}"
+        return int(responses[0].responses[0].partition_responses[0].error_code)
 
     def delete_below(self, offset: int, *, timeout_ms: int = 8_000, broker_id: int | None = None) -> tuple[int, int]:
         """DeleteRecords at the leader, or at `broker_id`. (error code, low watermark) of the response.
@@ -98,13 +98,13 @@ class Scene:
         r = DeleteRecordsRequest
         part = r.DeleteRecordsPartition(partition_index=0, offset=offset)
         body = r(topics=[r.DeleteRecordsTopic(name="t", partitions=[part])], timeout_ms=timeout_ms)
-        answers: list[Any] = []
+        responses: list[Any] = []
         target = self.state.leader if broker_id is None else broker_id
-        self.client.enter(lambda: self.client.send_request(target, ApiKey.DELETE_RECORDS, 2, body, answers.append))
-        self.cluster.until(lambda: bool(answers), 10, "the response to DeleteRecords")
-        assert answers[0] is not None, "no response"
-        answer = answers[0].topics[0].partitions[0]
-        return answer.error_code, answer.low_watermark
+        self.client.enter(lambda: self.client.send_request(target, ApiKey.DELETE_RECORDS, 2, body, responses.append))
+        self.cluster.until(lambda: bool(responses), 10, "the response to DeleteRecords")
+        assert responses[0] is not None, "no response"
+        response = responses[0].topics[0].partitions[0]
+        return response.error_code, response.low_watermark
 
     def until_leads(self, broker_id: int) -> None:
         self.cluster.until(lambda: self.state.leader == broker_id, 20, f"broker {broker_id} to lead")

@@ -97,8 +97,8 @@ class Deleter(TaskClient):
             return
         self.checker.deleted[partition] = max(offset, self.checker.deleted[partition])
 
-        def on_response(answer: Any) -> None:
-            part = answer.topics[0].partitions[0] if answer is not None else None
+        def on_response(response: Any) -> None:
+            part = response.topics[0].partitions[0] if response is not None else None
             if part is None or part.error_code:
                 self.leaders.clear()
             elif part.low_watermark < offset:
@@ -147,11 +147,11 @@ class Operator(TaskClient):
             self.wait()
             return
 
-        def on_response(answer: Any) -> None:
-            if answer is None or answer.error_code:
+        def on_response(response: Any) -> None:
+            if response is None or response.error_code:
                 self.later(self._find, TRY_MS)
             else:
-                self._alter(answer.node_id)
+                self._alter(response.node_id)
 
         any_broker = self.world.rng.choice(list(self.cluster.brokers))
         body = FindCoordinatorRequest(key=GROUP, key_type=0)
@@ -163,9 +163,9 @@ class Operator(TaskClient):
         parts = [part(partition_index=p, start_offset=start) for p, start in self.starts.items()]
         topic = r.AlterShareGroupOffsetsRequestTopic(topic_name=TOPIC, partitions=parts)
 
-        def on_response(answer: Any) -> None:
-            done = answer is not None and not answer.error_code
-            if not done or any(p.error_code for t in answer.responses for p in t.partitions):
+        def on_response(response: Any) -> None:
+            done = response is not None and not response.error_code
+            if not done or any(p.error_code for t in response.responses for p in t.partitions):
                 self.later(self._find, TRY_MS)
             else:
                 self.world.reached["start offsets changed"] += 1

@@ -361,7 +361,7 @@ class ShareChecker:
         self.sent_types.setdefault(place, set()).add(kind)
 
     def knows(self, place: Place, kind: AcknowledgeType, member: str) -> None:
-        """A member got the answer that its acknowledgement is durable."""
+        """A member got the response that its acknowledgement is durable."""
         self.world.reached[f"confirmed: {kind.name.lower()}"] += 1
         if kind is AcknowledgeType.ACCEPT:
             self.accepted[place] = member

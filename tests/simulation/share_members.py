@@ -128,21 +128,21 @@ class ShareMember(Client):
             subscribed_topic_names=[self.topic] if epoch == 0 else None,
         )
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             if self.lives != life:
                 self.later(self._find)
-            elif answer is None or answer.error_code:
+            elif response is None or response.error_code:
                 forgotten = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
-                if answer is not None and answer.error_code in forgotten:
+                if response is not None and response.error_code in forgotten:
                     self.epoch, self.assigned, self.leaving = 0, set(), False
                 self.later(self._find)
             elif leaves:
                 self._be_new()
                 self.later(self._find)
             else:
-                self.epoch = answer.member_epoch
-                if answer.assignment is not None:
-                    topics = answer.assignment.topic_partitions
+                self.epoch = response.member_epoch
+                if response.assignment is not None:
+                    topics = response.assignment.topic_partitions
                     self.assigned = {p for t in topics if t.topic_id == self.topic_id for p in t.partitions}
                 self.later(self._beat, BEAT_MS)
 
@@ -199,8 +199,8 @@ class ShareMember(Client):
             topics=[q.AcknowledgeTopic(topic_id=self.topic_id, partitions=parts)],
         )
 
-        def on_response(answer: Any) -> None:
-            errors = {p.partition_index: p.error_code for t in answer.responses for p in t.partitions}
+        def on_response(response: Any) -> None:
+            errors = {p.partition_index: p.error_code for t in response.responses for p in t.partitions}
             self._acknowledged(due, errors)
             if ends:
                 self._forget(broker)
@@ -228,9 +228,9 @@ class ShareMember(Client):
             forgotten_topics_data=[q.ForgottenTopic(topic_id=self.topic_id, partitions=gone)] if gone else [],
         )
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             session.partitions = (session.partitions - set(gone)) | wanted | acknowledging
-            data = [p for t in answer.responses for p in t.partitions]
+            data = [p for t in response.responses for p in t.partitions]
             self._acknowledged(due, {p.partition_index: p.acknowledge_error_code for p in data})
             for part in data:
                 if part.error_code:
@@ -262,18 +262,18 @@ class ShareMember(Client):
             assert hand.kind is not None
             self.checker.sends((hand.partition, hand.offset), hand.kind)
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             if self.lives != life:
                 return
             self.busy.discard(broker)
-            if answer is None or answer.error_code:
-                self.world.reached["answer to a share request lost"] += answer is None
-                self.world.reached["share session lost"] += answer is not None
+            if response is None or response.error_code:
+                self.world.reached["response to a share request lost"] += response is None
+                self.world.reached["share session lost"] += response is not None
                 self._forget(broker)
                 self.leaders.clear()
                 return
             session.epoch += 1
-            done(answer)
+            done(response)
 
         self.send_request(broker, key, 2, body, on_response)
 

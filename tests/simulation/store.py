@@ -33,7 +33,7 @@ class SimStore:
         self._last_out_us = self._last_in_us = 0
         self._unsent: list[tuple[Callable[[], Result], Done]] = []
         self._under_way: dict[int, tuple[Callable[[], Result], Done]] = {}
-        self._answers: dict[int, Done] = {}
+        self._responses: dict[int, Done] = {}
         self._notices: deque[Callable[[], None]] = deque()
         self._serial = 0
         self.multis = 0
@@ -75,8 +75,8 @@ class SimStore:
         self.connection += 1
         self.number_at_server = 0
         under_way, self._under_way = self._under_way, {}
-        answers, self._answers = self._answers, {}
-        for done in answers.values():
+        responses, self._responses = self._responses, {}
+        for done in responses.values():
             self._notice(lambda done=done: done(Result(Code.CONNECTION_LOSS)))  # type: ignore[misc]
         for run, done in under_way.values():
             if self.ensemble.up and self.world.chance(0.5):
@@ -254,14 +254,14 @@ class SimStore:
             if not self.ensemble.up or not self.linked:
                 return
             result = run()
-            self._answers[serial] = done
+            self._responses[serial] = done
             lost = Result(Code.CONNECTION_LOSS)
-            self.receive(lambda: self._answered(serial, result), lambda: self._answered(serial, lost))
+            self.receive(lambda: self._on_response(serial, result), lambda: self._on_response(serial, lost))
 
         self.world.after(self._last_out_us - self.world.now_us, on_arrival)
 
-    def _answered(self, serial: int, result: Result) -> None:
-        done = self._answers.pop(serial, None)
+    def _on_response(self, serial: int, result: Result) -> None:
+        done = self._responses.pop(serial, None)
         if done is not None:
             done(result)
 

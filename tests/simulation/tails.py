@@ -123,7 +123,7 @@ def live(
     cluster.want_topic("wide", 1, 3, min_insync_replicas="2", **{**small, **world.rng.choice(retentions)})
     cluster.until(cluster.settled, 30, "the cluster's beginning")
     places = [(MOVED, 0), (MOVED, 1), ("wide", 0)]
-    # A reader of the tier waits up to seconds for each answer, so those worlds have fewer records.
+    # A reader of the tier waits up to seconds for each response, so those worlds have fewer records.
     names, pause_ms = ("a", 800) if tiered else ("ab", 200)
     producers = [
         Producer(cluster, history, f"p{i}{n}", t, p, pause_ms) for i, (t, p) in enumerate(places) for n in names

@@ -52,23 +52,23 @@ def created(seed: int) -> str:
     client = Client(cluster, "client")
     topic = m.CreateTopicsRequest.CreatableTopic(name="first", num_partitions=1, replication_factor=1)
     body = m.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-    answers: list[Any] = []
+    responses: list[Any] = []
 
     def send_request() -> None:
         """Retries until a broker accepts connections, like a client that bootstraps."""
         client.send_request(1, ApiKey.CREATE_TOPICS, 7, body, on_response)
 
-    def on_response(answer: Any) -> None:
-        if answer is None:
+    def on_response(response: Any) -> None:
+        if response is None:
             client.later(send_request, world.between(0, 5))
         else:
-            answers.append(answer.topics[0])
+            responses.append(response.topics[0])
 
     client.enter(send_request)
-    cluster.until(lambda: bool(answers), 60, "an answer")
-    if not answers[0].error_code:
+    cluster.until(lambda: bool(responses), 60, "a response")
+    if not responses[0].error_code:
         cluster.until(lambda: cluster.image.topic_named("first") is not None, 10, "the topic")
-    return f"{answers[0].error_code} {answers[0].error_message}" if answers[0].error_code else ""
+    return f"{responses[0].error_code} {responses[0].error_message}" if responses[0].error_code else ""
 
 
 def test_the_first_request_of_a_new_cluster_is_carried_out() -> None:

@@ -111,12 +111,12 @@ def waiting_records_do_not_keep_the_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FrontPartition, "_count", lambda self, offsets, change: None)
 
 
-def an_answer_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
+def a_response_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
     handle = Transfer.handle
 
     def accepting(self: Transfer, event: Any, now_ms: int) -> Any:
-        if isinstance(event, transfer.BatchAnswered):
-            event = transfer.BatchAnswered(event.number, ErrorCode.NONE)
+        if isinstance(event, transfer.BatchResponseReceived):
+            event = transfer.BatchResponseReceived(event.number, ErrorCode.NONE)
         return handle(self, event, now_ms)
 
     patch.setattr(Transfer, "handle", accepting)
@@ -160,7 +160,7 @@ def a_bucket_that_is_being_read_does_not_delay_later_ones(patch: pytest.MonkeyPa
         (tombstones_are_ignored, 1),
         (equal_times_are_reversed, 1),
         (waiting_records_do_not_keep_the_log, 1),
-        (an_answer_is_never_an_error, 1),
+        (a_response_is_never_an_error, 1),
         (an_index_of_an_earlier_content_is_used, 4),
         (transferred_records_of_an_indexed_segment_are_forgotten, 2),
         (records_of_an_index_stay_in_memory, 2),

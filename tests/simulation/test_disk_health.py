@@ -56,13 +56,13 @@ class Scene:
         )
 
     def health(self, broker_id: int) -> dict[str, tuple[DiskHealth, int]]:
-        answers: list[DescribeLogDirsResponse] = []
+        responses: list[DescribeLogDirsResponse] = []
         request = DescribeLogDirsRequest(topics=[], disks=True)
         self.client.enter(
-            lambda: self.client.send_request(broker_id, ApiKey.DESCRIBE_LOG_DIRS, 4, request, answers.append)
+            lambda: self.client.send_request(broker_id, ApiKey.DESCRIBE_LOG_DIRS, 4, request, responses.append)
         )
-        self.cluster.until(lambda: bool(answers), 10, "an answer")
-        return {r.log_dir: (DiskHealth(r.health), r.probe_ms) for r in answers[0].results}
+        self.cluster.until(lambda: bool(responses), 10, "a response")
+        return {r.log_dir: (DiskHealth(r.health), r.probe_ms) for r in responses[0].results}
 
     def end(self) -> None:
         self.cluster.until(self.cluster.settled, 60, "everything in step")

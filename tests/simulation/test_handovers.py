@@ -286,7 +286,7 @@ def the_stable_offset_ends_at_the_leaders_log_start(patch: pytest.MonkeyPatch) -
 
 def history_replicas_do_not_report_aborts(patch: pytest.MonkeyPatch) -> None:
     decode = history_reads._decode
-    patch.setattr(history_reads, "_decode", lambda answer: replace(decode(answer), aborted=()))
+    patch.setattr(history_reads, "_decode", lambda response: replace(decode(response), aborted=()))
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def the_search_continues_above_what_it_found(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SegmentSearch, "_full", full)
 
 
-def deleted_records_stay_in_the_answer(patch: pytest.MonkeyPatch) -> None:
+def deleted_records_stay_in_the_response(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(key_lookups.KeyLookupProgress, "remove_deleted", lambda self, offset: None)
 
 
@@ -221,7 +221,7 @@ def an_io_error_of_an_index_file_is_ignored(patch: pytest.MonkeyPatch) -> None:
         (a_batch_after_a_gap_is_collected, 1),
         (a_hash_counts_as_the_key, 1),
         (the_search_continues_above_what_it_found, 1),
-        (deleted_records_stay_in_the_answer, 4),
+        (deleted_records_stay_in_the_response, 4),
         (only_the_first_key_of_a_batch_is_indexed, 1),
         (uncommitted_records_are_found, 1),
         (a_new_leader_answers_at_once, 1),

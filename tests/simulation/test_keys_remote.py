@@ -47,7 +47,7 @@ def only_the_local_log_is_searched(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyLookupServer, "_is_remote_below", staticmethod(lambda replica, lookup: False))
 
 
-def a_missing_answer_counts_as_no_match(patch: pytest.MonkeyPatch) -> None:
+def a_missing_response_counts_as_no_match(patch: pytest.MonkeyPatch) -> None:
     add = key_lookups._add_remote
     patch.setattr(key_lookups, "_add_remote", lambda lookup, a: LookupStop.LOG_START if a is None else add(lookup, a))
 
@@ -83,7 +83,7 @@ def the_search_begins_at_the_end_of_a_segment(patch: pytest.MonkeyPatch) -> None
     ("mutation", "first"),
     [
         (only_the_local_log_is_searched, 1),
-        (a_missing_answer_counts_as_no_match, 11),
+        (a_missing_response_counts_as_no_match, 11),
         (an_index_of_another_header_is_used, 31),
         (a_segment_is_searched_once, 3),
         (the_search_begins_at_the_end_of_a_segment, 1),

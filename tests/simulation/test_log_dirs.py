@@ -40,14 +40,14 @@ class Scene:
         return {tp for tp, r in node.broker.replica_manager.hosted.items() if r.log.folder.parent == folder}
 
     def described(self, broker_id: int) -> dict[str, DescribeLogDirsResponse.DescribeLogDirsResult]:
-        answers: list[DescribeLogDirsResponse] = []
+        responses: list[DescribeLogDirsResponse] = []
         self.client.enter(
             lambda: self.client.send_request(
-                broker_id, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None), answers.append
+                broker_id, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None), responses.append
             )
         )
-        self.cluster.until(lambda: bool(answers), 10, "an answer")
-        return {r.log_dir: r for r in answers[0].results}
+        self.cluster.until(lambda: bool(responses), 10, "a response")
+        return {r.log_dir: r for r in responses[0].results}
 
     def served_without(self, broker_id: int, lost: set[TopicPartition]) -> bool:
         """Others lead `lost`, and this broker has none of them; it is in the ISR of the rest."""

@@ -40,7 +40,7 @@ def until_offline(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_replica_that_does_not_answer_delays_no_producer(seed: int) -> None:
+def test_a_replica_that_does_not_respond_delays_no_producer(seed: int) -> None:
     scene = majority_scene(seed)
     scene.write(*WRITTEN)
     leader, (silent, _) = scene.state.leader, followers(scene)

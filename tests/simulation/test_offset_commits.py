@@ -20,12 +20,12 @@ Errors = dict[tuple[str, int], int]
 
 
 class CommitClient(Client):
-    def answer(self, broker_id: int, key: int, version: int, body: Any) -> Any:
-        answers: list[Any] = []
-        self.enter(lambda: self.send_request(broker_id, key, version, body, answers.append))
-        self.cluster.until(lambda: bool(answers), 10, f"an answer of API {key}")
-        assert answers[0] is not None
-        return answers[0]
+    def respond(self, broker_id: int, key: int, version: int, body: Any) -> Any:
+        responses: list[Any] = []
+        self.enter(lambda: self.send_request(broker_id, key, version, body, responses.append))
+        self.cluster.until(lambda: bool(responses), 10, f"a response of API {key}")
+        assert responses[0] is not None
+        return responses[0]
 
 
 class Scene:
@@ -56,7 +56,7 @@ class Scene:
             for name, index in places
         ]
         body = r(group_id=group, generation_id_or_member_epoch=generation, member_id=member, topics=topics)
-        return errors(self.client.answer(1, ApiKey.OFFSET_COMMIT, version, body))
+        return errors(self.client.respond(1, ApiKey.OFFSET_COMMIT, version, body))
 
     def commit_in_transaction(
         self, group: str, version: int, places: list[tuple[str, int]], member: str, generation: int
@@ -83,23 +83,23 @@ class Scene:
             member_id=member,
             topics=topics,
         )
-        return errors(self.client.answer(1, ApiKey.TXN_OFFSET_COMMIT, version, body))
+        return errors(self.client.respond(1, ApiKey.TXN_OFFSET_COMMIT, version, body))
 
     def producer(self, transactional_id: str) -> Any:
         if transactional_id in self.producers:
             return self.producers[transactional_id]
         init = m.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
-        answer = self.client.answer(1, ApiKey.INIT_PRODUCER_ID, 4, init)
-        assert answer.error_code == 0
-        self.producers[transactional_id] = answer
-        return answer
+        response = self.client.respond(1, ApiKey.INIT_PRODUCER_ID, 4, init)
+        assert response.error_code == 0
+        self.producers[transactional_id] = response
+        return response
 
     def groups(self) -> set[str]:
         return set(self.cluster.brokers[1].broker.coordinators.groups.shards[0].groups)
 
 
-def errors(answer: Any) -> Errors:
-    return {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
+def errors(response: Any) -> Errors:
+    return {(t.name, p.partition_index): p.error_code for t in response.topics for p in t.partitions}
 
 
 @pytest.fixture(scope="module")

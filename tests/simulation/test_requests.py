@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brokerd.cluster.metadata import RequestAnswered
+from brokerd.cluster.metadata import RequestCompleted
 from brokerd.cluster.requests import CreateTopics, NewTopic
 from tests.simulation.scene import Scene
 
@@ -17,17 +17,17 @@ class Requester:
     def __init__(self, seed: int) -> None:
         self.scene = Scene(seed)
         self.node = self.scene.cluster.brokers[1]
-        self.received: list[RequestAnswered | None] = []
+        self.received: list[RequestCompleted | None] = []
 
     def send_request(self) -> None:
         membership = self.node.broker.membership
         self.node.enter(lambda: membership.request(ASKED, 60_000, self.received.append))
 
-    def answered(self) -> None:
-        self.scene.cluster.until(lambda: bool(self.received), 50, "the answer")
-        (answer,) = self.received
-        assert answer is not None, "the request failed before its time-out"
-        assert [(r["name"], r["error"]) for r in answer.result["results"]] == [("asked", 0)]
+    def wait_for_response(self) -> None:
+        self.scene.cluster.until(lambda: bool(self.received), 50, "the response")
+        (response,) = self.received
+        assert response is not None, "the request failed before its time-out"
+        assert [(r["name"], r["error"]) for r in response.result["results"]] == [("asked", 0)]
         self.scene.pass_ms(5_000)
         assert len(self.received) == 1, "answered twice"
 
@@ -39,7 +39,7 @@ def test_a_request_while_the_connection_is_down(seed: int) -> None:
     asking.send_request()
     asking.scene.pass_ms(200)
     asking.node.store.heal()
-    asking.answered()
+    asking.wait_for_response()
 
 
 def test_a_request_after_the_session_was_lost(seed: int) -> None:
@@ -48,7 +48,7 @@ def test_a_request_after_the_session_was_lost(seed: int) -> None:
     asking.scene.pass_ms(6_000)
     asking.send_request()
     asking.node.store.heal()
-    asking.answered()
+    asking.wait_for_response()
 
 
 def test_the_connection_is_lost_with_a_request_in_flight(seed: int) -> None:
@@ -57,7 +57,7 @@ def test_the_connection_is_lost_with_a_request_in_flight(seed: int) -> None:
     asking.node.store.cut()
     asking.scene.pass_ms(500)
     asking.node.store.heal()
-    asking.answered()
+    asking.wait_for_response()
 
 
 def test_the_session_is_lost_with_an_unanswered_request(seed: int) -> None:
@@ -69,7 +69,7 @@ def test_the_session_is_lost_with_an_unanswered_request(seed: int) -> None:
     asking.scene.cluster.ensemble.expire(asking.node.store.zk_session)
     asking.scene.pass_ms(500)
     controller.start()
-    asking.answered()
+    asking.wait_for_response()
 
 
 def test_a_request_to_a_broker_that_has_not_registered_yet(seed: int) -> None:
@@ -79,4 +79,4 @@ def test_a_request_to_a_broker_that_has_not_registered_yet(seed: int) -> None:
     asking.node.start()
     assert asking.node.broker.membership.broker_epoch is None
     asking.send_request()
-    asking.answered()
+    asking.wait_for_response()

@@ -90,7 +90,7 @@ def a_new_leader_ignores_the_committed_position(patch: pytest.MonkeyPatch) -> No
     )
 
 
-def an_answer_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
+def a_response_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
     send = Routing.send
 
     def sending(self: Routing, target: Any, batch: bytes, query: Any, done: Any) -> None:
@@ -123,7 +123,7 @@ def a_queue_is_sent_from_its_end(patch: pytest.MonkeyPatch) -> None:
         (a_conflict_counts_as_an_acknowledgement, 1),
         (the_position_is_ahead_of_the_targets, 1),
         (a_new_leader_ignores_the_committed_position, 3),
-        (an_answer_is_never_an_error, 1),
+        (a_response_is_never_an_error, 1),
         (records_are_routed_before_they_are_replicated, 5),
         (a_queue_is_sent_from_its_end, 1),
     ],

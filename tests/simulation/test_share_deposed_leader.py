@@ -29,7 +29,7 @@ def fetch_from_a_deposed_leader() -> list[int]:
         while len(member.held) < count:
             assert world.now_us < deadline_us, f"acquired: {member.held}, errors: {member.errors}"
             member.fetch()
-            cluster.until(lambda: not member.waits, 2 * WAIT_MS / 1_000, "an answer")
+            cluster.until(lambda: not member.waits, 2 * WAIT_MS / 1_000, "a response")
             world.run(world.now_us + PAUSE_MS * MS)
 
     first.join()
@@ -56,7 +56,7 @@ def fetch_from_a_deposed_leader() -> list[int]:
     world.run(world.now_us + S)
     second.errors.clear()
     second.fetch()
-    cluster.until(lambda: not second.waits, 2 * WAIT_MS / 1_000, "the answer of the deposed leader")
+    cluster.until(lambda: not second.waits, 2 * WAIT_MS / 1_000, "the response of the deposed leader")
     if again := finished & set(second.held):
         raise Violation(f"the deposed leader delivers {len(again)} records that its successor has finished")
     return second.errors

@@ -46,15 +46,15 @@ class Scene:
         self.world.run(self.world.now_us + seconds * S)
 
     def connection(self, host: str, port: int) -> Any:
-        """A blocking connection: the world runs until the answer. An unknown address is that of a bootstrap server."""
+        """A blocking connection: the world runs until the response. An unknown address is that of a bootstrap server."""
         broker = next((i for i, b in self.cluster.brokers.items() if b.address[0] == host), 1)
 
         def call(api: int, version: int, body: Any, seconds: float = 0) -> Any:
-            answers: list[Any] = []
-            self.admin.enter(lambda: self.admin.send_request(broker, api, version, body, answers.append))
-            self.cluster.until(lambda: bool(answers), 10, f"the answer to request {api}")
-            assert answers[0] is not None
-            return answers[0]
+            responses: list[Any] = []
+            self.admin.enter(lambda: self.admin.send_request(broker, api, version, body, responses.append))
+            self.cluster.until(lambda: bool(responses), 10, f"the response to request {api}")
+            assert responses[0] is not None
+            return responses[0]
 
         return SimpleNamespace(host=host, port=port, call=call, close=lambda: None)
 

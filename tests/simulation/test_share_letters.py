@@ -37,7 +37,7 @@ def a_dead_letter_does_not_wait_for_the_stored_state(patch: pytest.MonkeyPatch) 
     patch.setattr(SharePartition, "next_failed", at_once)
 
 
-def a_request_without_an_answer_counts_as_written(patch: pytest.MonkeyPatch) -> None:
+def a_request_without_a_response_counts_as_written(patch: pytest.MonkeyPatch) -> None:
     def failed(self: ShareDeadLetters, shared: Any, error: ErrorCode, now: Any) -> None:
         letters = shared.letters
         self._archive(shared, letters.sending.run)
@@ -82,7 +82,7 @@ def a_record_without_deliveries_left_has_no_dead_letter(patch: pytest.MonkeyPatc
     ("mutation", "first"),
     [
         (a_dead_letter_does_not_wait_for_the_stored_state, 1),
-        (a_request_without_an_answer_counts_as_written, 7),
+        (a_request_without_a_response_counts_as_written, 7),
         (a_repeated_request_has_a_new_number, 1),
         (a_new_leader_does_not_write_what_the_last_one_had_to_write, 4),
         (a_record_without_deliveries_left_has_no_dead_letter, 1),

@@ -27,7 +27,7 @@ from tests.simulation.world import MS, S, World
 LOCKS_MAX = 100
 """The minimum of the setting."""
 WAIT_MS, LATE_S = 2_500, 1
-"""Wait of a fetch, below the time-out of a simulated client; time after which an answer comes from the end of the wait."""
+"""Wait of a fetch, below the time-out of a simulated client; time after which a response comes from the end of the wait."""
 QUIET_MS = 500
 JOINED_S_MAX, PAUSE_MS = 60, 50
 """Limit of the time until the first member has all records that may be in flight; pause between its fetches."""
@@ -52,8 +52,8 @@ class Member(Client):
     def join(self) -> None:
         """Join the share group once, without heartbeats. The group initializes the state of its share partitions then."""
 
-        def on_response(answer: Any) -> None:
-            assert answer is not None and not answer.error_code, f"{self.name}: {answer}"
+        def on_response(response: Any) -> None:
+            assert response is not None and not response.error_code, f"{self.name}: {response}"
             self.joined = True
 
         body = ShareGroupHeartbeatRequest(
@@ -93,25 +93,25 @@ class Member(Client):
         self._send(ApiKey.SHARE_ACKNOWLEDGE, body, self._acknowledged)
 
     def _send(self, key: ApiKey, body: Any, done: Any) -> None:
-        def on_response(answer: Any) -> None:
-            assert answer is not None and not answer.error_code, f"{self.name}: {answer}"
+        def on_response(response: Any) -> None:
+            assert response is not None and not response.error_code, f"{self.name}: {response}"
             self.epoch += 1
-            done(answer)
+            done(response)
 
         topic = self.cluster.image.topic_named(TOPIC)
         assert topic is not None
         broker = topic.partitions[0].leader if self.broker is None else self.broker
         self.enter(lambda: self.send_request(broker, key, 2, body, on_response))
 
-    def _fetched(self, answer: Any) -> None:
+    def _fetched(self, response: Any) -> None:
         self.waits = False
-        for part in (p for t in answer.responses for p in t.partitions):
+        for part in (p for t in response.responses for p in t.partitions):
             self.errors.append(part.error_code)
             for a in part.acquired_records:
                 self.held += range(a.first_offset, a.last_offset + 1)
 
-    def _acknowledged(self, answer: Any) -> None:
-        self.errors += [p.error_code for t in answer.responses for p in t.partitions]
+    def _acknowledged(self, response: Any) -> None:
+        self.errors += [p.error_code for t in response.responses for p in t.partitions]
 
 
 def delete_below(cluster: Cluster, offset: int) -> None:
@@ -145,7 +145,7 @@ def serve_members_that_wait() -> None:
 
     def on_response(member: Member) -> None:
         member.fetch()
-        cluster.until(lambda: not member.waits, 2 * WAIT_MS / 1_000, f"the answer to {member.name}")
+        cluster.until(lambda: not member.waits, 2 * WAIT_MS / 1_000, f"the response to {member.name}")
 
     def waiting(member: Member) -> None:
         member.fetch()

@@ -460,12 +460,12 @@ def test_a_client_is_served_only_after_authentication(
     store._client._connection.sasl_options["password"] = PASSWORD
     out: list[Result] = []
 
-    def answered() -> bool:
+    def responded() -> bool:
         if not out or out[-1].code is Code.CONNECTION_LOSS:
             store.exists("/", out.append)
         return bool(out) and out[-1].ok
 
-    unauthenticated.until(answered, 60)
+    unauthenticated.until(responded, 60)
     unauthenticated.close()
 
 

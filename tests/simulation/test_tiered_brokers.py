@@ -33,7 +33,7 @@ def test_old_records_are_read_from_the_store(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_reads_and_copies_survive_kills_and_a_failing_store(seed: int) -> None:
-    """Leaders are killed, answers of helpers are lost, and the store fails: every record is read, and at rest no object is without metadata."""
+    """Leaders are killed, responses of helpers are lost, and the store fails: every record is read, and at rest no object is without metadata."""
     scene = TieredScene(seed, brokers=3)
     scene.cluster.remote_store.failing = 0.2
     for _ in range(4):

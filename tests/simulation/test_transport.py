@@ -28,7 +28,7 @@ class TransportScene:
 
         def on_frame(connection: Any, frame: memoryview) -> None:
             self.received.append(bytes(frame))
-            connection.answer(connection.open_slot(), [b"\0\0\0\0" + bytes(frame)])
+            connection.respond(connection.open_slot(), [b"\0\0\0\0" + bytes(frame)])
 
         SimListener(self.network, self.server, "server", 1, on_frame).open()
         self.peer = SimPeer(self.network, self.client, "server", 1, timeout_ms)
@@ -112,10 +112,10 @@ class Pair:
         self.world.run(self.world.now_us + 3 * S)
 
     def do(self, verb: Any, *arguments: Any, **named: Any) -> Result:
-        answers: list[Result] = []
-        verb(*arguments, answers.append, **named)
-        self.world.run(self.world.now_us + 200 * MS, lambda: bool(answers))
-        return answers[0]
+        responses: list[Result] = []
+        verb(*arguments, responses.append, **named)
+        self.world.run(self.world.now_us + 200 * MS, lambda: bool(responses))
+        return responses[0]
 
     def read(self) -> bytes:
         return self.do(self.reader.get, "/n").data

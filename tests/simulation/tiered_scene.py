@@ -78,10 +78,10 @@ class TieredScene(Scene):
             session_epoch=-1,
             topics=[FetchRequest.FetchTopic(topic="t", partitions=[part])],
         )
-        answers: list[Any] = []
-        self.client.enter(lambda: self.client.send_request(self.state.leader, ApiKey.FETCH, 12, body, answers.append))
-        self.cluster.until(lambda: bool(answers), 20, f"the answer for offset {offset}")
-        return answers[0].responses[0].partitions[0] if answers[0] is not None and answers[0].responses else None
+        responses: list[Any] = []
+        self.client.enter(lambda: self.client.send_request(self.state.leader, ApiKey.FETCH, 12, body, responses.append))
+        self.cluster.until(lambda: bool(responses), 20, f"the response for offset {offset}")
+        return responses[0].responses[0].partitions[0] if responses[0] is not None and responses[0].responses else None
 
     def read_all(self, start: int = 0) -> list[str]:
         out: list[str] = []
@@ -106,13 +106,13 @@ class TieredScene(Scene):
 
     def remote_size(self) -> DescribeLogDirsResponse.RemoteSize:
         """The sizes of the partition over both tiers, as the leader reports them."""
-        answers: list[DescribeLogDirsResponse] = []
+        responses: list[DescribeLogDirsResponse] = []
         body = DescribeLogDirsRequest(topics=[], remote=True)
         self.client.enter(
-            lambda: self.client.send_request(self.state.leader, ApiKey.DESCRIBE_LOG_DIRS, 4, body, answers.append)
+            lambda: self.client.send_request(self.state.leader, ApiKey.DESCRIBE_LOG_DIRS, 4, body, responses.append)
         )
-        self.cluster.until(lambda: bool(answers), 10, "the remote sizes")
-        (found,) = answers[0].remote
+        self.cluster.until(lambda: bool(responses), 10, "the remote sizes")
+        (found,) = responses[0].remote
         return found
 
     def leads_another(self, broker: int) -> bool:
@@ -159,10 +159,10 @@ class NearReader(Client):
             topics=[FetchRequest.FetchTopic(topic="t", partitions=[part])],
         )
         local = self.scene.local_start(broker)
-        self.send_request(broker, ApiKey.FETCH, 12, body, lambda answer: self._answered(answer, local))
+        self.send_request(broker, ApiKey.FETCH, 12, body, lambda response: self._on_response(response, local))
 
-    def _answered(self, answer: Any, local_start: int) -> None:
-        part = answer.responses[0].partitions[0] if answer is not None and answer.responses else None
+    def _on_response(self, response: Any, local_start: int) -> None:
+        part = response.responses[0].partitions[0] if response is not None and response.responses else None
         followed, self.closest = self.closest, -1
         if part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if self.offset >= self.deleted_below:

@@ -127,17 +127,17 @@ class Transactional(Client):
             self.later(retry, RETRY_MS)
             return
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             if self.life_number != life or self.gone:
                 return
-            error = error_of(answer) if answer is not None else None
-            if answer is None or error in RETRIABLE:
+            error = error_of(response) if response is not None else None
+            if response is None or error in RETRIABLE:
                 self.leaders.clear()
                 self.coordinators.clear()
                 self.refresh(lambda: self.later(retry, RETRY_MS))
                 return
             assert error is not None
-            done(answer, error)
+            done(response, error)
 
         self.send_request(target, key, version, body(), on_response)
 
@@ -145,9 +145,9 @@ class Transactional(Client):
         known = self.coordinators.get((kind, key))
         if known is None:
 
-            def on_report(answer: Any) -> None:
-                if answer is not None and not answer.coordinators[0].error_code:
-                    self.coordinators[kind, key] = answer.coordinators[0].node_id
+            def on_report(response: Any) -> None:
+                if response is not None and not response.coordinators[0].error_code:
+                    self.coordinators[kind, key] = response.coordinators[0].node_id
 
             body = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             self.send_request(
@@ -165,10 +165,10 @@ class Transactional(Client):
         self.attempt = None
         body = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=4_000)
 
-        def done(answer: Any, error: int) -> None:
+        def done(response: Any, error: int) -> None:
             if error:
                 raise Violation(f"{self.name}: InitProducerId failed with {E(error).name}")
-            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.sequences.clear()
             self.next()
 
@@ -206,7 +206,7 @@ class Transactional(Client):
             self._produce(place, values, then)
             return
 
-        def on_added(answer: Any, error: int) -> None:
+        def on_added(response: Any, error: int) -> None:
             if error:
                 self.rejected("AddPartitionsToTxn", error)
             else:
@@ -243,7 +243,7 @@ class Transactional(Client):
             topic = ProduceRequest.TopicProduceData(name=place[0], partition_data=[part])
             return ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=2000, topic_data=[topic])
 
-        def done(answer: Any, error: int) -> None:
+        def done(response: Any, error: int) -> None:
             if error and error != E.DUPLICATE_SEQUENCE_NUMBER:
                 self.rejected("Produce", error)
                 return
@@ -276,7 +276,7 @@ class Transactional(Client):
             committed=commit,
         )
 
-        def done(answer: Any, error: int) -> None:
+        def done(response: Any, error: int) -> None:
             if error:
                 self.rejected("EndTxn", error)
                 return
@@ -284,9 +284,9 @@ class Transactional(Client):
             self.ledger.commits += commit
             self.ledger.aborts += not commit
             if self.kind >= 2:
-                if answer.producer_epoch != self.epoch or answer.producer_id != self.producer_id:
+                if response.producer_epoch != self.epoch or response.producer_id != self.producer_id:
                     self.sequences.clear()
-                self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+                self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.attempt = None
             self.ended(commit)
 
@@ -408,10 +408,10 @@ class Carrier(Transactional):
             group = a.groups[0]
             return int(group.error_code or (group.topics[0].partitions[0].error_code if group.topics else 0))
 
-        def done(answer: Any, error: int) -> None:
+        def done(response: Any, error: int) -> None:
             if error:
                 raise Violation(f"{self.name}: OffsetFetch failed with {E(error).name}")
-            self.offset = max(0, answer.groups[0].topics[0].partitions[0].committed_offset)
+            self.offset = max(0, response.groups[0].topics[0].partitions[0].committed_offset)
             self._read()
 
         self.persist(lambda: self.coordinator(GROUP, "carriers"), ApiKey.OFFSET_FETCH, 8, lambda: body, error_of, done)
@@ -423,10 +423,10 @@ class Carrier(Transactional):
             return
         life = self.life_number
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             if self.life_number != life:
                 return
-            part = answer.responses[0].partitions[0] if answer is not None and answer.responses else None
+            part = response.responses[0].partitions[0] if response is not None and response.responses else None
             if part is None or part.error_code:
                 self.leaders.clear()
             found = visible(part, self.offset) if part is not None and not part.error_code else []
@@ -458,7 +458,7 @@ class Carrier(Transactional):
             group_id="carriers",
         )
 
-        def done(answer: Any, error: int) -> None:
+        def done(response: Any, error: int) -> None:
             if error:
                 self.rejected("AddOffsetsToTxn", error)
             else:
@@ -478,7 +478,7 @@ class Carrier(Transactional):
             topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=self.source, partitions=[part])],
         )
 
-        def done(answer: Any, error: int) -> None:
+        def done(response: Any, error: int) -> None:
             if error:
                 self.rejected("TxnOffsetCommit", error)
             else:
@@ -516,10 +516,14 @@ class CommittedReader(Client):
             self.refresh(lambda: self.later(self._fetch))
             return
         self.send_request(
-            leader, ApiKey.FETCH, 11, committed_fetch(self.place, self.offset, self.epochs[self.place]), self._answered
+            leader,
+            ApiKey.FETCH,
+            11,
+            committed_fetch(self.place, self.offset, self.epochs[self.place]),
+            self._on_response,
         )
 
-    def _answered(self, body: Any) -> None:
+    def _on_response(self, body: Any) -> None:
         part = body.responses[0].partitions[0] if body is not None and body.responses else None
         if (
             part is not None

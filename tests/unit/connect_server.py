@@ -1,7 +1,7 @@
 """A small Kafka Connect worker on loopback for tests: the REST interface of a worker for connectors, plugins, validation and offsets.
 
 The plugin `shop.JdbcSink` needs `connection.url`, and `tasks.max` has to be a number. While `waiting` is set, no request is answered until `released`. `statuses`
-replaces the answer of a path: (status, body).
+replaces the response of a path: (status, body).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class WorkerState:
     def fail_task(self, name: str, task: int = 0, trace: str = TRACE) -> None:
         self.states[name, task], self.traces[name, task] = "FAILED", trace
 
-    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+    def respond(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         at = urlsplit(path)
         if at.path in self.statuses:
             return self.statuses[at.path]
@@ -159,11 +159,11 @@ def running_worker() -> Iterator[WorkerState]:
             body = json.loads(self.rfile.read(size)) if size else None
             if state.waiting:
                 state.released.wait(30)
-            status, answer = state.answer(self.command, self.path, body)
+            status, response = state.respond(self.command, self.path, body)
             self.send_response(status)
             self.end_headers()
-            if answer is not None:
-                self.wfile.write(json.dumps(answer).encode())
+            if response is not None:
+                self.wfile.write(json.dumps(response).encode())
 
         def do_GET(self) -> None:
             self.handle_any()

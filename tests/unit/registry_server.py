@@ -34,7 +34,7 @@ class RegistryState:
         versions.append({"id": number, "schema": text, "schemaType": kind, "references": list(references)})
         return number
 
-    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+    def respond(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         parts = [unquote(p) for p in urlsplit(path).path.strip("/").split("/")]
         living = {s: [n for n, v in enumerate(vs, 1) if v] for s, vs in self.subjects.items()}
         living = {s: numbers for s, numbers in living.items() if numbers}
@@ -95,10 +95,10 @@ def running_registry() -> Iterator[RegistryState]:
             body = json.loads(self.rfile.read(size)) if size else None
             if state.waiting:
                 state.released.wait(30)
-            status, answer = state.answer(self.command, self.path, body)
+            status, response = state.respond(self.command, self.path, body)
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
+            self.wfile.write(json.dumps(response).encode())
 
         def do_GET(self) -> None:
             self.handle_any()

@@ -86,8 +86,8 @@ def rejected(devcluster: DevCluster, *arguments: str) -> str:
 
 def seen_group(devcluster: DevCluster, group_id: str) -> Any:
     """The group as the console shows it, as soon as its lag is known."""
-    status, answer = devcluster.call("GET", f"groups/{group_id}")
-    return answer if status == 200 and answer["row"]["lag_records"] is not None else None
+    status, response = devcluster.call("GET", f"groups/{group_id}")
+    return response if status == 200 and response["row"]["lag_records"] is not None else None
 
 
 def holds(devcluster: DevCluster, written: dict[str, list[int]]) -> None:
@@ -166,10 +166,10 @@ def restored(devcluster: DevCluster, backup: Path, manifest: dict[str, Any], wri
     # Topics that the database does not contain are drift: adopted topics keep their id, and no data is deleted.
     later = next(d for d in devcluster.get("drift")["rows"] if d["name"] == "later")
     devcluster.post(f"drift/{later['topic_id']}/adopt", {})
-    status, answer = devcluster.call(
+    status, response = devcluster.call(
         "PATCH", "topics/later", {"configs": {"retention.ms": "3600000", "retention.bytes": None}}
     )
-    assert status < 300, answer
+    assert status < 300, response
     written["later"] += write(devcluster, "later", range(500, 600))
     devcluster.topic("after", partitions=1, replication_factor=3)
     written["after"] = write(devcluster, "after", range(100))
@@ -210,8 +210,8 @@ def rebuilt_and_imported(devcluster: DevCluster, written: dict[str, list[int]]) 
     assert committed(devcluster, "kept") == 1500
     assert devcluster.get("topics/later")["configs"] == configs
     assert devcluster.get("drift")["rows"] == []
-    status, answer = devcluster.call("PATCH", "topics/kept", {"partitions": 2})
-    assert status < 300, answer
+    status, response = devcluster.call("PATCH", "topics/kept", {"partitions": 2})
+    assert status < 300, response
     wait_for(lambda: len(devcluster.leaders("kept")) == 2, "the imported row to take effect")
     written["later"] += write(devcluster, "later", range(600, 700))
     holds(devcluster, {"later": written["later"]})

@@ -182,8 +182,8 @@ def finalised(devcluster: MixedCluster, broker_id: int) -> dict[str, int]:
     raw = RawConnection(devcluster, broker_id)
     try:
         raw.send(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="t", client_software_version="1"))
-        answer = raw.receive(ApiKey.API_VERSIONS, 3)
-        return {f.name: f.max_version_level for f in answer.finalized_features}
+        response = raw.receive(ApiKey.API_VERSIONS, 3)
+        return {f.name: f.max_version_level for f in response.finalized_features}
     finally:
         raw.close()
 

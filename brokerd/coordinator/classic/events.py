@@ -170,7 +170,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Completed:
     """`partition_errors`: partitions whose error differs from `error`."""
 
     error: int
@@ -179,10 +179,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`answer`: Joined, Synced, Left, Answered, ConsumerHeartbeatReply or ShareHeartbeatReply, as the event of `token` requires."""
+    """`response`: Joined, Synced, Left, Completed, ConsumerHeartbeatReply or ShareHeartbeatReply, as the event of `token` requires."""
 
     token: ReplyCallback
-    answer: object
+    response: object
 
 
 @dataclass(frozen=True, slots=True)

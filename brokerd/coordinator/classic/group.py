@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from brokerd.cluster.model import Now
 from brokerd.cluster.routes import ROUTE_GROUP_PREFIX
 from brokerd.coordinator.classic.events import (
-    Answered,
     Commit,
+    Completed,
     Effect,
     Event,
     Heartbeat,
@@ -64,7 +64,7 @@ class Group(GroupMembership):
             case Sync():
                 return self._sync(event, now)
             case Heartbeat():
-                return [Reply(event.token, Answered(self._heartbeat(event, now)))]
+                return [Reply(event.token, Completed(self._heartbeat(event, now)))]
             case Leave():
                 return self._leave(event, now)
             case Commit():
@@ -327,14 +327,14 @@ class Group(GroupMembership):
                 member = self.members[event.member_id]
                 member.deadline_ms = now.mono_ms + member.session_ms
         if error or not event.offsets:
-            return [Reply(event.token, Answered(error))]
+            return [Reply(event.token, Completed(error))]
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
         rejected = (
             self.commits.fenced_offsets(event.offsets) if self.group_id.startswith(ROUTE_GROUP_PREFIX) else NO_ERRORS
         )
         if len(rejected) == len(event.offsets):
-            return [Reply(event.token, Answered(ErrorCode.NONE, rejected))]
+            return [Reply(event.token, Completed(ErrorCode.NONE, rejected))]
         return self.commits.commit(event, rejected)
 
     def _commit_in_transaction(self, event: TransactionalCommit, now: Now) -> list[Effect]:
@@ -344,7 +344,7 @@ class Group(GroupMembership):
         if error is None and named:
             error = self._member_error(event.member_id, event.instance_id, event.generation)
         if error or not event.offsets:
-            return [Reply(event.token, Answered(error or ErrorCode.NONE))]
+            return [Reply(event.token, Completed(error or ErrorCode.NONE))]
         if event.member_id in self.members:
             self.members[event.member_id].deadline_ms = now.mono_ms + self.members[event.member_id].session_ms
         if not self.members and not self.empty_since_wall_ms:

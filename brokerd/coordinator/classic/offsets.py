@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerd.coordinator.classic.events import (
-    Answered,
     Commit,
+    Completed,
     Effect,
     Offset,
     Persisted,
@@ -36,10 +36,10 @@ class GroupOffsets:
     in_transactions: dict[int, dict[TopicIndex, tuple[Offset, int]]] = field(default_factory=dict)
     """{producer id: {partition: (offset, log offset of its record)}} of transactions without a marker (Kafka: pendingTransactionalOffsets)."""
     _number: int = 0
-    _pending_commits: dict[int, tuple[Any, Answered, Mapping[TopicIndex, Offset], int | None]] = field(
+    _pending_commits: dict[int, tuple[Any, Completed, Mapping[TopicIndex, Offset], int | None]] = field(
         default_factory=dict
     )
-    """{number of the write: (token, its answer, offsets, producer id of a transaction)}."""
+    """{number of the write: (token, its response, offsets, producer id of a transaction)}."""
 
     def next_number(self) -> int:
         """The number of the group's next write, of offsets or other records. `Persisted` refers to it."""
@@ -57,7 +57,7 @@ class GroupOffsets:
 
     def commit(self, e: Commit, rejected: Mapping[TopicIndex, int] = NO_ERRORS) -> list[Effect]:
         number, offsets = self.next_number(), _without_rejected(e.offsets, rejected)
-        self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, rejected), offsets, None)
+        self._pending_commits[number] = (e.token, Completed(ErrorCode.NONE, rejected), offsets, None)
         return [PersistOffsets(number, offsets)]
 
     def fenced_offsets(self, offsets: Mapping[TopicIndex, Offset]) -> dict[TopicIndex, int]:
@@ -74,7 +74,7 @@ class GroupOffsets:
         self, e: TransactionalCommit, rejected: Mapping[TopicIndex, int] = NO_ERRORS
     ) -> list[Effect]:
         number, offsets = self.next_number(), _without_rejected(e.offsets, rejected)
-        self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, rejected), offsets, e.producer_id)
+        self._pending_commits[number] = (e.token, Completed(ErrorCode.NONE, rejected), offsets, e.producer_id)
         return [PersistOffsets(number, offsets, (e.producer_id, e.producer_epoch))]
 
     def on_persisted(self, e: Persisted) -> list[Effect] | None:
@@ -82,18 +82,18 @@ class GroupOffsets:
         commit = self._pending_commits.pop(e.number, None)
         if commit is None:
             return None
-        token, answer, offsets, producer_id = commit
+        token, response, offsets, producer_id = commit
         for i, (key, offset) in enumerate(offsets.items()):
             self.place(key, offset, e.log_offset + i, producer_id)
-        return [Reply(token, answer)]
+        return [Reply(token, response)]
 
     def on_persist_failed(self, e: PersistFailed) -> list[Effect] | None:
         commit = self._pending_commits.pop(e.number, None)
-        return None if commit is None else [Reply(commit[0], Answered(e.error))]
+        return None if commit is None else [Reply(commit[0], Completed(e.error))]
 
     def unload(self) -> list[Effect]:
         effects: list[Effect] = [
-            Reply(token, Answered(ErrorCode.NOT_COORDINATOR)) for token, *_ in self._pending_commits.values()
+            Reply(token, Completed(ErrorCode.NOT_COORDINATOR)) for token, *_ in self._pending_commits.values()
         ]
         self._pending_commits.clear()
         return effects

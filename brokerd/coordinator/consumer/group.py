@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.coordinator.classic import events
 from brokerd.coordinator.classic.events import (
-    Answered,
+    Completed,
     Joined,
     Reply,
     Synced,
@@ -76,16 +76,18 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
     _next_deadline_ms: int | None = None
     """Earliest time at which a timer can expire (mono ms); None: no timer runs."""
     _pending_replies: dict[int, list[tuple[ReplyCallback, object]]] = field(default_factory=dict)
-    """{number of a write: (token, answer) pairs that wait for it}."""
+    """{number of a write: (token, response) pairs that wait for it}."""
 
     # -- handling ------------------------------------------------------------------------------------------------------
     def handle(self, event: Event, now: Now) -> list[Effect]:
         match event:
             case ConsumerHeartbeat():
                 self.begin(now.wall_ms)
-                answer = self._consumer_heartbeat(event, now)
-                assert not answer.error or not self.changes, f"{self.group_id}: a rejected heartbeat changed the group"
-                return self._persist_and_reply((event.token, answer))
+                response = self._consumer_heartbeat(event, now)
+                assert not response.error or not self.changes, (
+                    f"{self.group_id}: a rejected heartbeat changed the group"
+                )
+                return self._persist_and_reply((event.token, response))
             case events.Commit():
                 return self._commit(event, now)
             case events.TransactionalCommit():
@@ -248,19 +250,19 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         return current
 
     # -- writes ------------------------------------------------------------------------------------------------------------
-    def _persist_and_reply(self, *answers: tuple[ReplyCallback, object]) -> list[Effect]:
-        """Persist the changes. The answers wait for this write, or for the last pending one if nothing changed."""
+    def _persist_and_reply(self, *responses: tuple[ReplyCallback, object]) -> list[Effect]:
+        """Persist the changes. The responses wait for this write, or for the last pending one if nothing changed."""
         if self.changes:
             number = self.commits.next_number()
-            self._pending_replies[number] = list(answers)
+            self._pending_replies[number] = list(responses)
             # The record of the group epoch comes first. So after any prefix of the records the next coordinator computes the target assignment again.
             return [
                 PersistChanges(number, tuple(sorted(self.changes, key=lambda c: c.fact is not GroupRecordKey.GROUP)))
             ]
         if self._pending_replies:
-            self._pending_replies[max(self._pending_replies)] += answers
+            self._pending_replies[max(self._pending_replies)] += responses
             return []
-        return [Reply(token, answer) for token, answer in answers]
+        return [Reply(token, response) for token, response in responses]
 
     @property
     def has_pending_replies(self) -> bool:
@@ -270,23 +272,23 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
     def _on_persisted(self, number: int) -> list[Effect]:
         """Send the replies of this write and of all earlier ones, which are replicated with it."""
         done = sorted(n for n in self._pending_replies if n <= number)
-        return [Reply(token, answer) for n in done for token, answer in self._pending_replies.pop(n)]
+        return [Reply(token, response) for n in done for token, response in self._pending_replies.pop(n)]
 
     def _on_write_rejected(self, e: events.PersistFailed) -> list[Effect]:
         """The last write failed before the append, so roll back. After any other failure the shard is loaded again."""
-        answers = self._pending_replies.pop(e.number, None)
-        if answers is None:
+        responses = self._pending_replies.pop(e.number, None)
+        if responses is None:
             return []
         self.roll_back()
         self._seen = -1
-        return [Reply(token, with_error(answer, e.error)) for token, answer in answers]
+        return [Reply(token, with_error(response, e.error)) for token, response in responses]
 
     def unload(self) -> list[Effect]:
         """Answer all waiting requests: another broker leads the partition."""
         effects: list[Effect] = [
-            Reply(token, with_error(answer, ErrorCode.NOT_COORDINATOR))
-            for _, answers in sorted(self._pending_replies.items())
-            for token, answer in answers
+            Reply(token, with_error(response, ErrorCode.NOT_COORDINATOR))
+            for _, responses in sorted(self._pending_replies.items())
+            for token, response in responses
         ]
         self._pending_replies.clear()
         self.dead = True
@@ -354,7 +356,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
 
     def _commit(self, event: events.Commit, now: Now) -> list[Effect]:
         if event.generation < 0 and not self.members:
-            rejected = Answered(ErrorCode.COORDINATOR_NOT_AVAILABLE if self.dead else ErrorCode.NONE)
+            rejected = Completed(ErrorCode.COORDINATOR_NOT_AVAILABLE if self.dead else ErrorCode.NONE)
             self.empty_since_wall_ms = self.empty_since_wall_ms or now.wall_ms
         else:
             rejected = self._rejected_offsets(event)
@@ -366,20 +368,20 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         """Clients before KIP-447 name no member: they are accepted, because the transaction fences them."""
         named = event.generation >= 0 or event.member_id or event.instance_id is not None
         without_members = event.generation < 0 and not self.members  # as in `_commit`
-        rejected = self._rejected_offsets(event) if named and not without_members else Answered(ErrorCode.NONE)
+        rejected = self._rejected_offsets(event) if named and not without_members else Completed(ErrorCode.NONE)
         # Clients expect ILLEGAL_GENERATION as the error of a TxnOffsetCommit with an old member epoch.
         error = ErrorCode.ILLEGAL_GENERATION if rejected.error == ErrorCode.STALE_MEMBER_EPOCH else rejected.error
-        rejected = Answered(error, dict.fromkeys(rejected.partition_errors, ErrorCode.ILLEGAL_GENERATION))
+        rejected = Completed(error, dict.fromkeys(rejected.partition_errors, ErrorCode.ILLEGAL_GENERATION))
         if error or len(rejected.partition_errors) == len(event.offsets):
             return [Reply(event.token, rejected)]
         return [*self.commits.commit_in_transaction(event, rejected.partition_errors)]
 
-    def _rejected_offsets(self, event: events.Commit | events.TransactionalCommit) -> Answered:
+    def _rejected_offsets(self, event: events.Commit | events.TransactionalCommit) -> Completed:
         """The errors of a commit. With an old member epoch only partitions that the member has owned since then are accepted."""
         error = self.epoch_error(event.member_id, event.generation, event.instance_id)
         at = self.current_assignments.get(event.member_id, MemberAssignment())
         if error != ErrorCode.STALE_MEMBER_EPOCH or event.generation > at.epoch:
-            return Answered(error)
+            return Completed(error)
         may = {
             (name, partition)
             for name, partition in event.offsets
@@ -387,8 +389,8 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             and at.may_commit(TopicPartition(found[0], partition), event.generation)
         }
         if not may:
-            return Answered(error)
-        return Answered(
+            return Completed(error)
+        return Completed(
             ErrorCode.NONE, {place: ErrorCode.STALE_MEMBER_EPOCH for place in event.offsets if place not in may}
         )
 
@@ -408,14 +410,14 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         }
 
 
-def with_error(answer: object, error: int) -> ConsumerHeartbeatReply | Joined | Synced | Answered:
-    """The error response in place of `answer`."""
-    match answer:
+def with_error(response: object, error: int) -> ConsumerHeartbeatReply | Joined | Synced | Completed:
+    """The error response in place of `response`."""
+    match response:
         case ConsumerHeartbeatReply():
-            return ConsumerHeartbeatReply(error, member_id=answer.member_id)
+            return ConsumerHeartbeatReply(error, member_id=response.member_id)
         case Joined():
-            return Joined(error, member_id=answer.member_id)
+            return Joined(error, member_id=response.member_id)
         case Synced():
             return Synced(error)
         case _:
-            return Answered(error)
+            return Completed(error)

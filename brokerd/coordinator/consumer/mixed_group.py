@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from brokerd.cluster.model import Now
 from brokerd.coordinator.classic.events import (
-    Answered,
+    Completed,
     Heartbeat,
     Join,
     Joined,
@@ -64,7 +64,7 @@ class MixedGroup(ConsumerGroupMachine):
                 return self._persist_and_reply((event.token, self._sync(event, now)))
             case Heartbeat():
                 self.begin(now.wall_ms)
-                return self._persist_and_reply((event.token, Answered(self._heartbeat(event, now))))
+                return self._persist_and_reply((event.token, Completed(self._heartbeat(event, now))))
             case Leave():
                 self.begin(now.wall_ms)
                 return self._persist_and_reply(
@@ -81,15 +81,15 @@ class MixedGroup(ConsumerGroupMachine):
         for change in changes:
             self.change(change.fact, change.name, change.value)
         self._raise_epoch()  # the coordinator computes a target assignment for the converted group
-        answer = self._consumer_heartbeat(request, now)
-        if answer.error:
+        response = self._consumer_heartbeat(request, now)
+        if response.error:
             self.roll_back()
-            return [Reply(request.token, answer)]
+            return [Reply(request.token, response)]
         for member_id in self.members:
             self._restart_session(member_id, now)
         return [
             replace(x, after_classic=True) if isinstance(x, PersistChanges) else x
-            for x in self._persist_and_reply((request.token, answer))
+            for x in self._persist_and_reply((request.token, response))
         ]
 
     @property
@@ -124,7 +124,7 @@ class MixedGroup(ConsumerGroupMachine):
             self._schedule(self.pending_members[event.new_member_id])
             return no(ErrorCode.MEMBER_ID_REQUIRED, event.new_member_id)
         member_id = event.member_id or event.new_member_id
-        answer = self._consumer_heartbeat(
+        response = self._consumer_heartbeat(
             ConsumerHeartbeat(
                 event.token,
                 member_id,
@@ -143,12 +143,12 @@ class MixedGroup(ConsumerGroupMachine):
             ),
             now,
         )
-        if answer.error:
-            return no(answer.error)
+        if response.error:
+            return no(response.error)
         self.pending_members.pop(member_id, None)
         self.rejoin_deadlines[member_id] = now.mono_ms + event.rebalance_ms
         self._schedule(self.rejoin_deadlines[member_id])
-        return Joined(ErrorCode.NONE, answer.epoch, PROTOCOL_TYPE, protocol, "", member_id)
+        return Joined(ErrorCode.NONE, response.epoch, PROTOCOL_TYPE, protocol, "", member_id)
 
     def _common_protocol(self, event: Join, current_id: str | None) -> str | None:
         """The member's first protocol that all other classic members support. The classic members need a common protocol in case the group is converted

@@ -126,7 +126,7 @@ class PersistShareChanges:
 
 @dataclass(frozen=True, slots=True)
 class InitializeState:
-    """Ask the share coordinator to initialize these share partitions with a state epoch. The answer is a `StateInitialized`."""
+    """Ask the share coordinator to initialize these share partitions with a state epoch. The response is a `StateInitialized`."""
 
     partitions: Mapping[UUID, tuple[str, frozenset[int]]]
     state_epoch: int

@@ -22,7 +22,7 @@ from uuid import UUID
 from brokerd.cluster.model import Now
 from brokerd.config.share_groups import ShareGroupConfig
 from brokerd.coordinator.classic import events
-from brokerd.coordinator.classic.events import Answered, Reply
+from brokerd.coordinator.classic.events import Completed, Reply
 from brokerd.coordinator.classic.offsets import GroupOffsets
 from brokerd.coordinator.consumer.assignors import EMPTY_ASSIGNMENT
 from brokerd.coordinator.consumer.events import Topics
@@ -82,16 +82,16 @@ class ShareGroup(PersistedShareGroup):
     _initializing: bool = False
     """The share coordinator is initializing partitions. A second request during this time could reset state that is already in use."""
     _pending_replies: dict[int, list[tuple[ReplyCallback, object]]] = field(default_factory=dict)
-    """{number of a write: (token, answer) pairs that wait for it}."""
+    """{number of a write: (token, response) pairs that wait for it}."""
 
     # -- handling ------------------------------------------------------------------------------------------------------
     def handle(self, event: Event, now: Now) -> list[Effect]:
         match event:
             case ShareHeartbeat():
                 self.begin(now.wall_ms)
-                answer = self._heartbeat(event, now)
-                effects = self._persist_and_reply((event.token, answer))
-                return effects if answer.error else [*effects, *self._initialize()]
+                response = self._heartbeat(event, now)
+                effects = self._persist_and_reply((event.token, response))
+                return effects if response.error else [*effects, *self._initialize()]
             case StateInitialized():
                 self.begin(now.wall_ms)
                 self._on_initialized(event)
@@ -99,17 +99,17 @@ class ShareGroup(PersistedShareGroup):
             case OffsetsAltered():
                 self.begin(now.wall_ms)
                 if self.members:
-                    return [Reply(event.token, Answered(ErrorCode.NON_EMPTY_GROUP))]
+                    return [Reply(event.token, Completed(ErrorCode.NON_EMPTY_GROUP))]
                 self._on_initialized(StateInitialized(event.partitions))
                 self._raise_epoch()
-                return self._persist_and_reply((event.token, Answered(ErrorCode.NONE)))
+                return self._persist_and_reply((event.token, Completed(ErrorCode.NONE)))
             case StateDeleted():
                 self.begin(now.wall_ms)
                 self._forget_topics(event.topics)
-                return self._persist_and_reply((event.token, Answered(ErrorCode.NONE)))
+                return self._persist_and_reply((event.token, Completed(ErrorCode.NONE)))
             case events.Persisted():
                 done = sorted(n for n in self._pending_replies if n <= event.number)
-                return [Reply(token, answer) for n in done for token, answer in self._pending_replies.pop(n)]
+                return [Reply(token, response) for n in done for token, response in self._pending_replies.pop(n)]
             case events.PersistFailed():
                 return self._on_write_rejected(event)
             case events.Tick():
@@ -276,18 +276,18 @@ class ShareGroup(PersistedShareGroup):
             self._raise_epoch(only_if_partitions_changed=True)
 
     # -- writes ------------------------------------------------------------------------------------------------------------
-    def _persist_and_reply(self, *answers: tuple[ReplyCallback, object]) -> list[Effect]:
-        """Persist the changes. The answers wait for this write, or for the last pending one if nothing changed."""
+    def _persist_and_reply(self, *responses: tuple[ReplyCallback, object]) -> list[Effect]:
+        """Persist the changes. The responses wait for this write, or for the last pending one if nothing changed."""
         if self.changes:
             number = self.commits.next_number()
-            self._pending_replies[number] = list(answers)
+            self._pending_replies[number] = list(responses)
             # The record of the group epoch comes first. So after any prefix of the records the next coordinator computes the target assignment again.
             first = sorted(self.changes, key=lambda c: c.fact is not ShareRecordKey.GROUP)
             return [PersistShareChanges(number, tuple(first))]
         if self._pending_replies:
-            self._pending_replies[max(self._pending_replies)] += answers
+            self._pending_replies[max(self._pending_replies)] += responses
             return []
-        return [Reply(token, answer) for token, answer in answers]
+        return [Reply(token, response) for token, response in responses]
 
     @property
     def has_pending_replies(self) -> bool:
@@ -295,19 +295,19 @@ class ShareGroup(PersistedShareGroup):
 
     def _on_write_rejected(self, e: events.PersistFailed) -> list[Effect]:
         """The last write failed before the append, so roll back. After any other failure the shard is loaded again."""
-        answers = self._pending_replies.pop(e.number, None)
-        if answers is None:
+        responses = self._pending_replies.pop(e.number, None)
+        if responses is None:
             return []
         self.roll_back()
         self._seen = -1
-        return [Reply(token, _with_error(answer, e.error)) for token, answer in answers]
+        return [Reply(token, _with_error(response, e.error)) for token, response in responses]
 
     def unload(self) -> list[Effect]:
         """Answer all waiting requests: another broker leads the partition."""
         effects: list[Effect] = [
-            Reply(token, _with_error(answer, ErrorCode.NOT_COORDINATOR))
-            for _, answers in sorted(self._pending_replies.items())
-            for token, answer in answers
+            Reply(token, _with_error(response, ErrorCode.NOT_COORDINATOR))
+            for _, responses in sorted(self._pending_replies.items())
+            for token, response in responses
         ]
         self._pending_replies.clear()
         self.dead = True
@@ -356,7 +356,7 @@ class ShareGroup(PersistedShareGroup):
         }
 
 
-def _with_error(answer: object, error: int) -> ShareHeartbeatReply | Answered:
-    if isinstance(answer, ShareHeartbeatReply):
-        return ShareHeartbeatReply(error, member_id=answer.member_id)
-    return Answered(error)
+def _with_error(response: object, error: int) -> ShareHeartbeatReply | Completed:
+    if isinstance(response, ShareHeartbeatReply):
+        return ShareHeartbeatReply(error, member_id=response.member_id)
+    return Completed(error)

@@ -51,7 +51,7 @@ class StoredState:
 class ShareStateShard(CoordinatorShard):
     states: dict[SharePartitionKey, StoredState] = field(default_factory=dict)
     waiting: dict[int, Done] = field(default_factory=dict)
-    """{number: answer of a write that is not replicated yet}."""
+    """{number: response of a write that is not replicated yet}."""
     numbers: int = 0
 
 

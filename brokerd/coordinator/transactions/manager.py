@@ -132,7 +132,7 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
         for effect in effects:
             match effect:
                 case events.TransactionReply():
-                    effect.token(effect.answer)
+                    effect.token(effect.response)
                 case events.Persist():
                     self._persist(partition, shard, transaction, effect)
                 case events.SendMarkers():

@@ -121,8 +121,8 @@ class TransactionMarkerChannelManager:
     ) -> None:
         again = self._clock().mono_ms + RETRY_MS
         # The results are matched by position, because a producer id may occur twice.
-        answers: list[Any] = list(body.markers) if body is not None else [None] * len(sent)
-        for (batch, places), marker in zip(sent, answers, strict=False):
+        results: list[Any] = list(body.markers) if body is not None else [None] * len(sent)
+        for (batch, places), marker in zip(sent, results, strict=False):
             batch.in_flight -= places
             errors = (
                 {(t.name, p.partition_index): p.error_code for t in marker.topics for p in t.partitions}

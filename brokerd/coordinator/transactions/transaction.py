@@ -38,12 +38,12 @@ from brokerd.coordinator.transactions.transaction_events import (
     Persist,
     SendMarkers,
     TopicIndex,
-    TransactionAnswered,
     TransactionMachineState,
     TransactionMetadata,
     TransactionPersisted,
     TransactionPersistFailed,
     TransactionReply,
+    TransactionResponse,
     TransactionTick,
 )
 from brokerd.wire.errors import ErrorCode
@@ -56,7 +56,7 @@ class Pending:
     number: int
     record: TransactionMetadata
     token: ReplyCallback | None
-    answer: TransactionAnswered
+    response: TransactionResponse
 
 
 @dataclass(slots=True)
@@ -106,10 +106,10 @@ class Transaction:
         return ErrorCode.NONE if epoch == self.record.epoch else ErrorCode.PRODUCER_FENCED
 
     def _persist(
-        self, record: TransactionMetadata, token: ReplyCallback | None, answer: TransactionAnswered
+        self, record: TransactionMetadata, token: ReplyCallback | None, response: TransactionResponse
     ) -> list[Effect]:
         self._number += 1
-        self.pending = Pending(self._number, record, token, answer)
+        self.pending = Pending(self._number, record, token, response)
         return [Persist(self._number, record)]
 
     # -- InitProducerId ----------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Transaction:
         record = self.record
 
         def no(error: int) -> list[Effect]:
-            return [TransactionReply(event.token, TransactionAnswered(error))]
+            return [TransactionReply(event.token, TransactionResponse(error))]
 
         if self.pending is not None:
             return no(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -128,7 +128,7 @@ class Transaction:
             return no(ErrorCode.CONCURRENT_TRANSACTIONS)
         if self.state is TransactionMachineState.ONGOING:
             # The abort's epoch fences the previous producer. The new producer retries until the abort is complete.
-            return self._fence(now, event.token, TransactionAnswered(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return self._fence(now, event.token, TransactionResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
         if self.state in (TransactionMachineState.DEAD, TransactionMachineState.PREPARE_EPOCH_FENCE):
             return no(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if (
@@ -138,7 +138,7 @@ class Transaction:
         ):
             # The response with the new epoch or the new producer id was lost: send it again.
             return [
-                TransactionReply(event.token, TransactionAnswered(ErrorCode.NONE, record.producer_id, record.epoch))
+                TransactionReply(event.token, TransactionResponse(ErrorCode.NONE, record.producer_id, record.epoch))
             ]
         fresh = replace(
             record,
@@ -163,7 +163,7 @@ class Transaction:
             )
         else:
             fresh = replace(fresh, epoch=record.epoch + 1, last_epoch=record.epoch if known else NO_EPOCH)
-        return self._persist(fresh, event.token, TransactionAnswered(ErrorCode.NONE, fresh.producer_id, fresh.epoch))
+        return self._persist(fresh, event.token, TransactionResponse(ErrorCode.NONE, fresh.producer_id, fresh.epoch))
 
     def _may_continue(self, e: Init) -> bool:
         r = self.record
@@ -171,7 +171,7 @@ class Transaction:
             return e.epoch in (r.epoch, r.last_epoch) and e.epoch != NO_EPOCH
         return e.producer_id == r.previous_producer_id and e.epoch >= EPOCH_MAX - 1 and r.epoch == 0
 
-    def _fence(self, now: Now, token: ReplyCallback | None, answer: TransactionAnswered) -> list[Effect]:
+    def _fence(self, now: Now, token: ReplyCallback | None, response: TransactionResponse) -> list[Effect]:
         """Abort with the next epoch, which fences the current producer."""
         r = self.record
         aborted = replace(
@@ -181,7 +181,7 @@ class Transaction:
             last_epoch=NO_EPOCH,
             updated_wall_ms=now.wall_ms,
         )
-        return self._persist(aborted, token, answer)
+        return self._persist(aborted, token, response)
 
     # -- AddPartitionsToTxn ------------------------------------------------------------------------------------------------
     def _add(self, event: Add, now: Now) -> list[Effect]:
@@ -192,7 +192,7 @@ class Transaction:
         if not error and self.state in (TransactionMachineState.DEAD, TransactionMachineState.PREPARE_EPOCH_FENCE):
             error = ErrorCode.INVALID_TXN_STATE
         if error or (self.state is TransactionMachineState.ONGOING and event.partitions <= record.partitions):
-            return [TransactionReply(event.token, TransactionAnswered(error))]
+            return [TransactionReply(event.token, TransactionResponse(error))]
         was_ongoing = self.state is TransactionMachineState.ONGOING
         ongoing = replace(
             record,
@@ -202,7 +202,7 @@ class Transaction:
             updated_wall_ms=now.wall_ms,
             version=event.version,
         )
-        return self._persist(ongoing, event.token, TransactionAnswered(ErrorCode.NONE))
+        return self._persist(ongoing, event.token, TransactionResponse(ErrorCode.NONE))
 
     # -- EndTxn ------------------------------------------------------------------------------------------------------------
     def _end(self, event: End, now: Now) -> list[Effect]:
@@ -215,10 +215,10 @@ class Transaction:
         if not error and self.state is TransactionMachineState.ONGOING:
             target = TransactionMachineState.PREPARE_COMMIT if event.commit else TransactionMachineState.PREPARE_ABORT
             prepared = replace(record, state=target, updated_wall_ms=now.wall_ms, version=0)
-            return self._persist(prepared, event.token, TransactionAnswered(ErrorCode.NONE))
+            return self._persist(prepared, event.token, TransactionResponse(ErrorCode.NONE))
         if not error:
             error = self._repeated_end_error(event.commit)
-        return [TransactionReply(event.token, TransactionAnswered(error))]
+        return [TransactionReply(event.token, TransactionResponse(error))]
 
     def _repeated_end_error(self, commit: bool) -> int:
         if self.state is (
@@ -240,28 +240,28 @@ class Transaction:
         )
         if record.epoch >= EPOCH_MAX and record.next_producer_id == NO_ID:
             # Fencing used the last epoch: the client needs a new producer.
-            return [TransactionReply(event.token, TransactionAnswered(ErrorCode.PRODUCER_FENCED))]
+            return [TransactionReply(event.token, TransactionResponse(ErrorCode.PRODUCER_FENCED))]
         error: int = ErrorCode.NONE
         if not (repeated or turned) or (turned and self.state not in COMPLETE):
             error = self._producer_error(event.producer_id, event.epoch)
         if not error and self.pending is not None:
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if error:
-            return [TransactionReply(event.token, TransactionAnswered(error))]
+            return [TransactionReply(event.token, TransactionResponse(error))]
         if (repeated or turned) and self.state in (*PREPARED, *COMPLETE):
             return [
                 TransactionReply(
                     event.token,
-                    TransactionAnswered(self._repeated_end_error(event.commit), record.producer_id, record.epoch),
+                    TransactionResponse(self._repeated_end_error(event.commit), record.producer_id, record.epoch),
                 )
             ]
         if repeated:
             # A retry of an earlier EndTxn after the next transaction started.
-            return [TransactionReply(event.token, TransactionAnswered(ErrorCode.PRODUCER_FENCED))]
+            return [TransactionReply(event.token, TransactionResponse(ErrorCode.PRODUCER_FENCED))]
         if self.state is not TransactionMachineState.ONGOING and (
             event.commit or self.state not in (TransactionMachineState.EMPTY, *COMPLETE)
         ):
-            return [TransactionReply(event.token, TransactionAnswered(ErrorCode.INVALID_TXN_STATE))]
+            return [TransactionReply(event.token, TransactionResponse(ErrorCode.INVALID_TXN_STATE))]
         target = TransactionMachineState.PREPARE_COMMIT if event.commit else TransactionMachineState.PREPARE_ABORT
         used_up = record.epoch + 1 >= EPOCH_MAX
         prepared = replace(
@@ -275,12 +275,12 @@ class Transaction:
             started_wall_ms=record.started_wall_ms if self.state is TransactionMachineState.ONGOING else now.wall_ms,
             next_producer_id=event.new_producer_id if used_up else NO_ID,
         )
-        answer = (
-            TransactionAnswered(ErrorCode.NONE, event.new_producer_id, 0)
+        response = (
+            TransactionResponse(ErrorCode.NONE, event.new_producer_id, 0)
             if used_up
-            else TransactionAnswered(ErrorCode.NONE, record.producer_id, record.epoch + 1)
+            else TransactionResponse(ErrorCode.NONE, record.producer_id, record.epoch + 1)
         )
-        return self._persist(prepared, event.token, answer)
+        return self._persist(prepared, event.token, response)
 
     def _send(self) -> list[Effect]:
         r = self.record
@@ -309,7 +309,7 @@ class Transaction:
                 next_producer_id=NO_ID,
                 previous_producer_id=record.producer_id,
             )
-        return self._persist(complete, None, TransactionAnswered(ErrorCode.NONE))
+        return self._persist(complete, None, TransactionResponse(ErrorCode.NONE))
 
     # -- results of writes ---------------------------------------------------------------------------------------------------
     def _on_persisted(self, number: int, now: Now) -> list[Effect]:
@@ -317,7 +317,7 @@ class Transaction:
         if pending is None or pending.number != number:
             return []
         before, self.record, self.pending = self.record, pending.record, None
-        effects: list[Effect] = [] if pending.token is None else [TransactionReply(pending.token, pending.answer)]
+        effects: list[Effect] = [] if pending.token is None else [TransactionReply(pending.token, pending.response)]
         if self.state is TransactionMachineState.ONGOING and before.state is not TransactionMachineState.ONGOING:
             self.deadline_ms = now.mono_ms + self.record.timeout_ms
         elif self.state is not TransactionMachineState.ONGOING:
@@ -332,7 +332,7 @@ class Transaction:
         if pending is None or pending.number != e.number:
             return []
         self.pending = None
-        return [] if pending.token is None else [TransactionReply(pending.token, TransactionAnswered(e.error))]
+        return [] if pending.token is None else [TransactionReply(pending.token, TransactionResponse(e.error))]
 
     # -- time ----------------------------------------------------------------------------------------------------------------
     def on_loaded(self, now: Now) -> None:
@@ -345,7 +345,7 @@ class Transaction:
         if self.pending is not None:
             return []
         if self.deadline_ms is not None and now.mono_ms >= self.deadline_ms:
-            return self._fence(now, None, TransactionAnswered(ErrorCode.NONE))
+            return self._fence(now, None, TransactionResponse(ErrorCode.NONE))
         if self.state in PREPARED and not self.sending:
             return self._send()
         return []
@@ -363,7 +363,7 @@ class Transaction:
         return (
             []
             if pending is None or pending.token is None
-            else [TransactionReply(pending.token, TransactionAnswered(ErrorCode.NOT_COORDINATOR))]
+            else [TransactionReply(pending.token, TransactionResponse(ErrorCode.NOT_COORDINATOR))]
         )
 
     def validate(self) -> None:

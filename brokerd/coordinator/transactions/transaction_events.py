@@ -102,7 +102,7 @@ class TransactionTick:
 
 # -- effects -----------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class TransactionAnswered:
+class TransactionResponse:
     error: int
     producer_id: int = NO_ID
     epoch: int = NO_EPOCH
@@ -111,7 +111,7 @@ class TransactionAnswered:
 @dataclass(frozen=True, slots=True)
 class TransactionReply:
     token: ReplyCallback
-    answer: TransactionAnswered
+    response: TransactionResponse
 
 
 @dataclass(frozen=True, slots=True)

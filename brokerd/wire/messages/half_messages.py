@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from brokerd.wire.schema import Struct, array, f
 
 VERSION = 0
-"""Version of the query and of its answer."""
+"""Version of the query and of its response."""
 
 
 @dataclass(slots=True)

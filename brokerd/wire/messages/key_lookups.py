@@ -11,13 +11,13 @@ from enum import IntEnum
 from brokerd.wire.schema import Struct, array, f
 
 VERSION = 0
-"""Version of the query and of its answer."""
-ANSWER_ELEMENTS_MAX = 100_000
-"""Maximum number of matches and their headers that a reader of an answer accepts."""
+"""Version of the query and of its response."""
+RESPONSE_ELEMENTS_MAX = 100_000
+"""Maximum number of matches and their headers that a reader of a response accepts."""
 
 
 class LookupStop(IntEnum):
-    """The reason why a look-up ended, with its number in the answer."""
+    """The reason why a look-up ended, with its number in the response."""
 
     LOG_START = 0
     """All records are searched."""
@@ -25,7 +25,7 @@ class LookupStop(IntEnum):
     BYTES = 2
     TIME = 3
     REMOTE = 4
-    """The remote store, which has older records, did not answer."""
+    """The remote store, which has older records, did not respond."""
 
 
 @dataclass(slots=True)

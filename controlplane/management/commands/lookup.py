@@ -59,7 +59,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--lake", action="store_true", help="search for records below the log start offsets in the lake"
         )
-        parser.add_argument("--token", default="", help="continue: the token of the previous answer")
+        parser.add_argument("--token", default="", help="continue: the token of the previous response")
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *_args: str, **options: Unpack[LookupOptions]) -> None:

@@ -60,7 +60,7 @@ class Command(BaseCommand):
         waiting = False
         while not lock.acquire():
             if not waiting:
-                log.info("cluster monitor on standby: another process has the lock, or the database does not answer")
+                log.info("cluster monitor on standby: another process has the lock, or the database does not respond")
                 waiting = True
             notify_watchdog()
             if done.wait(LOCK_SECONDS):

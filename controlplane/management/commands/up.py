@@ -184,7 +184,7 @@ class Command(BaseCommand):
         self.stderr.write(f"weir: {text}")
 
     def _print(self, layout: layouts.Layout, facts: layouts.ClusterFacts, options: UpOptions) -> None:
-        answer = {
+        cluster_info = {
             "bootstrap": layout.bootstrap,
             "console": layout.console,
             "user": facts["user"],
@@ -192,13 +192,13 @@ class Command(BaseCommand):
             "token": layout.token.read_text().strip(),
             **({"client_config": facts["kafka_config"]} if layout.secure else {}),
         }
-        write_private(layout.folder / "ready.json", json.dumps(answer))
+        write_private(layout.folder / "ready.json", json.dumps(cluster_info))
         if options["json"]:
-            self.stdout.write(json.dumps(answer))
+            self.stdout.write(json.dumps(cluster_info))
         else:
             self.stdout.write(
-                f"\n  bootstrap servers  {answer['bootstrap']}\n  console            {answer['console']}\n"
-                f"  user               {answer['user']}\n  password           {answer['password']}\n"
+                f"\n  bootstrap servers  {cluster_info['bootstrap']}\n  console            {cluster_info['console']}\n"
+                f"  user               {cluster_info['user']}\n  password           {cluster_info['password']}\n"
                 + (f"  Kafka clients      {facts['kafka_config']}\n" if layout.secure else "")
                 + f"\nStop with {'' if options['detach'] else 'Ctrl-C, or '}`manage.py down --data-dir {layout.folder}`."
             )
@@ -271,7 +271,7 @@ def has_records(layout: layouts.Layout, facts: layouts.ClusterFacts) -> bool:
     from controlplane.devcluster import demo
 
     latest = {TopicPartition(demo.TOPIC, p): OffsetSpec.latest() for p in range(demo.PARTITIONS)}
-    admin = _admin(layout, facts)  # without a reference the client would end before its answers
+    admin = _admin(layout, facts)  # without a reference the client would end before its responses
     try:
         futures = admin.list_offsets(latest, request_timeout=2).values()
         return any(future.result(2).offset > 0 for future in futures)

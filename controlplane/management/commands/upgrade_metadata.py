@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, Unreachable, connected
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import MetadataError, RequestAnswered
+from brokerd.cluster.metadata import MetadataError, RequestCompleted
 from brokerd.cluster.requests import UNKNOWN_BROKER, ForwardedRequest, LevelResult, RaiseMetadataLevel
 from brokerd.cluster.typed_json import decode
 from controlplane.clients.settings import zookeeper_store
@@ -61,20 +61,20 @@ class Command(BaseCommand):
         payload = RaiseMetadataLevel(principal="manage.py", level=level)
         request = ForwardedRequest(request_id, UNKNOWN_BROKER, UNKNOWN_BROKER, payload)
         zk.create(znodes.request(request_id), request.encode(), ephemeral=True)
-        answer, image = self._answer(zk, request_id, before)
-        if answer.error:
-            raise CommandError(f"Not raised: {answer.message}.")
-        result: LevelResult = decode(LevelResult, answer.result)
+        response, image = self._wait_for_response(zk, request_id, before)
+        if response.error:
+            raise CommandError(f"Not raised: {response.message}.")
+        result: LevelResult = decode(LevelResult, response.result)
         self.stdout.write(f"The cluster is at metadata level {result.level}.")
         if away := sorted(b.broker_id for b in image.brokers.values() if not b.alive):
             self.stdout.write(f"Brokers {away} are not running; they need the new version before they can register.")
 
-    def _answer(self, zk: BlockingStore, request_id: str, after: int) -> tuple[RequestAnswered, Image]:
+    def _wait_for_response(self, zk: BlockingStore, request_id: str, after: int) -> tuple[RequestCompleted, Image]:
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
             read = read_log(zk)
             for record in read.records_after(after):
-                if isinstance(record, RequestAnswered) and record.request_id == request_id:
+                if isinstance(record, RequestCompleted) and record.request_id == request_id:
                     return record, read.image
             time.sleep(0.2)
         raise CommandError(

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from brokerd.authz.auth_helper import MESSAGE
-from brokerd.cluster.metadata import RequestAnswered
+from brokerd.cluster.metadata import RequestCompleted
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -23,7 +23,7 @@ class Admin(Broker):
 
     def controller(self, payload: Any, timeout_ms: int, done: Any) -> None:
         super().controller(payload, timeout_ms, done)
-        done(RequestAnswered("r", 0, "", {"results": [{"name": i.name, "error": 0} for i in payload.items]}))
+        done(RequestCompleted("r", 0, "", {"results": [{"name": i.name, "error": 0} for i in payload.items]}))
 
     def names(self) -> list[str | None]:
         """The items that the controller received."""

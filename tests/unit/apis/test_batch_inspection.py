@@ -35,7 +35,7 @@ class Scene:
         self.api = ProduceApi(
             loop, self.harness.replica_manager, verification, BackgroundWork(self.scheduler, self.jobs), ALLOW_ALL
         )
-        self.answers: list[tuple[str, int]] = []
+        self.responses: list[tuple[str, int]] = []
 
     def send(
         self,
@@ -53,7 +53,7 @@ class Scene:
         part = r.PartitionProduceData(index=0, records=memoryview(memory))
         body = r(acks=1, timeout_ms=1_000, topic_data=[r.TopicProduceData(name="t", partition_data=[part])])
         request = FakeRequest(
-            body, 9, lambda a: self.answers.append((name, a.responses[0].partition_responses[0].error_code))
+            body, 9, lambda a: self.responses.append((name, a.responses[0].partition_responses[0].error_code))
         )
         self.api.handle(request)  # type: ignore[arg-type]
         memory[:] = b"\xee" * len(memory)  # the connection reuses its memory
@@ -67,13 +67,13 @@ class Scene:
 def test_a_batch_with_a_large_uncompressed_size_is_decompressed_in_the_background_and_later_requests_wait() -> None:
     scene = Scene(cleanup_policy="compact")
     first = scene.send("first", value=LARGE)
-    assert (scene.answers, first.blocked, scene.written) == ([], True, [])
+    assert (scene.responses, first.blocked, scene.written) == ([], True, [])
     scene.jobs.end()
     scene.scheduler.run()
-    assert scene.answers == [("first", 0)]
+    assert scene.responses == [("first", 0)]
     assert scene.written == [LARGE]
     second = scene.send("second")
-    assert (scene.answers[-1], second.blocked) == (("second", 0), False)
+    assert (scene.responses[-1], second.blocked) == (("second", 0), False)
 
 
 def test_batches_of_one_principal_are_appended_in_order_across_its_connections() -> None:
@@ -85,7 +85,7 @@ def test_batches_of_one_principal_are_appended_in_order_across_its_connections()
         if scene.jobs.jobs:
             scene.jobs.end()
         scene.scheduler.run()
-    assert scene.answers == [("first", 0), ("second", 0), ("third", 0)]
+    assert scene.responses == [("first", 0), ("second", 0), ("third", 0)]
     assert scene.written == [LARGE, b"2", LARGE[1:]]
 
 
@@ -93,13 +93,13 @@ def test_an_idempotent_producers_sequence_is_checked_at_the_append() -> None:
     scene = Scene(cleanup_policy="compact")
     scene.send("0", value=LARGE, producer_id=7, producer_epoch=0, base_sequence=0)
     scene.send("1", producer_id=7, producer_epoch=0, base_sequence=1)
-    assert scene.answers == []
+    assert scene.responses == []
     scene.jobs.end()
     scene.scheduler.run()
     scene.send("0 again", value=LARGE, producer_id=7, producer_epoch=0, base_sequence=0)
     scene.jobs.end()
     scene.scheduler.run()
-    assert scene.answers == [("0", 0), ("1", 0), ("0 again", 0)]
+    assert scene.responses == [("0", 0), ("1", 0), ("0 again", 0)]
     assert len(scene.written) == 2
 
 
@@ -111,7 +111,7 @@ def test_a_record_without_a_key_is_rejected_in_a_batch_of_any_size(codec: int, v
     if scene.jobs.jobs:
         scene.jobs.end()
     scene.scheduler.run()
-    assert scene.answers == [("bad", ErrorCode.INVALID_RECORD)]
+    assert scene.responses == [("bad", ErrorCode.INVALID_RECORD)]
     assert scene.written == []
 
 
@@ -121,7 +121,7 @@ def test_a_former_leader_appends_nothing_after_the_inspection() -> None:
     scene.harness.replica_manager.produce_suspended = True
     scene.jobs.end()
     scene.scheduler.run()
-    assert scene.answers == [("late", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    assert scene.responses == [("late", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     assert scene.written == []
 
 
@@ -131,7 +131,7 @@ def test_nothing_is_appended_for_a_client_that_disconnected_during_the_inspectio
     request.abandoned = True
     scene.jobs.end()
     scene.scheduler.run()
-    assert (scene.answers, scene.written) == ([], [])
+    assert (scene.responses, scene.written) == ([], [])
 
 
 @pytest.mark.parametrize("value", [b"v", LARGE])
@@ -143,7 +143,7 @@ def test_a_topics_compression_type_recompresses_without_decoding_records(value: 
         if scene.jobs.jobs:
             scene.jobs.end()
         scene.scheduler.run()
-    assert scene.answers == [("plain", 0), ("packed", 0)]
+    assert scene.responses == [("plain", 0), ("packed", 0)]
     assert [h.compression for h in scene.harness.replica.log.headers(0)] == [ZSTD] * 2
     assert scene.written == [value] * 4
 
@@ -151,7 +151,7 @@ def test_a_topics_compression_type_recompresses_without_decoding_records(value: 
 def test_a_large_uncompressed_batch_is_appended_immediately() -> None:
     scene = Scene()
     request = scene.send("one", key=None, value=LARGE, codec=0)
-    assert (scene.answers, request.blocked, scene.jobs.jobs) == ([("one", 0)], False, [])
+    assert (scene.responses, request.blocked, scene.jobs.jobs) == ([("one", 0)], False, [])
 
 
 def test_a_negative_record_count_does_not_hide_the_record_count_of_another_batch() -> None:

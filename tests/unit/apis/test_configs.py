@@ -14,7 +14,7 @@ from brokerd.apis.configs import ConfigsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import AccessChanged, BrokerConfigChanged, RequestAnswered
+from brokerd.cluster.metadata import AccessChanged, BrokerConfigChanged, RequestCompleted
 from brokerd.cluster.model import BrokerState, TopicState
 from brokerd.config.broker import SETTINGS, BrokerConfig
 from brokerd.wire import messages as m
@@ -76,10 +76,10 @@ class Broker:
         self.api.alter(self.request(body, ApiKey.INCREMENTAL_ALTER_CONFIGS))
         return list(self.reported.pop().responses) if self.reported else []
 
-    def answer(self, number: int = 0, error: int = 0) -> None:
+    def respond(self, number: int = 0, error: int = 0) -> None:
         _, payload, _, done = self.requested.pop(number)
         results = [{"name": t["name"], "error": error, "message": None} for t in payload["topics"]]
-        done(RequestAnswered("r", 0, None, {"results": results}))
+        done(RequestCompleted("r", 0, None, {"results": results}))
 
 
 def behind(entry: Any) -> list[tuple[str, str | None, int]]:
@@ -170,11 +170,11 @@ def test_one_request_alters_topics_brokers_and_log_levels_with_one_ordered_respo
         }
     ]
     assert kinds["alter_broker_configs"]["principal"] == "User:ann"
-    broker.answer(1)
+    broker.respond(1)
     assert not broker.reported
-    broker.answer(0, error=40)
-    (answer,) = broker.reported
-    assert [(r.resource_type, r.resource_name, r.error_code) for r in answer.responses] == [
+    broker.respond(0, error=40)
+    (response,) = broker.reported
+    assert [(r.resource_type, r.resource_name, r.error_code) for r in response.responses] == [
         (BROKER, "1", 0),
         (TOPIC, "t", 40),
         (LOGGER, "1", 0),
@@ -246,8 +246,8 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
     assert broker.alter((GROUP, "g", {session: "50000"}), (TOPIC, "t", {"retention.ms": "9"})) == []
     kinds = {kind: payload["topics"] for kind, payload, *_ in broker.requested}
     assert kinds["alter_access"] == [{"name": "g", "kind": "group", "value": {session: "50000"}}]
-    broker.answer()
-    broker.answer()
+    broker.respond()
+    broker.respond()
     assert [r.error_code for r in broker.reported.pop().responses] == [0, 0]
     broker.image.apply(AccessChanged("group", "g", 1, {session: "50000"}))
     entry = broker.entries(GROUP, "g")[session]

@@ -82,9 +82,9 @@ def test_different_principals_addresses_and_software_are_different_clients() -> 
 def test_the_clients_with_the_most_traffic_are_returned_with_the_number_of_all() -> None:
     found, total = connected_clients([connection(f"c{n}", n + 1) for n in range(50)], NOW_MS, 3)
     assert ([c.client_id for c in found], total) == (["c49", "c48", "c47"], 50)
-    answer = DescribeLogDirsResponse(clients=found, client_count=total)
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answer))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answer)
+    response = DescribeLogDirsResponse(clients=found, client_count=total)
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, response))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, response)
 
 
 def test_only_producers_of_a_topic_are_returned() -> None:

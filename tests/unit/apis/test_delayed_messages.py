@@ -29,17 +29,17 @@ def asked(query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
     )
 
 
-def answer(front: DelayedFront | None, query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
+def respond(front: DelayedFront | None, query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
     fronts: LedFronts[DelayedFront] = LedFronts()
     if front is not None:
         fronts.add(TP, front, lambda: True)
     server = DelayedMessagesServer(fronts, lambda: 0)
-    return run_now(server.answer([asked(query, error)], ())).responses[0].partitions[0]
+    return run_now(server.respond([asked(query, error)], ())).responses[0].partitions[0]
 
 
 def described(front: DelayedFront, query: DelayedMessagesRequest) -> DelayedMessagesResponse:
     return versioned.decode(
-        DelayedMessagesResponse, answer(front, versioned.encode(query, VERSION)).delayed_messages, VERSION, 1_000
+        DelayedMessagesResponse, respond(front, versioned.encode(query, VERSION)).delayed_messages, VERSION, 1_000
     )
 
 
@@ -84,10 +84,10 @@ def test_pending_records_are_looked_up_by_key_and_time() -> None:
 def test_a_question_that_cannot_be_answered_gets_an_error_code() -> None:
     query = versioned.encode(DelayedMessagesRequest(bounds_ms=[]), VERSION)
     bench, front = leading()
-    assert answer(None, query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert answer(bench.lead(), query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "not read yet"
-    assert answer(front, b"").error_code == ErrorCode.INVALID_REQUEST
+    assert respond(None, query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert respond(bench.lead(), query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "not read yet"
+    assert respond(front, b"").error_code == ErrorCode.INVALID_REQUEST
     too_many = versioned.encode(DelayedMessagesRequest(bounds_ms=[1] * 101), VERSION)
-    assert answer(front, too_many).error_code == ErrorCode.INVALID_REQUEST
-    denied = answer(front, query, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert respond(front, too_many).error_code == ErrorCode.INVALID_REQUEST
+    denied = respond(front, query, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert denied.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not denied.delayed_messages

@@ -31,25 +31,25 @@ class Scene:
         loop: Any = SimpleNamespace(now=self.now)
         self.purgatory = Purgatory()
         self.acknowledgements = Acknowledgements(loop, self.purgatory)
-        self.answers: list[list[PartitionResult]] = []
+        self.responses: list[list[PartitionResult]] = []
         self.abandoned = False
 
     def wait(self, outcomes: list[AppendOutcome], acks: int = ACKS_ALL) -> None:
-        self.acknowledgements.wait(outcomes, acks, 1_000, self.answers.append, lambda: self.abandoned)
+        self.acknowledgements.wait(outcomes, acks, 1_000, self.responses.append, lambda: self.abandoned)
 
     def errors(self) -> list[int]:
-        return [result.error for result in self.answers[-1]]
+        return [result.error for result in self.responses[-1]]
 
 
 def test_acks_1_waits_for_the_flushed_end_and_not_for_followers() -> None:
     scene, flushed, unflushed = Scene(), FakeReplica(), FakeReplica(flushed_end=9)
     scene.wait([flushed.appended()], 1)
-    assert scene.errors() == [0] and scene.answers[0][0].base_offset == 9
+    assert scene.errors() == [0] and scene.responses[0][0].base_offset == 9
     scene.wait([flushed.appended(), unflushed.appended()], 1)
-    assert len(scene.answers) == 1
+    assert len(scene.responses) == 1
     unflushed.log.flushing.acknowledgeable_end = 10
     scene.purgatory.check(unflushed.hw_key())
-    assert len(scene.answers) == 2 and scene.errors() == [0, 0]
+    assert len(scene.responses) == 2 and scene.errors() == [0, 0]
 
 
 def test_acks_all_waits_for_the_high_watermark_of_every_partition() -> None:
@@ -57,7 +57,7 @@ def test_acks_all_waits_for_the_high_watermark_of_every_partition() -> None:
     scene.wait([one.appended(), NOT_LEADER, other.appended()])
     one.core.high_watermark = 10
     scene.purgatory.check(one.hw_key())
-    assert not scene.answers
+    assert not scene.responses
     other.core.high_watermark = 10
     scene.purgatory.check(other.hw_key())
     assert scene.errors() == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
@@ -69,7 +69,7 @@ def test_a_result_is_final_although_the_leader_changes_while_another_partition_w
     one.leads = other.leads = False
     scene.purgatory.check(other.hw_key())
     assert scene.errors() == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    assert scene.answers[-1][1].base_offset == -1
+    assert scene.responses[-1][1].base_offset == -1
 
 
 def test_pending_appends_time_out_and_an_abandoned_request_is_not_answered() -> None:
@@ -80,7 +80,7 @@ def test_pending_appends_time_out_and_an_abandoned_request_is_not_answered() -> 
     scene.wait([replica.appended()])
     scene.abandoned = True
     scene.purgatory.expire(2_000)
-    assert len(scene.answers) == 1 and not len(scene.purgatory)
+    assert len(scene.responses) == 1 and not len(scene.purgatory)
 
 
 def test_a_new_leader_epoch_and_a_small_isr_are_errors() -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from brokerd.apis.elections import ElectionsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import RequestAnswered
+from brokerd.cluster.metadata import RequestCompleted
 from brokerd.cluster.model import (
     NO_BROKER_EPOCH,
     NO_LEADER,
@@ -47,10 +47,10 @@ class Broker:
         )
         self.api.elect(request)  # type: ignore[arg-type]
 
-    def answer(self, **result: Any) -> dict[str, list[tuple[int, int]]]:
+    def respond(self, **result: Any) -> dict[str, list[tuple[int, int]]]:
         _, payload, _, done = self.requested.pop()
         results = [{"name": t["name"], "error": 0, "message": None, **result} for t in payload["topics"]]
-        done(RequestAnswered("r", 0, None, {"results": results}))
+        done(RequestCompleted("r", 0, None, {"results": results}))
         return {
             t.topic: [(p.partition_id, p.error_code) for p in t.partition_result]
             for t in self.reported.pop().replica_election_results
@@ -68,7 +68,7 @@ def test_each_requested_partition_gets_the_controllers_result() -> None:
         "unclean": True,
     }
     assert timeout_ms == 5_000
-    assert broker.answer(partitions=[[0, 84], [1, 0]]) == {"t": [(0, 84), (1, 0)]}
+    assert broker.respond(partitions=[[0, 84], [1, 0]]) == {"t": [(0, 84), (1, 0)]}
 
 
 def test_without_a_controller_response_each_partition_has_an_error() -> None:

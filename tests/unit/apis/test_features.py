@@ -12,7 +12,7 @@ from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.features import SAFE_DOWNGRADE, SHARE_VERSION
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE, LEVEL_MAX
-from brokerd.cluster.metadata import RequestAnswered
+from brokerd.cluster.metadata import RequestCompleted
 from brokerd.config.broker import BrokerConfig
 from brokerd.wire.messages import ApiVersionsResponse, UpdateFeaturesRequest
 from tests.unit.cluster.test_features import TV
@@ -26,17 +26,17 @@ from tests.unit.stored_requests import recorder
 def test_a_finalised_level_overrides_the_settings_file(finalised: int | None, in_file: str, offered: int) -> None:
     image = Image(seq=9, metadata_version=LEVEL_MAX, features={} if finalised is None else {TV: finalised})
     config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/tmp/x", TV: in_file})
-    answer = ApiVersionsResponse()
-    features_api.offer(answer, image, config)
-    assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == {
+    response = ApiVersionsResponse()
+    features_api.offer(response, image, config)
+    assert {f.name: (f.min_version, f.max_version) for f in response.supported_features} == {
         FEATURE: (1, LEVEL_MAX),
         TV: (0, 2),
         SHARE_VERSION: (1, 1),
     }
-    finals = {f.name: f.max_version_level for f in answer.finalized_features}
+    finals = {f.name: f.max_version_level for f in response.finalized_features}
     assert finals.get(TV, 0) == offered
     assert (finals[FEATURE], finals[SHARE_VERSION]) == (LEVEL_MAX, 1)
-    assert answer.finalized_features_epoch == 9
+    assert response.finalized_features_epoch == 9
 
 
 @pytest.mark.parametrize(("version", "kind"), [(0, SAFE_DOWNGRADE), (1, 3), (2, 3)])
@@ -53,7 +53,7 @@ def test_each_request_version_has_its_own_format(version: int, kind: int) -> Non
     features_api.FeaturesApi(lambda: Image(), recorder(requested), ALLOW_ALL).update(request)  # type: ignore[arg-type]
     _, payload, _, done = requested[0]
     assert payload["topics"] == [{"name": TV, "level": 1, "upgrade_type": kind}]
-    done(RequestAnswered("r", 0, None, {"results": [{"name": TV, "error": 95, "message": "no"}]}))
-    (answer,) = replies
-    assert [(r.feature, r.error_code, r.error_message) for r in answer.results] == [(TV, 95, "no")]
-    assert (answer.error_code, answer.error_message) == ((95, "no") if version >= 2 else (0, None))
+    done(RequestCompleted("r", 0, None, {"results": [{"name": TV, "error": 95, "message": "no"}]}))
+    (response,) = replies
+    assert [(r.feature, r.error_code, r.error_message) for r in response.results] == [(TV, 95, "no")]
+    assert (response.error_code, response.error_message) == ((95, "no") if version >= 2 else (0, None))

@@ -35,8 +35,8 @@ class PartitionInCopy(Client):
         return size(self.fetch({0: offset}, follower=FOLLOWER, **more), 0)
 
 
-def size(answer: Any, partition: int) -> int:
-    parts = {p.partition_index: p for t in answer.responses for p in t.partitions}
+def size(response: Any, partition: int) -> int:
+    parts = {p.partition_index: p for t in response.responses for p in t.partitions}
     records = parts[partition].records if partition in parts else b""
     return sum(len(r) for r in records) if isinstance(records, list) else len(records or b"")
 
@@ -80,10 +80,10 @@ def test_a_replica_with_an_exhausted_quota_waits_in_purgatory() -> None:
     while client.copies():
         pass
     client.session_id = client.epoch = 0
-    answers = client.send({0: 5}, follower=FOLLOWER, wait_ms=500)
-    assert answers == []
+    responses = client.send({0: 5}, follower=FOLLOWER, wait_ms=500)
+    assert responses == []
     client.passes(500)
-    assert len(answers) == 1
+    assert len(responses) == 1
 
 
 def test_a_raised_or_removed_throttle_applies_immediately() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from brokerd.apis.fetch_response import (
     FetchRead,
+    build_fetch_response,
     may_pause,
     record_responses,
     regions_of,
-    response,
     unauthorized_topics,
 )
 from brokerd.apis.fetch_sessions import CachedPartitionState, PartitionRequest
@@ -76,7 +76,7 @@ def test_an_error_is_sent_until_the_next_successful_lookup() -> None:
 
 
 def test_partitions_are_grouped_by_topic_in_their_order() -> None:
-    found = response([read("b", 1), read("a", 0), read("b", 0)], 9)
+    found = build_fetch_response([read("b", 1), read("a", 0), read("b", 0)], 9)
     assert found.session_id == 9
     assert [(t.topic, [p.partition_index for p in t.partitions]) for t in found.responses] == [
         ("b", [1, 0]),

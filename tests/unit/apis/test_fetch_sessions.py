@@ -128,28 +128,28 @@ class Client:
             if forget
             else [],
         )
-        answers: list[FetchResponse] = []
+        responses: list[FetchResponse] = []
 
-        def reply(answer: FetchResponse) -> None:
-            answers.append(answer)
-            if session is None and not answer.error_code:
-                self.session_id, self.epoch = answer.session_id, (self.epoch + 1 if answer.session_id else 0)
+        def reply(response: FetchResponse) -> None:
+            responses.append(response)
+            if session is None and not response.error_code:
+                self.session_id, self.epoch = response.session_id, (self.epoch + 1 if response.session_id else 0)
 
         self.api.handle(FakeRequest(body, version, reply))  # type: ignore[arg-type]
-        return answers
+        return responses
 
     def fetch(self, named: dict[int, int], **more: Any) -> FetchResponse:
         """Sends a fetch that is answered at once."""
-        answers = self.send(named, wait_ms=0, **more)
-        assert len(answers) == 1
-        return answers[0]
+        responses = self.send(named, wait_ms=0, **more)
+        assert len(responses) == 1
+        return responses[0]
 
 
-def reported(answer: FetchResponse) -> dict[int, tuple[int, int]]:
+def reported(response: FetchResponse) -> dict[int, tuple[int, int]]:
     """{partition: (error, bytes of records)}."""
     return {
         p.partition_index: (p.error_code, sum(r.length for r in _regions(p.records)))
-        for t in answer.responses
+        for t in response.responses
         for p in t.partitions
     }
 
@@ -158,8 +158,8 @@ def _regions(data: Any) -> list[Any]:
     return data if isinstance(data, list) else [data] if data else []
 
 
-def high(answer: FetchResponse) -> dict[int, int]:
-    return {p.partition_index: p.high_watermark for t in answer.responses for p in t.partitions}
+def high(response: FetchResponse) -> dict[int, int]:
+    return {p.partition_index: p.high_watermark for t in response.responses for p in t.partitions}
 
 
 def test_a_full_fetch_creates_a_session_and_the_next_fetch_has_changes_only() -> None:
@@ -209,8 +209,8 @@ def test_each_error_of_a_session() -> None:
     assert (
         client.fetch({}, session=(session_id, 1), follower=FOLLOWER).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     )
-    answer = client.fetch({})
-    assert answer.session_id == session_id and not answer.error_code, "an error cost the session"
+    response = client.fetch({})
+    assert response.session_id == session_id and not response.error_code, "an error cost the session"
     for error in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR"):
         assert not client.fetch({}, session=(9, 9)).responses, error
 
@@ -292,8 +292,8 @@ def test_a_changed_log_start_offset_is_returned() -> None:
     assert list(reported(client.fetch({0: 3}))) == [0], "its watermark"
     client.replica(0).log.raise_start(2)
     client.harness.replica_manager.run(client.replica(0), LogStartRaised(2), client.harness.now)
-    answer = client.fetch({})
-    assert [p.log_start_offset for t in answer.responses for p in t.partitions] == [2]
+    response = client.fetch({})
+    assert [p.log_start_offset for t in response.responses for p in t.partitions] == [2]
 
 
 # -- followers -----------------------------------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ import pytest
 from brokerd.apis import forwarding
 from brokerd.apis.forwarding import Forwarding
 from brokerd.cluster.configs import TOPIC_CONFIGS, topic_config_problem
-from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, RequestAnswered, TopicCreated
+from brokerd.cluster.metadata import ENTRY_BYTES_MAX, Entry, RequestCompleted, TopicCreated
 from brokerd.cluster.requests import CreateTopics, NewTopic
 from brokerd.wire.errors import ErrorCode
 from tests.unit.stored_requests import recorder
 
 
 class ControllerStub:
-    """The controller's side: records the requests, answers when the test calls `answer`."""
+    """The controller's side: records the requests, answers when the test calls `respond`."""
 
     def __init__(self) -> None:
         self.requested: list[tuple[str, dict[str, Any], int, Any]] = []
@@ -29,10 +29,10 @@ class ControllerStub:
     def send(self, topics: list[NewTopic], **more: Any) -> None:
         self.forward(CreateTopics(principal="User:ann", items=tuple(topics)), 5_000, self.results.append, **more)
 
-    def answer(self, number: int, error: int = 0) -> None:
+    def respond(self, number: int, error: int = 0) -> None:
         _, payload, _, done = self.requested[number]
         results = [{"name": t["name"], "error": error, "message": None} for t in payload["topics"]]
-        done(RequestAnswered(str(number), 0, None, {"results": results}))
+        done(RequestCompleted(str(number), 0, None, {"results": results}))
 
 
 def topics(count: int, size: int = 0) -> list[NewTopic]:
@@ -45,7 +45,7 @@ HUGE = NewTopic("huge", 1, 1, configs={"x": "v" * forwarding.ITEM_BYTES_MAX})
 def test_a_request_with_few_topics_is_forwarded_in_one_part() -> None:
     requested = ControllerStub()
     requested.send(topics(20))
-    requested.answer(0)
+    requested.respond(0)
     assert [r.name for r in requested.results[0]] == [f"t{i}" for i in range(20)]
 
 
@@ -66,7 +66,7 @@ def test_a_request_with_many_topics_is_forwarded_in_parts_with_ordered_results()
     random.Random(3).shuffle(order)
     for number in order:
         assert not requested.results, "reported before everything was answered"
-        requested.answer(number)
+        requested.respond(number)
     assert [r.name for r in requested.results[0]] == [f"t{i}" for i in range(500)]
     assert len(requested.results) == 1
 
@@ -75,7 +75,7 @@ def test_a_part_without_a_response_is_a_time_out_for_its_topics_only() -> None:
     requested = ControllerStub()
     requested.send(topics(100, 300))
     for number in range(1, len(requested.requested)):
-        requested.answer(number)
+        requested.respond(number)
     requested.requested[0][3](None)
     first = len(requested.requested[0][1]["topics"])
     errors = [r.error for r in requested.results[0]]
@@ -85,7 +85,7 @@ def test_a_part_without_a_response_is_a_time_out_for_its_topics_only() -> None:
 def test_a_topic_above_the_size_limit_is_rejected_and_the_others_are_forwarded() -> None:
     requested = ControllerStub()
     requested.send([*topics(1), HUGE, *topics(1)])
-    requested.answer(0)
+    requested.respond(0)
     assert [r.error for r in requested.results[0]] == [0, ErrorCode.POLICY_VIOLATION, 0]
     requested.send([HUGE])
     assert requested.results[1][0].error == ErrorCode.POLICY_VIOLATION
@@ -114,7 +114,7 @@ def test_a_long_message_is_truncated() -> None:
     requested = ControllerStub()
     requested.send(topics(1))
     requested.requested[0][3](
-        RequestAnswered("0", 0, None, {"results": [{"name": "t0", "error": 40, "message": "m" * 40_000}]})
+        RequestCompleted("0", 0, None, {"results": [{"name": "t0", "error": 40, "message": "m" * 40_000}]})
     )
     assert len(requested.results[0][0].message) < 1_100
 
@@ -125,7 +125,7 @@ def test_a_long_message_is_truncated() -> None:
 def test_a_response_that_cannot_be_read_fails_each_item(result: dict[str, Any]) -> None:
     requested = ControllerStub()
     requested.send(topics(2))
-    requested.requested[0][3](RequestAnswered("0", 0, None, result))
+    requested.requested[0][3](RequestCompleted("0", 0, None, result))
     assert [(r.name, r.error) for r in requested.results[0]] == [("t0", -1), ("t1", -1)]
 
 
@@ -133,7 +133,7 @@ def test_results_are_assigned_by_name_if_some_are_missing() -> None:
     requested = ControllerStub()
     requested.send(topics(2))
     results = [{"name": "t1", "error": 40, "message": None, "later": 1}]
-    requested.requested[0][3](RequestAnswered("0", 0, None, {"results": results}))
+    requested.requested[0][3](RequestCompleted("0", 0, None, {"results": results}))
     assert [(r.name, r.error) for r in requested.results[0]] == [("t0", -1), ("t1", 40)]
 
 
@@ -148,7 +148,7 @@ def test_the_result_of_each_part_fits_a_metadata_log_entry() -> None:
             {"name": t["name"], "error": 42, "message": f"Topic '{t['name']}' " + "and so on " * 50}
             for t in payload["topics"]
         ]
-        entry = Entry(1, 1, "b", "p", (RequestAnswered("0", 0, None, {"results": results}),))
+        entry = Entry(1, 1, "b", "p", (RequestCompleted("0", 0, None, {"results": results}),))
         assert len(entry.encode()) < ENTRY_BYTES_MAX
 
 

@@ -25,8 +25,8 @@ def test_offsets_are_committed_with_read_on_the_group_and_on_each_topic(
     rules: list[str], expected: dict[str, int]
 ) -> None:
     broker = Groups(*rules)
-    answer = broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("b", "a"))
-    assert list(errors(answer).items()) == list(expected.items())
+    response = broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("b", "a"))
+    assert list(errors(response).items()) == list(expected.items())
     assert broker.offsets == {t: 5 for t, error in expected.items() if not error}
 
 
@@ -36,11 +36,13 @@ def fetched(broker: Broker, version: int, topics: list[str] | None) -> tuple[int
     if version >= 8:
         named = None if topics is None else [r.OffsetFetchRequestTopics(name=t, partition_indexes=[0]) for t in topics]
         body = r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=named)])
-        answer = broker.send_request(ApiKey.OFFSET_FETCH, version, body).groups[0]
+        response = broker.send_request(ApiKey.OFFSET_FETCH, version, body).groups[0]
     else:
         old = None if topics is None else [r.OffsetFetchRequestTopic(name=t, partition_indexes=[0]) for t in topics]
-        answer = broker.send_request(ApiKey.OFFSET_FETCH, version, r(group_id="g", topics=old))
-    return answer.error_code, {t.name: (p.error_code, p.committed_offset) for t in answer.topics for p in t.partitions}
+        response = broker.send_request(ApiKey.OFFSET_FETCH, version, r(group_id="g", topics=old))
+    return response.error_code, {
+        t.name: (p.error_code, p.committed_offset) for t in response.topics for p in t.partitions
+    }
 
 
 @pytest.mark.parametrize("version", [2, 7, 8, 9])

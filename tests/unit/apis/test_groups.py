@@ -46,8 +46,8 @@ def commit(*topics: str, offset: int = 5) -> m.OffsetCommitRequest:
     return r(group_id="g", member_id="", generation_id_or_member_epoch=-1, topics=requested)
 
 
-def errors(answer: Any) -> dict[str, int]:
-    return {t.name: p.error_code for t in answer.topics for p in t.partitions}
+def errors(response: Any) -> dict[str, int]:
+    return {t.name: p.error_code for t in response.topics for p in t.partitions}
 
 
 # -- offsets ---------------------------------------------------------------------------------------------------------------
@@ -63,9 +63,9 @@ def test_a_coordinator_is_found_with_describe_on_the_group_or_transactional_id(
     body = m.FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["h", "g"])
 
     def found() -> list[tuple[str, int, int]]:
-        answer = broker.send_request(ApiKey.FIND_COORDINATOR, version, body)
-        return [(c.key, c.error_code, c.node_id) for c in answer.coordinators] or [
-            ("g", answer.error_code, answer.node_id)
+        response = broker.send_request(ApiKey.FIND_COORDINATOR, version, body)
+        return [(c.key, c.error_code, c.node_id) for c in response.coordinators] or [
+            ("g", response.error_code, response.node_id)
         ]
 
     broker = Groups()

@@ -27,11 +27,11 @@ def asked(query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
     )
 
 
-def answer(bench: HalfBench | None, query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
+def respond(bench: HalfBench | None, query: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
     fronts: LedFronts[HalfFront] = LedFronts()
     if bench is not None:
         fronts.add(TP, bench.front, lambda: True)
-    return HalfMessagesServer(fronts).answer([asked(query, error)], ()).responses[0].partitions[0]
+    return HalfMessagesServer(fronts).respond([asked(query, error)], ()).responses[0].partitions[0]
 
 
 def test_the_oldest_undecided_messages_are_described() -> None:
@@ -46,7 +46,7 @@ def test_the_oldest_undecided_messages_are_described() -> None:
         (HalfMessagesRequest(messages_max=-1), []),
     ):
         found = versioned.decode(
-            HalfMessagesResponse, answer(bench, versioned.encode(query, VERSION)).half_messages, VERSION, 100
+            HalfMessagesResponse, respond(bench, versioned.encode(query, VERSION)).half_messages, VERSION, 100
         )
         assert [m.half_id for m in found.messages] == ids
         assert (found.undecided, found.delivered, found.expired, found.checks_sent) == (2, 1, 0, 2)
@@ -55,7 +55,7 @@ def test_the_oldest_undecided_messages_are_described() -> None:
 
 def test_a_question_that_cannot_be_answered_gets_an_error_code() -> None:
     query = versioned.encode(HalfMessagesRequest(), VERSION)
-    assert answer(None, query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert answer(leading(), b"").error_code == ErrorCode.INVALID_REQUEST
-    denied = answer(leading(), query, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert respond(None, query).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert respond(leading(), b"").error_code == ErrorCode.INVALID_REQUEST
+    denied = respond(leading(), query, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert denied.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not denied.half_messages

@@ -46,12 +46,12 @@ class LeaderWithOldRecords(Leader):
             type("Wire", (), {"send_request": lambda self, b, k, v, body, done: sent.append((body, done))})(),
         ).read(1, query, lambda h: sent.append(h))  # type: ignore[arg-type]
         body, done = sent.pop()
-        answer = run_now(self.server.answer(body))
-        for topic in answer.responses:
+        response = run_now(self.server.respond(body))
+        for topic in response.responses:
             for part in topic.partitions:
                 if isinstance(part.records, list):
                     part.records = b"".join(r.file.pread(r.length, r.position) for r in part.records)
-        done(answer)
+        done(response)
         reported = sent.pop()
         assert isinstance(reported, HistoryReadResult)
         return reported

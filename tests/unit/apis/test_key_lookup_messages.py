@@ -1,10 +1,10 @@
-"""Messages of look-ups: invalid queries are error codes, and an answer has both tiers."""
+"""Messages of look-ups: invalid queries are error codes, and a response has both tiers."""
 
 from __future__ import annotations
 
 import pytest
 
-from brokerd.apis.key_lookup_messages import KEY_BYTES_MAX, answer_bytes, query_of
+from brokerd.apis.key_lookup_messages import KEY_BYTES_MAX, query_of, response_bytes
 from brokerd.apis.key_lookups import KeyLookupProgress
 from brokerd.storage.key_search import KeyCriteria
 from brokerd.wire import versioned
@@ -42,19 +42,19 @@ def test_an_invalid_question_results_in_an_error_code(data: bytes, error: ErrorC
     assert query_of(part(data)) is error
 
 
-def answer(stop: LookupStop, remote: KeyLookupResponse | None = None) -> KeyLookupResponse:
+def respond(stop: LookupStop, remote: KeyLookupResponse | None = None) -> KeyLookupResponse:
     lookup = KeyLookupProgress(query(), KeyCriteria(b"k"), 0, 10, 4, 0, matches=[Record(4, 7, b"k", b"v")])
     lookup.log_bytes, lookup.index_bytes, lookup.scanned, lookup.remote = 100, 10, {0}, remote
-    return versioned.decode(KeyLookupResponse, answer_bytes(lookup, stop, 3), 0)
+    return versioned.decode(KeyLookupResponse, response_bytes(lookup, stop, 3), 0)
 
 
-def test_an_answer_says_where_the_search_stopped() -> None:
-    found = answer(LookupStop.MATCHES)
+def test_a_response_says_where_the_search_stopped() -> None:
+    found = respond(LookupStop.MATCHES)
     assert (found.stop, found.next_before_offset, found.indexed_end_offset) == (LookupStop.MATCHES, 4, 3)
-    assert answer(LookupStop.LOG_START).next_before_offset == -1
+    assert respond(LookupStop.LOG_START).next_before_offset == -1
 
 
-def test_an_answer_includes_the_matches_and_counts_of_the_remote_store() -> None:
+def test_a_response_includes_the_matches_and_counts_of_the_remote_store() -> None:
     remote = KeyLookupResponse(
         matches=[match_of(Record(2, 5, b"k", b"old"))],
         stop=LookupStop.LOG_START,
@@ -63,7 +63,7 @@ def test_an_answer_includes_the_matches_and_counts_of_the_remote_store() -> None
         segments_indexed=3,
         segments_scanned=1,
     )
-    found = answer(LookupStop.LOG_START, remote)
+    found = respond(LookupStop.LOG_START, remote)
     assert [m.offset for m in found.matches] == [4, 2]
     assert (found.log_bytes, found.index_bytes) == (1_100, 210)
     assert (found.segments_indexed, found.segments_scanned) == (3, 2)

@@ -35,18 +35,18 @@ CONFIG = {"segment_bytes": "600", "weir_index_keys": "true"}
 
 
 class Remote:
-    """The remote store of a leader. `answer`: the answer of the helper, None without one."""
+    """The remote store of a leader. `response`: the response of the helper, None without one."""
 
     def __init__(self) -> None:
-        self.answer: KeyLookupResponse | None = None
+        self.response: KeyLookupResponse | None = None
         self.queries: list[KeyLookupRequest] = []
-        self.before_answer: Any = lambda: None
+        self.before_response: Any = lambda: None
 
     def search(self, replica: Any, query: KeyLookupRequest, *, committed: bool, done: Any) -> None:
         assert committed
         self.queries.append(query)
-        self.before_answer()
-        done(self.answer)
+        self.before_response()
+        done(self.response)
 
 
 class World:
@@ -120,8 +120,8 @@ class World:
         return [r.offset for r in reversed(everything(self.log)) if r.key == key]
 
 
-def offsets(answer: KeyLookupResponse) -> list[int]:
-    return [m.offset for m in answer.matches]
+def offsets(response: KeyLookupResponse) -> list[int]:
+    return [m.offset for m in response.matches]
 
 
 @settings(max_examples=60, deadline=None)
@@ -141,25 +141,25 @@ def test_a_look_up_in_parts_finds_every_record_once_newest_first(
     found: list[int] = []
     before = -1
     while True:
-        answer = w.send_request(b"k%d" % key, matches_max=most, bytes_max=size, before_offset=before)
-        found += offsets(answer)
-        before = answer.next_before_offset
-        if answer.stop == LookupStop.LOG_START:
+        response = w.send_request(b"k%d" % key, matches_max=most, bytes_max=size, before_offset=before)
+        found += offsets(response)
+        before = response.next_before_offset
+        if response.stop == LookupStop.LOG_START:
             break
         assert before > 0
     assert found == w.expected(b"k%d" % key) and before == -1
 
 
-def test_the_answer_has_the_read_range_and_the_indexed_end_offset() -> None:
+def test_the_response_has_the_read_range_and_the_indexed_end_offset() -> None:
     w = World()
     assert w.send_request().indexed_end_offset == 0
     for segment in w.log.segments[:-2]:
         w.build(segment)
-    answer = w.send_request()
-    assert (answer.segments_indexed, answer.segments_scanned) == (len(w.log.segments) - 2, 2)
-    assert answer.indexed_end_offset == w.log.segments[-2].base_offset
-    assert (answer.start_offset, answer.end_offset) == (0, w.log.end_offset)
-    assert answer.index_bytes > 0 and answer.log_bytes > 0
+    response = w.send_request()
+    assert (response.segments_indexed, response.segments_scanned) == (len(w.log.segments) - 2, 2)
+    assert response.indexed_end_offset == w.log.segments[-2].base_offset
+    assert (response.start_offset, response.end_offset) == (0, w.log.end_offset)
+    assert response.index_bytes > 0 and response.log_bytes > 0
 
 
 def test_records_outside_the_time_range_above_the_watermark_and_below_the_log_start_are_no_matches() -> None:
@@ -180,10 +180,10 @@ def test_the_time_limit_ends_a_look_up_which_can_be_continued() -> None:
         w.mono_ms += 400
 
     data = w.part(before_job=later, duration_ms_max=1_000)
-    answer = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
-    assert answer.stop == LookupStop.TIME
-    rest = w.send_request(before_offset=answer.next_before_offset)
-    assert offsets(answer) + offsets(rest) == w.expected()
+    response = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
+    assert response.stop == LookupStop.TIME
+    rest = w.send_request(before_offset=response.next_before_offset)
+    assert offsets(response) + offsets(rest) == w.expected()
 
 
 def test_a_leader_that_is_deposed_during_the_request_answers_with_an_error() -> None:
@@ -196,7 +196,7 @@ def test_a_leader_that_is_deposed_during_the_request_answers_with_an_error() -> 
     assert w.part().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_new_leader_does_not_answer_before_its_high_watermark_reaches_the_start_of_its_epoch() -> None:
+def test_a_new_leader_does_not_respond_before_its_high_watermark_reaches_the_start_of_its_epoch() -> None:
     w = World()
     w.replica.core.high_watermark, w.replica.core.serves_latest = 10, False
     assert w.part().error_code == ErrorCode.OFFSET_NOT_AVAILABLE
@@ -211,9 +211,9 @@ def test_segments_that_retention_deletes_meanwhile_are_not_an_error() -> None:
         w.log.raise_start(30)
 
     data = w.part(before_job=deleted)
-    answer = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
-    assert answer.stop == LookupStop.LOG_START
-    assert offsets(answer)[:2] == [38, 31] and w.failed == []
+    response = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
+    assert response.stop == LookupStop.LOG_START
+    assert offsets(response)[:2] == [38, 31] and w.failed == []
 
 
 def test_a_damaged_index_is_scanned_around_removed_and_built_again() -> None:
@@ -222,12 +222,12 @@ def test_a_damaged_index_is_scanned_around_removed_and_built_again() -> None:
         w.build(segment)
     damaged = w.log.segments[1]
     w.log.disk.replace(damaged.path.with_suffix(key_index.SUFFIX), b"nothing")
-    answer = w.send_request()
-    assert offsets(answer) == w.expected() and answer.segments_scanned == 2
+    response = w.send_request()
+    assert offsets(response) == w.expected() and response.segments_scanned == 2
     assert damaged.key_index is IndexFileState.ABSENT
 
 
-def test_a_damaged_log_is_a_storage_error_of_this_answer_only() -> None:
+def test_a_damaged_log_is_a_storage_error_of_this_response_only() -> None:
     w = World()
     w.log.disk.names[w.log.segments[0].path].live[70] ^= 1  # type: ignore[attr-defined]
     assert w.part().error_code == ErrorCode.KAFKA_STORAGE_ERROR and w.failed == []
@@ -236,7 +236,7 @@ def test_a_damaged_log_is_a_storage_error_of_this_answer_only() -> None:
 def test_limits_of_the_broker_bound_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
     w = World()
     monkeypatch.setattr(key_lookups, "MATCHES_MAX", 2)
-    assert (answer := w.send_request()).stop == LookupStop.MATCHES and len(answer.matches) == 2
+    assert (response := w.send_request()).stop == LookupStop.MATCHES and len(response.matches) == 2
     monkeypatch.setattr(key_lookups, "MATCHES_MAX", 100)
     monkeypatch.setattr(key_lookups, "BYTES_MAX", 500)
     assert w.send_request().stop == LookupStop.BYTES
@@ -259,9 +259,9 @@ def test_records_that_are_deleted_during_the_search_are_no_matches() -> None:
             w.log.start_offset = 20
 
     data = w.part(before_job=delete_before_the_last_job)
-    answer = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
+    response = versioned.decode(KeyLookupResponse, data.key_lookup, 0)
     assert jobs == total > 1
-    assert answer.start_offset == 20 and offsets(answer) == [38, 31, 24]
+    assert response.start_offset == 20 and offsets(response) == [38, 31, 24]
 
 
 def test_a_look_up_uses_the_indexed_part_of_the_active_segment() -> None:
@@ -273,10 +273,10 @@ def test_a_look_up_uses_the_indexed_part_of_the_active_segment() -> None:
     assert (scanned.log_bytes, scanned.indexed_end_offset) == (active.size, active.base_offset)
     w.build_part(1)
     assert active.key_index_part is not None
-    answer = w.send_request(b"absent")
-    assert answer.log_bytes == active.size - active.key_index_part.log_end < scanned.log_bytes
-    assert answer.indexed_end_offset == active.base_offset + 1
-    assert (answer.segments_indexed, answer.segments_scanned) == (len(w.log.segments), 0)
+    response = w.send_request(b"absent")
+    assert response.log_bytes == active.size - active.key_index_part.log_end < scanned.log_bytes
+    assert response.indexed_end_offset == active.base_offset + 1
+    assert (response.segments_indexed, response.segments_scanned) == (len(w.log.segments), 0)
     assert offsets(w.send_request()) == w.expected()
     w.replica.core.high_watermark = active.base_offset
     assert w.send_request().indexed_end_offset == active.base_offset
@@ -326,7 +326,7 @@ def tiered(*, key_index_bytes: int = 0) -> World:
     view.chain = Chain(tuple(replace(s, key_index_bytes=key_index_bytes) for s in chain))
     w.log.start_offset = LOCAL_START
     w.replica.start_offset = 0
-    w.remote.answer = KeyLookupResponse(
+    w.remote.response = KeyLookupResponse(
         matches=[match_of(Record(o, 1_000 + o, b"k3", b"")) for o in (17, 10, 3)],
         stop=LookupStop.LOG_START,
         next_before_offset=0,
@@ -338,12 +338,12 @@ def tiered(*, key_index_bytes: int = 0) -> World:
 
 def test_the_search_continues_in_the_remote_store_below_the_local_log_start() -> None:
     w = tiered()
-    answer = w.send_request(bytes_max=1 << 20, matches_max=50)
-    assert (offsets(answer), answer.stop) == ([38, 31, 24, 17, 10, 3], LookupStop.LOG_START)
-    assert (answer.start_offset, answer.next_before_offset, answer.segments_indexed) == (0, -1, 2)
+    response = w.send_request(bytes_max=1 << 20, matches_max=50)
+    assert (offsets(response), response.stop) == ([38, 31, 24, 17, 10, 3], LookupStop.LOG_START)
+    assert (response.start_offset, response.next_before_offset, response.segments_indexed) == (0, -1, 2)
     (query,) = w.remote.queries
     assert (query.before_offset, query.matches_max) == (LOCAL_START, 47)
-    assert query.bytes_max == (1 << 20) - (answer.log_bytes - 70)
+    assert query.bytes_max == (1 << 20) - (response.log_bytes - 70)
 
 
 def test_a_page_that_begins_below_the_local_log_start_reads_no_local_record() -> None:
@@ -354,38 +354,42 @@ def test_a_page_that_begins_below_the_local_log_start_reads_no_local_record() ->
 
 def test_a_full_page_does_not_search_the_remote_store() -> None:
     w = tiered()
-    answer = w.send_request(matches_max=3)
-    assert (answer.stop, answer.next_before_offset, w.remote.queries) == (LookupStop.MATCHES, 24, [])
+    response = w.send_request(matches_max=3)
+    assert (response.stop, response.next_before_offset, w.remote.queries) == (LookupStop.MATCHES, 24, [])
 
 
-def test_records_that_the_remote_store_may_have_are_not_searched_without_its_answer() -> None:
+def test_records_that_the_remote_store_may_have_are_not_searched_without_its_response() -> None:
     w = tiered()
-    w.remote.answer = None
-    answer = w.send_request()
-    assert (answer.stop, answer.next_before_offset) == (LookupStop.REMOTE, LOCAL_START)
-    assert offsets(answer) == [38, 31, 24]
+    w.remote.response = None
+    response = w.send_request()
+    assert (response.stop, response.next_before_offset) == (LookupStop.REMOTE, LOCAL_START)
+    assert offsets(response) == [38, 31, 24]
     w.replica.remote.loaded = False
     asked = len(w.remote.queries)
-    answer = w.send_request()
-    assert (answer.stop, answer.next_before_offset, len(w.remote.queries)) == (LookupStop.REMOTE, LOCAL_START, asked)
+    response = w.send_request()
+    assert (response.stop, response.next_before_offset, len(w.remote.queries)) == (
+        LookupStop.REMOTE,
+        LOCAL_START,
+        asked,
+    )
     w.server = KeyLookupServer(w.server._replica_manager, lambda: 0)
     assert w.send_request().stop == LookupStop.REMOTE
 
 
 def test_a_limit_in_the_remote_store_ends_the_look_up() -> None:
     w = tiered()
-    assert w.remote.answer is not None
-    w.remote.answer.stop, w.remote.answer.next_before_offset = LookupStop.BYTES, 3
-    answer = w.send_request()
-    assert (answer.stop, answer.next_before_offset) == (LookupStop.BYTES, 3)
+    assert w.remote.response is not None
+    w.remote.response.stop, w.remote.response.next_before_offset = LookupStop.BYTES, 3
+    response = w.send_request()
+    assert (response.stop, response.next_before_offset) == (LookupStop.BYTES, 3)
 
 
-def test_an_answer_that_searched_only_the_newest_segments_can_be_continued() -> None:
+def test_a_response_that_searched_only_the_newest_segments_can_be_continued() -> None:
     w = tiered()
-    assert w.remote.answer is not None
-    w.remote.answer.next_before_offset = 12
-    answer = w.send_request()
-    assert (answer.stop, answer.next_before_offset) == (LookupStop.TIME, 12)
+    assert w.remote.response is not None
+    w.remote.response.next_before_offset = 12
+    response = w.send_request()
+    assert (response.stop, response.next_before_offset) == (LookupStop.TIME, 12)
 
 
 def test_remote_records_that_are_deleted_during_the_search_are_no_matches() -> None:
@@ -394,22 +398,22 @@ def test_remote_records_that_are_deleted_during_the_search_are_no_matches() -> N
     def deleted() -> None:
         w.replica.remote.log_start = 8
 
-    w.remote.before_answer = deleted
-    answer = w.send_request()
-    assert (offsets(answer)[-2:], answer.start_offset) == ([17, 10], 8)
+    w.remote.before_response = deleted
+    response = w.send_request()
+    assert (offsets(response)[-2:], response.start_offset) == ([17, 10], 8)
 
 
 def test_a_look_up_whose_rest_is_deleted_is_complete() -> None:
     w = tiered()
-    assert w.remote.answer is not None
-    w.remote.answer.stop, w.remote.answer.next_before_offset = LookupStop.BYTES, 5
+    assert w.remote.response is not None
+    w.remote.response.stop, w.remote.response.next_before_offset = LookupStop.BYTES, 5
 
     def deleted() -> None:
         w.replica.remote.log_start = 8
 
-    w.remote.before_answer = deleted
-    answer = w.send_request()
-    assert (answer.stop, answer.next_before_offset, answer.start_offset) == (LookupStop.LOG_START, -1, 8)
+    w.remote.before_response = deleted
+    response = w.send_request()
+    assert (response.stop, response.next_before_offset, response.start_offset) == (LookupStop.LOG_START, -1, 8)
 
 
 def test_a_leader_that_is_deposed_during_the_remote_search_answers_with_an_error() -> None:
@@ -418,7 +422,7 @@ def test_a_leader_that_is_deposed_during_the_remote_search_answers_with_an_error
     def deposed() -> None:
         w.replica.core.leader_epoch += 1
 
-    w.remote.before_answer = deposed
+    w.remote.before_response = deposed
     assert w.part().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

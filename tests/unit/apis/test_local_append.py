@@ -113,10 +113,10 @@ def test_the_partition_is_checked_once_per_batch(transactional: bool, monkeypatc
     fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True} if transactional else {}
     part = r.PartitionProduceData(index=0, records=memoryview(batch(**fields)))
     topics = [r.TopicProduceData(name="t", partition_data=[part])]
-    answers: list[Any] = []
+    responses: list[Any] = []
     request: Any = FakeRequest(
-        r(transactional_id="x", acks=ACKS_ALL, timeout_ms=1_000, topic_data=topics), 10, answers.append
+        r(transactional_id="x", acks=ACKS_ALL, timeout_ms=1_000, topic_data=topics), 10, responses.append
     )
     api.handle(request)
-    assert [p.error_code for t in answers[0].responses for p in t.partition_responses] == [0]
+    assert [p.error_code for t in responses[0].responses for p in t.partition_responses] == [0]
     assert len(checked) == 1

@@ -43,22 +43,22 @@ def reported(requested: bool, *replicas: Any) -> DescribeLogDirsResponse:
     api = LogDirsApi(
         replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
     )  # type: ignore[arg-type]
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     api.describe_log_dirs(
-        SimpleNamespace(body=DescribeLogDirsRequest(topics=[], lagging=requested), reply=answers.append)
+        SimpleNamespace(body=DescribeLogDirsRequest(topics=[], lagging=requested), reply=responses.append)
     )  # type: ignore[arg-type]
-    return answers[0]
+    return responses[0]
 
 
 def test_out_of_sync_replicas_are_returned_with_their_log_start_and_others_are_not() -> None:
     late = Follower(103, log_end=90, log_start=50, log_start_late_since_ms=7)
-    answer = reported(
+    response = reported(
         True, led(0, (1, 2, 3)), led(1, (1,), b2=Follower(102, log_end=40, log_start=10), b3=late), led(2, (1, 2))
     )
-    found = [(c.partition_index, c.broker_id, c.log_end, c.log_start) for c in answer.lagging]
+    found = [(c.partition_index, c.broker_id, c.log_end, c.log_start) for c in response.lagging]
     assert found == [(1, 2, 40, UNREPORTED), (1, 3, 90, 50), (2, 3, UNREPORTED, UNREPORTED)]
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answer))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answer)
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, response))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, response)
 
 
 def test_the_health_of_disks_is_returned_on_request_only() -> None:
@@ -69,16 +69,16 @@ def test_the_health_of_disks_is_returned_on_request_only() -> None:
     api = LogDirsApi(
         replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
     )  # type: ignore[arg-type]
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     for disks in (True, False):
         body = DescribeLogDirsRequest(topics=None, disks=disks)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    assert [[(r.health, r.probe_ms, r.error_code) for r in a.results] for a in answers] == [
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    assert [[(r.health, r.probe_ms, r.error_code) for r in a.results] for a in responses] == [
         [(DiskHealth.SLOW, 1_500, 0), (DiskHealth.HUNG, UNKNOWN_MS, ErrorCode.KAFKA_STORAGE_ERROR)],
         [(DiskHealth.OK, UNKNOWN_MS, 0), (DiskHealth.OK, UNKNOWN_MS, ErrorCode.KAFKA_STORAGE_ERROR)],
     ]
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
 
 
 def test_statistics_are_returned_on_request_only() -> None:
@@ -98,9 +98,9 @@ def latency_rows(topics: list[Any] | None) -> DescribeLogDirsResponse:
     times.add(4)
     replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
     api = LogDirsApi(replica_manager, SimpleNamespace(under_way={}), lambda: None, times, ALLOW_ALL, Quotas(), tuple)  # type: ignore[arg-type]
-    answers: list[DescribeLogDirsResponse] = []
-    api.describe_log_dirs(SimpleNamespace(body=DescribeLogDirsRequest(topics=topics), reply=answers.append))  # type: ignore[arg-type]
-    return answers[0]
+    responses: list[DescribeLogDirsResponse] = []
+    api.describe_log_dirs(SimpleNamespace(body=DescribeLogDirsRequest(topics=topics), reply=responses.append))  # type: ignore[arg-type]
+    return responses[0]
 
 
 def test_latencies_are_returned_only_if_the_request_names_no_partition() -> None:
@@ -110,9 +110,9 @@ def test_latencies_are_returned_only_if_the_request_names_no_partition() -> None
 
 
 def test_latencies_are_a_tagged_field_that_other_clients_skip() -> None:
-    answer = latency_rows([])
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answer))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answer)
+    response = latency_rows([])
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, response))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, response)
     silent = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, latency_rows(None)))  # type: ignore[arg-type]
     assert len(silent) < len(frame), "and an absent field takes no byte"
 
@@ -131,14 +131,14 @@ def test_the_use_of_quotas_is_returned_on_request_and_without_idle_buckets() -> 
         quotas,
         tuple,
     )
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     for requested in (True, False):
         body = DescribeLogDirsRequest(topics=[], quota_use=requested)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    assert [(u.entity, u.quota, u.per_second) for u in answers[0].quota_use] == [('{"user":"alice"}', PRODUCE, 2_000)]
-    assert answers[1].quota_use == []
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    assert [(u.entity, u.quota, u.per_second) for u in responses[0].quota_use] == [('{"user":"alice"}', PRODUCE, 2_000)]
+    assert responses[1].quota_use == []
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
 
 
 def test_counters_of_bytes_are_returned_on_request_only() -> None:
@@ -155,15 +155,15 @@ def test_counters_of_bytes_are_returned_on_request_only() -> None:
         Quotas(),
         tuple,
     )  # type: ignore[arg-type]
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     for traffic in (True, False):
         body = DescribeLogDirsRequest(topics=None, traffic=traffic)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    found = [next(p for r in a.results for t in r.topics for p in t.partitions) for a in answers]
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    found = [next(p for r in a.results for t in r.topics for p in t.partitions) for a in responses]
     counters = [(p.bytes_in, p.bytes_out, p.replication_bytes_in, p.replication_bytes_out) for p in found]
     assert counters == [(replica.log.size_bytes, 5, 0, 7), (0, 0, 0, 0)]
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
 
 
 def test_metrics_of_requests_are_returned_on_request_only() -> None:
@@ -173,13 +173,13 @@ def test_metrics_of_requests_are_returned_on_request_only() -> None:
     replica_manager: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
     others: Any = (SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple, tuple)
     api = LogDirsApi(replica_manager, *others, metrics.all)
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     for requests in (True, False):
         body = DescribeLogDirsRequest(topics=[], requests=requests)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    (found,) = answers[0].requests
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    (found,) = responses[0].requests
     assert (found.name, found.counts[2], found.sum_seconds, found.greatest_seconds) == ("Produce", 5, 0.25, 0.125)
-    assert [(e.code, e.count) for e in found.errors] == [(6, 1)] and answers[1].requests == []
+    assert [(e.code, e.count) for e in found.errors] == [(6, 1)] and responses[1].requests == []
 
 
 def test_rejected_requests_are_returned_on_request_only() -> None:
@@ -199,24 +199,24 @@ def test_rejected_requests_are_returned_on_request_only() -> None:
     tried = FailedLogin("bob", "PLAIN", SaslFailure.WRONG_PASSWORD)
     rejections.add(RejectionReason.AUTHENTICATION_FAILED, "10.0.0.2", "app", login=tried)
     api = LogDirsApi(replica_manager, *others, rejections=rejections)
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     for fields in ({"rejections": True}, {}):
         body = DescribeLogDirsRequest(topics=[], **fields)  # type: ignore[arg-type]
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    found = [[(r.host, r.principal, r.client_id, r.reason, r.count, r.ago_ms) for r in a.rejections] for a in answers]
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    found = [[(r.host, r.principal, r.client_id, r.reason, r.count, r.ago_ms) for r in a.rejections] for a in responses]
     client = ("10.0.0.1", "User:x", "app")
     total = [("", "", "", reason, 1, 0) for reason in ("authentication_failed", "too_large", "unauthorized")]
     rejected = [(*client, "unauthorized", 1, 300), (*client, "too_large", 1, 300)]
     assert found == [[*total, *rejected, ("10.0.0.2", "", "app", "authentication_failed", 1, 300)], []]
-    denials = [(r.operation, r.resource_type, r.resource_name) for r in answers[0].rejections[3:]]
+    denials = [(r.operation, r.resource_type, r.resource_name) for r in responses[0].rejections[3:]]
     assert denials == [("WRITE", "TOPIC", "orders"), ("", "", ""), ("", "", "")]
     logins = [
         [(x.host, x.client_id, x.user, x.mechanism, x.failure, x.count, x.ago_ms) for x in a.failed_logins]
-        for a in answers
+        for a in responses
     ]
     assert logins == [[("10.0.0.2", "app", "bob", "PLAIN", "wrong_password", 1, 300)], []]
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
 
 
 def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:
@@ -235,15 +235,15 @@ def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:
         tuple,
         share_letters=counts,
     )
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     for asked in (True, False):
         body = DescribeLogDirsRequest(topics=[], share_letters=asked)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    found = [(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in answers[0].share_letters]
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    found = [(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in responses[0].share_letters]
     assert found == [("workers", "tasks", 5, 2, "topic-missing"), ("idle", "tasks", 1, 0, "")]
-    assert not answers[1].share_letters
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+    assert not responses[1].share_letters
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
 
 
 def test_truncations_are_returned_on_request_only() -> None:
@@ -253,16 +253,16 @@ def test_truncations_are_returned_on_request_only() -> None:
     api = LogDirsApi(
         replica_manager, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
     )  # type: ignore[arg-type]
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     for requested in (True, False):
         body = DescribeLogDirsRequest(topics=None, truncations=requested)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    (found,) = answers[0].truncations
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    (found,) = responses[0].truncations
     assert (found.topic_id, found.partition_index, found.first_offset, found.end_offset) == (UUID(int=1), 2, 538, 1_038)
     assert (found.high_watermark, found.leader_epoch, found.at_ms) == (1_000, 7, 1_700_000_000_000)
-    assert answers[1].truncations == []
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+    assert responses[1].truncations == []
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])
 
 
 def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> None:
@@ -284,14 +284,14 @@ def test_records_in_flight_of_a_share_group_are_returned_on_request_only() -> No
         tuple,
         share_partitions=partitions,
     )
-    answers: list[DescribeLogDirsResponse] = []
+    responses: list[DescribeLogDirsResponse] = []
     for group in ("g", ""):
         body = DescribeLogDirsRequest(topics=[], share_group=group)
-        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
-    (found,) = answers[0].share_in_flight
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=responses.append))  # type: ignore[arg-type]
+    (found,) = responses[0].share_in_flight
     assert (found.topic, found.partition_index, found.in_flight, found.in_flight_max) == ("orders", 0, 10, 200)
     assert [(x.member_id, x.count) for x in found.acquired] == [("m1", 10)]
     assert found.lock_ms == LOCK_MS - 1_000
-    assert not answers[1].share_in_flight
-    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
-    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+    assert not responses[1].share_in_flight
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, responses[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, responses[0])

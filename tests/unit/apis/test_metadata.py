@@ -27,15 +27,15 @@ def broker_state(broker_id: int, *, alive: bool = True) -> BrokerState:
 
 
 def reported(image: Image, listener: str, *, cluster: bool) -> Any:
-    answers: list[Any] = []
+    responses: list[Any] = []
     api = MetadataApi(SimpleNamespace(), Config({"broker.rack": "r1"}), OWN, lambda: image, lambda *_: None, ALLOW_ALL)  # type: ignore[arg-type]
     version = 1 if cluster else 9
     body = DescribeClusterRequest(endpoint_type=1) if cluster else MetadataRequest(topics=[])
     request: Any = SimpleNamespace(
-        body=body, listener=listener, header=SimpleNamespace(api_version=version), reply=answers.append
+        body=body, listener=listener, header=SimpleNamespace(api_version=version), reply=responses.append
     )
     (api.describe_cluster if cluster else api.metadata)(request)
-    return answers[0]
+    return responses[0]
 
 
 @pytest.mark.parametrize("cluster", [True, False])
@@ -49,31 +49,31 @@ def test_the_responding_broker_is_in_the_broker_list_and_is_the_controller(
     not among the listed brokers."""
     image = Image(cluster_id="c", brokers={b.broker_id: b for b in others})
     for listener, address in (("CLIENTS", ("here", 9093)), ("BROKERS", ("inside", 9094))):
-        answer = reported(image, listener, cluster=cluster)
-        named = {b.broker_id if cluster else b.node_id: (b.host, b.port, b.rack) for b in answer.brokers}
-        assert named.pop(answer.controller_id) == (*address, "r1")
+        response = reported(image, listener, cluster=cluster)
+        named = {b.broker_id if cluster else b.node_id: (b.host, b.port, b.rack) for b in response.brokers}
+        assert named.pop(response.controller_id) == (*address, "r1")
         assert named == {b.broker_id: ("there", 9092, None) for b in others if b.alive}
 
 
 @pytest.mark.parametrize("cluster", [True, False])
 def test_a_registered_broker_is_listed_once_as_in_the_metadata_log(cluster: bool) -> None:
     image = Image(cluster_id="c", brokers={2: broker_state(2), 1: broker_state(1)})
-    answer = reported(image, "CLIENTS", cluster=cluster)
-    assert [(b.broker_id if cluster else b.node_id, b.host) for b in answer.brokers] == [(1, "there"), (2, "there")]
+    response = reported(image, "CLIENTS", cluster=cluster)
+    assert [(b.broker_id if cluster else b.node_id, b.host) for b in response.brokers] == [(1, "there"), (2, "there")]
 
 
 def described(image: Image, version: int, include: bool) -> dict[int, bool]:
     """Whether each broker of the response of this version is fenced, as a client decodes it."""
-    answers: list[Any] = []
+    responses: list[Any] = []
     api = MetadataApi(SimpleNamespace(), Config({"broker.rack": "r1"}), OWN, lambda: image, lambda *_: None, ALLOW_ALL)  # type: ignore[arg-type]
     sent = DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=include and version >= 2)
     frame = framing.encode_request(ApiKey.DESCRIBE_CLUSTER, version, 1, None, sent)
     _, body = framing.decode_request(memoryview(frame)[4:])
     request: Any = SimpleNamespace(
-        body=body, listener="CLIENTS", header=SimpleNamespace(api_version=version), reply=answers.append
+        body=body, listener="CLIENTS", header=SimpleNamespace(api_version=version), reply=responses.append
     )
     api.describe_cluster(request)
-    parts = framing.encode_response(ApiKey.DESCRIBE_CLUSTER, version, 1, answers[0])
+    parts = framing.encode_response(ApiKey.DESCRIBE_CLUSTER, version, 1, responses[0])
     _, found = framing.decode_response(ApiKey.DESCRIBE_CLUSTER, version, memoryview(b"".join(map(bytes, parts)))[4:])  # type: ignore[arg-type]
     return {b.broker_id: b.is_fenced for b in found.brokers}
 

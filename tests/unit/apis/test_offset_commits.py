@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from brokerd.apis.offset_commits import all_failed, build_topic_responses, no_partition_exists, offsets_of
-from brokerd.coordinator.classic.events import Answered, Offset
+from brokerd.coordinator.classic.events import Completed, Offset
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import OffsetCommitRequest as Wanted
 from brokerd.wire.messages import OffsetCommitResponse as Response
@@ -46,7 +46,7 @@ def test_a_request_without_existing_partitions_has_nothing_to_decide() -> None:
 
 def test_each_partition_has_its_own_error_or_that_of_the_group() -> None:
     requested = topic(p0="", p1="", p2="")
-    (found,) = build_topic_responses(requested, Answered(0, {("t", 1): 3}), {("t", 2): UNKNOWN}, *CLASSES)
+    (found,) = build_topic_responses(requested, Completed(0, {("t", 1): 3}), {("t", 2): UNKNOWN}, *CLASSES)
     assert [(p.partition_index, p.error_code) for p in found.partitions] == [(0, 0), (1, 3), (2, UNKNOWN)]
     (failed,) = all_failed(requested, ErrorCode.NOT_COORDINATOR, *CLASSES)
     assert {p.error_code for p in failed.partitions} == {ErrorCode.NOT_COORDINATOR}

@@ -53,8 +53,8 @@ def requested(
     r = ListOffsetsRequest
     wanted = r.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
     body = r(replica_id=-1, topics=[r.ListOffsetsTopic(name="t", partitions=[wanted] * (1 + twice))])
-    answers: list[Any] = []
-    request: Any = FakeRequest(body, version, answers.append)
+    responses: list[Any] = []
+    request: Any = FakeRequest(body, version, responses.append)
     loop: Any = SimpleNamespace(now=harness.now)
 
     def send_request(to: int, query: HistoryReadRequest, done: Callable[[HistoryReadResult | None], None]) -> None:
@@ -65,7 +65,7 @@ def requested(
     OffsetsApi(loop, harness.replica_manager, history_reads, immediate_background_work(), ALLOW_ALL).list_offsets(
         request
     )
-    reported = answers[0].topics[0].partitions[-1]
+    reported = responses[0].topics[0].partitions[-1]
     return reported.error_code, reported.offset, reported.timestamp
 
 

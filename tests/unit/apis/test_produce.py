@@ -34,12 +34,12 @@ def produced(harness: Harness, version: int, *named: tuple[str, UUID]) -> list[t
         )
         for name, topic_id in named
     ]
-    answers: list[Any] = []
-    request: Any = FakeRequest(r(acks=1, timeout_ms=1_000, topic_data=topics), version, answers.append)
+    responses: list[Any] = []
+    request: Any = FakeRequest(r(acks=1, timeout_ms=1_000, topic_data=topics), version, responses.append)
     loop: Any = SimpleNamespace(now=harness.now)
     ProduceApi(loop, harness.replica_manager, NO_PRINCIPAL, immediate_background_work(), ALLOW_ALL).handle(request)
     return [
-        (t.name, t.topic_id, p.error_code, p.base_offset) for t in answers[0].responses for p in t.partition_responses
+        (t.name, t.topic_id, p.error_code, p.base_offset) for t in responses[0].responses for p in t.partition_responses
     ]
 
 
@@ -99,8 +99,8 @@ class Scene:
             topic_data=[r.TopicProduceData(name="t", partition_data=[part])],
         )
 
-        def reply(answer: Any) -> None:
-            self.received.append((sequence, answer.responses[0].partition_responses[0].error_code))
+        def reply(response: Any) -> None:
+            self.received.append((sequence, response.responses[0].partition_responses[0].error_code))
 
         request: Any = FakeRequest(body, 10, reply)
         self.api.handle(request)

@@ -50,5 +50,5 @@ def test_a_connection_rate_of_an_address_is_no_request_quota_and_its_filter_has_
         body = r(components=[r.ComponentData(entity_type=k, match_type=2, match=None) for k in kinds])
         requested, caller = call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, body)
         QuotasApi(it, lambda *a: None, ALLOW_ALL).describe(requested)
-        answer = reported(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)
-        assert (answer.error_code, len(answer.entries or [])) == (error, found), kinds
+        response = reported(caller, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)
+        assert (response.error_code, len(response.entries or [])) == (error, found), kinds

@@ -10,7 +10,7 @@ from uuid import UUID
 from brokerd.apis.reassignments import ReassignmentsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import PartitionChanged, RequestAnswered, TopicCreated, TopicReady
+from brokerd.cluster.metadata import PartitionChanged, RequestCompleted, TopicCreated, TopicReady
 from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 from brokerd.cluster.requests import AnyPayload
 from brokerd.cluster.typed_json import encode
@@ -54,13 +54,13 @@ class ControllerStub:
             }
             for t in payload["topics"]
         ]
-        done(RequestAnswered("r", 0, None, {"results": results}))
+        done(RequestCompleted("r", 0, None, {"results": results}))
 
     def reply(self, handler: Any, body: Any) -> Any:
-        answers: list[Any] = []
-        handler(SimpleNamespace(body=body, reply=answers.append, principal="User:kim"))
-        (answer,) = answers
-        return answer
+        responses: list[Any] = []
+        handler(SimpleNamespace(body=body, reply=responses.append, principal="User:kim"))
+        (response,) = responses
+        return response
 
 
 def test_each_reassignment_is_forwarded_and_answered_and_null_cancels() -> None:
@@ -69,14 +69,14 @@ def test_each_reassignment_is_forwarded_and_answered_and_null_cancels() -> None:
     body = Alter(
         timeout_ms=9_000, topics=[Alter.ReassignableTopic(name="t", partitions=[part(0, [2, 3]), part(1, None)])]
     )
-    answer = requested.reply(requested.api.alter, body)
+    response = requested.reply(requested.api.alter, body)
     ((kind, items, timeout),) = requested.payloads
     assert (kind, timeout) == ("alter_reassignments", 9_000)
     assert [(i["name"], i["topic"], i["partition"], i["replicas"]) for i in items] == [
         ("t-0", "t", 0, [2, 3]),
         ("t-1", "t", 1, None),
     ]
-    (topic,) = answer.responses
+    (topic,) = response.responses
     assert [(p.partition_index, p.error_code, p.error_message) for p in topic.partitions] == [
         (0, 0, None),
         (1, 60, "busy"),
@@ -87,8 +87,8 @@ def test_a_change_of_the_replication_factor_can_be_disallowed() -> None:
     requested = ControllerStub()
     part = Alter.ReassignablePartition
     topics = [Alter.ReassignableTopic(name="t", partitions=[part(0, [2]), part(1, [3, 1])])]
-    answer = requested.reply(requested.api.alter, Alter(allow_replication_factor_change=False, topics=topics))
-    assert [p.error_code for p in answer.responses[0].partitions] == [38, 60]
+    response = requested.reply(requested.api.alter, Alter(allow_replication_factor_change=False, topics=topics))
+    assert [p.error_code for p in response.responses[0].partitions] == [38, 60]
     assert [i["name"] for i in requested.payloads[0][1]] == ["t-1"]
 
 

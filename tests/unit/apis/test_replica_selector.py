@@ -32,8 +32,8 @@ class Client(Fetcher):
 
     def one(self, offset: int, **more: Any) -> FetchResponse.PartitionData:
         """One full fetch without a session, answered at once."""
-        (answer,) = self.send({0: offset}, session=(0, -1), **{"wait_ms": 0, "rack": self.rack, **more})
-        return answer.responses[0].partitions[0]
+        (response,) = self.send({0: offset}, session=(0, -1), **{"wait_ms": 0, "rack": self.rack, **more})
+        return response.responses[0].partitions[0]
 
     def follow(self, end: int) -> None:
         """Broker 2 has all records below `end`."""

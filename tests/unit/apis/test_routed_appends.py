@@ -50,10 +50,10 @@ class Scene:
     def ask(self, expected: int, *offsets: int, epoch: int = 3) -> tuple[ErrorCode, int]:
         query = RoutedAppendRequestData(expected, SOURCE, 0, epoch)
         body = routed_request(self.harness.replica.tp, bytes(self.batch(*offsets)), query, 1_000)
-        answers: list[ProduceResponse] = []
-        request: Any = FakeRequest(body, 13, answers.append)
+        responses: list[ProduceResponse] = []
+        request: Any = FakeRequest(body, 13, responses.append)
         self.api.handle(request)
-        return routed_result(answers[0])
+        return routed_result(responses[0])
 
 
 def test_batches_follow_each_other_by_their_last_source_offset() -> None:
@@ -133,8 +133,8 @@ def test_a_deposed_leader_of_the_source_is_rejected() -> None:
 def test_unreadable_requests_and_answers() -> None:
     scene = Scene()
     body = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[], route=b"\x00\x07")
-    answers: list[ProduceResponse] = []
-    request: Any = FakeRequest(body, 13, answers.append)
+    responses: list[ProduceResponse] = []
+    request: Any = FakeRequest(body, 13, responses.append)
     scene.api.handle(request)
-    assert not answers or not answers[0].responses
+    assert not responses or not responses[0].responses
     assert routed_result(None)[0] == ErrorCode.NETWORK_EXCEPTION

@@ -25,11 +25,11 @@ from tests.unit.apis.test_share_partitions import TP, MemoryLog, T
 
 TARGET = TopicPartition(UUID(int=9), 0)
 NAME = "dlq.tasks"
-Answer = Callable[[ErrorCode, int, Now], None]
+OnResponse = Callable[[ErrorCode, int, Now], None]
 
 
 class Writer:
-    """A share partition with records to archive, and the requests that wait for an answer."""
+    """A share partition with records to archive, and the requests that wait for a response."""
 
     def __init__(self, *failed: StateBatch, copy: bool = False) -> None:
         self.log = MemoryLog()
@@ -39,7 +39,7 @@ class Writer:
         self.topics: dict[str, Any] = {NAME: topic}
         self.takes = True
         self.now = Now(1_000_000, 1_000_000)
-        self.sent: list[tuple[TopicPartition, list[Record], int, Answer]] = []
+        self.sent: list[tuple[TopicPartition, list[Record], int, OnResponse]] = []
         replica_manager: Any = SimpleNamespace(image=SimpleNamespace(topic_named=self.topics.get))
         topic_config: Any = lambda found: SimpleNamespace(takes_dead_letters=self.takes)  # noqa: E731
         self.writer = ShareDeadLetters(
@@ -54,14 +54,14 @@ class Writer:
         self.shared.core = self.core
         self.led = True
 
-    def _send(self, target: TopicPartition, batch: bytes, query: Any, done: Answer) -> None:
+    def _send(self, target: TopicPartition, batch: bytes, query: Any, done: OnResponse) -> None:
         assert (query.source_topic_id, query.source_partition, query.source_epoch) == (T, 0, 4)
         self.sent.append((target, list(iterate(batch)), query.expected, done))
 
     def go(self) -> None:
         self.writer.advance(self.shared, lambda shared: self.led, lambda shared: self.core.begin_write())
 
-    def answer(self, error: ErrorCode = ErrorCode.NONE, last: int = -1) -> tuple[list[int], int]:
+    def respond(self, error: ErrorCode = ErrorCode.NONE, last: int = -1) -> tuple[list[int], int]:
         """Answers the request. (offsets of its dead letters, the expected number)."""
         _, records, expected, done = self.sent.pop(0)
         offsets = [int(dict(r.headers)["__dlq.errors.offset"] or b"") for r in records]
@@ -84,45 +84,45 @@ def test_a_leader_asks_for_the_last_number_and_then_writes_each_dead_letter_one_
     w.go()
     w.go()
     assert len(w.sent) == 1 and w.sent[0][0] == TARGET, "one batch at a time"
-    assert w.answer(CONFLICT, 6) == ([0, 1], UNKNOWN)
-    assert w.answer() == ([0, 1], 6)
+    assert w.respond(CONFLICT, 6) == ([0, 1], UNKNOWN)
+    assert w.respond() == ([0, 1], 6)
     assert w.core.start == 2 and w.writer.written == 2 and not w.sent, "the state is stored first"
     w.stored()
     w.go()
-    assert w.answer() == ([2], 8)
+    assert w.respond() == ([2], 8)
     assert (w.core.start, w.core.archiving) == (3, 0)
 
 
-def test_a_request_that_was_written_without_an_answer_is_not_written_again() -> None:
+def test_a_request_that_was_written_without_a_response_is_not_written_again() -> None:
     w = Writer(failed(0, 1))
     w.go()
-    w.answer(CONFLICT, NOTHING)
-    w.answer(ErrorCode.NETWORK_EXCEPTION)
+    w.respond(CONFLICT, NOTHING)
+    w.respond(ErrorCode.NETWORK_EXCEPTION)
     assert not w.sent
     w.now = Now(w.now.mono_ms + RETRY_MS, 0)
     w.go()
-    assert w.answer(CONFLICT, 1) == ([0, 1], NOTHING)
+    assert w.respond(CONFLICT, 1) == ([0, 1], NOTHING)
     assert w.core.start == 2 and not w.sent and w.writer.written == 2
 
 
 def test_a_number_of_an_earlier_leader_does_not_count_as_a_written_batch() -> None:
     w = Writer(failed(0, 1))
     w.go()
-    w.answer(CONFLICT, 1)
-    assert w.core.start == 0 and w.answer()[1] == 1
+    w.respond(CONFLICT, 1)
+    assert w.core.start == 0 and w.respond()[1] == 1
 
 
 def test_the_pause_grows_while_the_topic_is_unavailable() -> None:
     w = Writer(failed(0, 0))
     w.go()
-    w.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    w.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     for pause in (RETRY_MS, 2 * RETRY_MS):
         w.now = Now(w.now.mono_ms + pause - 1, 0)
         w.go()
         assert not w.sent
         w.now = Now(w.now.mono_ms + 1, 0)
         w.go()
-        w.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+        w.respond(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert w.core.archiving == 1 and w.writer.unwritten == 0, "an unavailable topic is waited for"
 
 
@@ -153,18 +153,18 @@ def test_a_record_that_the_log_lost_has_a_dead_letter_without_it() -> None:
 def test_a_record_that_is_too_large_has_a_dead_letter_without_it() -> None:
     w = Writer(failed(0, 1), copy=True)
     w.go()
-    w.answer(CONFLICT, NOTHING)
-    assert w.answer(ErrorCode.MESSAGE_TOO_LARGE)[0] == [0, 1]
-    assert w.answer(ErrorCode.MESSAGE_TOO_LARGE)[0] == [0]
+    w.respond(CONFLICT, NOTHING)
+    assert w.respond(ErrorCode.MESSAGE_TOO_LARGE)[0] == [0, 1]
+    assert w.respond(ErrorCode.MESSAGE_TOO_LARGE)[0] == [0]
     assert [r.value for r in w.sent[0][1]] == [None]
-    w.answer()
+    w.respond()
     assert w.core.start == 1 and w.writer.unwritten == 0
 
 
 def test_a_rejected_dead_letter_does_not_stop_the_group() -> None:
     w = Writer(failed(0, 1))
     w.go()
-    w.answer(ErrorCode.INVALID_RECORD)
+    w.respond(ErrorCode.INVALID_RECORD)
     assert w.core.start == 2 and w.writer.unwritten == 2 and w.shared.letters.problem is UnwritableReason.REJECTED
 
 
@@ -187,19 +187,19 @@ def test_a_topic_that_cannot_take_dead_letters_does_not_stop_the_group(cause: Un
     assert not w.sent and w.core.start == 2 and w.shared.letters.problem is cause
 
 
-def test_an_answer_to_a_deposed_leader_changes_nothing() -> None:
+def test_a_response_to_a_deposed_leader_changes_nothing() -> None:
     w = Writer(failed(0, 1))
     w.go()
     w.led = False
-    w.answer()
+    w.respond()
     assert w.core.start == 0 and not w.sent
 
 
 def test_dead_letters_are_counted_by_group_and_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     w = Writer(failed(0, 1), failed(2, 2, 5))
     w.go()
-    w.answer(CONFLICT, 6)
-    w.answer()
+    w.respond(CONFLICT, 6)
+    w.respond()
     w.stored()
     w.takes = False
     w.go()

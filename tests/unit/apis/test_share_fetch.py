@@ -27,11 +27,11 @@ ACCEPT, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RENEW
 
 
 class Client:
-    """A member on its own connection. `answers` has the responses in order."""
+    """A member on its own connection. `responses` has the responses in order."""
 
     def __init__(self, scene: Scene, member: str = "m") -> None:
         self.scene, self.member = scene, member
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
         self.traffic = ClientTraffic(0)
         self.ended: Callable[[], None] = lambda: None
 
@@ -42,7 +42,7 @@ class Client:
         request: Any = SimpleNamespace(
             body=body,
             header=SimpleNamespace(api_key=key, api_version=2),
-            reply=self.answers.append,
+            reply=self.responses.append,
             principal="User:a",
             client_host="h",
             listener="L",
@@ -54,9 +54,9 @@ class Client:
             attempt=lambda work: work(),
             block=lambda **more: None,
         )
-        before = len(self.answers)
+        before = len(self.responses)
         self.scene.api.handlers()[key](request)
-        return self.answers[before] if len(self.answers) > before else None
+        return self.responses[before] if len(self.responses) > before else None
 
     def fetch(self, epoch: int, *acks: tuple[int, int, int], wait_ms: int = 0, **more: Any) -> Any:
         batches = [FETCH.AcknowledgementBatch(first_offset=a, last_offset=b, acknowledge_types=[k]) for a, b, k in acks]
@@ -105,14 +105,14 @@ class Scene(memory.Scene):
         self.replica.core.high_watermark = self.log.end_offset
 
 
-def part_of(answer: Any) -> Any:
-    (topic,) = answer.responses
+def part_of(response: Any) -> Any:
+    (topic,) = response.responses
     (part,) = topic.partitions
     return part
 
 
-def acquired(answer: Any) -> list[tuple[int, int, int]]:
-    return [(a.first_offset, a.last_offset, a.delivery_count) for a in part_of(answer).acquired_records]
+def acquired(response: Any) -> list[tuple[int, int, int]]:
+    return [(a.first_offset, a.last_offset, a.delivery_count) for a in part_of(response).acquired_records]
 
 
 def test_records_are_fetched_and_acknowledged_with_the_next_fetch() -> None:
@@ -126,8 +126,8 @@ def test_records_are_fetched_and_acknowledged_with_the_next_fetch() -> None:
     assert client.traffic.fetched.bytes == {scene.replica.topic: scene.replica.sent_bytes[0]}
     assert client.fetch(1, (0, 9, ACCEPT)) is None, "the acknowledgement is not durable yet"
     scene.writes[0][1](0)
-    (answer,) = client.answers[1:]
-    assert (part_of(answer).acknowledge_error_code, acquired(answer)) == (0, [])
+    (response,) = client.responses[1:]
+    assert (part_of(response).acknowledge_error_code, acquired(response)) == (0, [])
 
 
 def test_a_fetch_waits_for_records() -> None:
@@ -137,10 +137,10 @@ def test_a_fetch_waits_for_records() -> None:
     assert client.fetch(0, wait_ms=500) is None
     scene.written(3)
     scene.replica_manager.purgatory.check("hw")
-    assert acquired(client.answers[0]) == [(0, 2, 1)]
+    assert acquired(client.responses[0]) == [(0, 2, 1)]
     assert client.fetch(1, wait_ms=500) is None
     scene.replica_manager.purgatory.expire(1_000_500)
-    assert client.answers[1].responses == []
+    assert client.responses[1].responses == []
 
 
 def test_a_disconnected_member_gives_its_records_back() -> None:
@@ -150,7 +150,7 @@ def test_a_disconnected_member_gives_its_records_back() -> None:
     first.fetch(0)
     assert second.fetch(0, wait_ms=500) is None
     first.ended()
-    assert acquired(second.answers[0]) == [(0, 4, 1)]
+    assert acquired(second.responses[0]) == [(0, 4, 1)]
     assert first.fetch(1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
@@ -162,7 +162,7 @@ def test_the_last_request_of_a_session_releases_what_is_not_acknowledged() -> No
     client.acknowledge(-1, (0, 1, ACCEPT))
     while scene.writes:
         scene.writes.pop(0)[1](0)
-    assert part_of(client.answers[1]).error_code == 0
+    assert part_of(client.responses[1]).error_code == 0
     assert acquired(other.fetch(0)) == [(2, 4, 1)]
     assert client.acknowledge(1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
@@ -193,18 +193,18 @@ def test_a_renewal_needs_its_flag_and_extends_the_lock() -> None:
     scene.written(5)
     client.fetch(0)
     assert client.fetch(1, (0, 4, RENEW)).error_code == ErrorCode.INVALID_REQUEST
-    answer = client.acknowledge(1, (0, 4, RENEW), is_renew_ack=True)
-    assert (part_of(answer).error_code, answer.acquisition_lock_timeout_ms) == (0, 30_000)
+    response = client.acknowledge(1, (0, 4, RENEW), is_renew_ack=True)
+    assert (part_of(response).error_code, response.acquisition_lock_timeout_ms) == (0, 30_000)
 
 
 def test_another_leader_is_named() -> None:
     scene = Scene()
     scene.replica.leads = False
-    answer = Client(scene).fetch(0, wait_ms=500)
-    part = part_of(answer)
+    response = Client(scene).fetch(0, wait_ms=500)
+    part = part_of(response)
     assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (2, 5)
-    assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [(2, "host", 9092)]
+    assert [(e.node_id, e.host, e.port) for e in response.node_endpoints] == [(2, "host", 9092)]
 
 
 def test_acls_of_group_and_topic_apply() -> None:
@@ -219,5 +219,5 @@ def test_acls_of_group_and_topic_apply() -> None:
 def test_an_unknown_topic_id_is_reported() -> None:
     scene = Scene()
     part = FETCH.FetchPartition(partition_index=0)
-    answer = Client(scene).fetch(0, topics=[FETCH.FetchTopic(topic_id=UUID(int=8), partitions=[part])])
-    assert part_of(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    response = Client(scene).fetch(0, topics=[FETCH.FetchTopic(topic_id=UUID(int=8), partitions=[part])])
+    assert part_of(response).error_code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -22,11 +22,11 @@ class Api:
         self.api = ShareGroupsApi(self.scene.groups, lambda: image, auth)
 
     def ask(self, body: Any) -> Any:
-        answers: list[Any] = []
-        request: Any = SimpleNamespace(body=body, reply=answers.append, client_id="c", client_host="h")
+        responses: list[Any] = []
+        request: Any = SimpleNamespace(body=body, reply=responses.append, client_id="c", client_host="h")
         call = self.api.heartbeat if isinstance(body, m.ShareGroupHeartbeatRequest) else self.api.describe
         call(request)
-        return answers[0]
+        return responses[0]
 
     def beat(self, epoch: int, **more: Any) -> Any:
         fields = {"group_id": "g", "member_id": "m", "subscribed_topic_names": ["a"] if epoch == 0 else None, **more}
@@ -62,8 +62,8 @@ def test_a_member_joins_is_described_and_leaves() -> None:
 )
 def test_invalid_requests_are_rejected(more: dict[str, Any]) -> None:
     epoch = more.pop("member_epoch", 0)
-    answer = Api().beat(epoch, **more)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST and answer.error_message
+    response = Api().beat(epoch, **more)
+    assert response.error_code == ErrorCode.INVALID_REQUEST and response.error_message
 
 
 def test_errors_of_the_group_are_passed_on() -> None:

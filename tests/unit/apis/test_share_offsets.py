@@ -48,11 +48,11 @@ class Api:
         done(r(topics=[r.ListOffsetsTopicResponse(name="a", partitions=[part])]))
 
     def ask(self, body: Any) -> Any:
-        answers: list[Any] = []
-        request: Any = SimpleNamespace(body=body, reply=answers.append)
+        responses: list[Any] = []
+        request: Any = SimpleNamespace(body=body, reply=responses.append)
         name = type(body).__name__.split("Share")[0].lower()
         getattr(self.api, name)(request)
-        return answers[0]
+        return responses[0]
 
     def described(self, topics: Any = None) -> Any:
         q = m.DescribeShareGroupOffsetsRequest
@@ -100,8 +100,8 @@ def test_offsets_are_altered_in_a_new_state_epoch() -> None:
     assert api.ask(alter(("a", 0, 5))).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     api.empty()
     before = api.scene.share_group.epoch
-    answer = api.ask(alter(("a", 0, 5), ("b", 1, 6), ("none", 0, 1)))
-    assert [p.error_code for t in answer.responses for p in t.partitions] == [
+    response = api.ask(alter(("a", 0, 5), ("b", 1, 6), ("none", 0, 1)))
+    assert [p.error_code for t in response.responses for p in t.partitions] == [
         0,
         0,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -127,8 +127,11 @@ def test_offsets_are_deleted_by_topic() -> None:
     assert [t.error_code for t in api.ask(delete("a")).responses] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert api.scene.share_group.state_partitions.initialized
     api.error = 0
-    answer = api.ask(delete("a", "b"))
-    assert {t.topic_name: t.error_code for t in answer.responses} == {"b": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a": 0}
+    response = api.ask(delete("a", "b"))
+    assert {t.topic_name: t.error_code for t in response.responses} == {
+        "b": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "a": 0,
+    }
     assert not api.scene.share_group.state_partitions.initialized
 
 

@@ -16,14 +16,14 @@ from tests.unit.coordinator.share_state.test_coordinator import Scene, T
 
 
 def ask(scene: Scene, call: str, body: Any, auth: Any = ALLOW_ALL) -> Any:
-    answers: list[Any] = []
-    request: Any = SimpleNamespace(body=body, reply=answers.append, header=SimpleNamespace(api_version=0))
+    responses: list[Any] = []
+    request: Any = SimpleNamespace(body=body, reply=responses.append, header=SimpleNamespace(api_version=0))
     getattr(ShareStateApi(scene.coordinator, auth), call)(request)
-    return answers[0]
+    return responses[0]
 
 
-def parts(answer: Any) -> list[Any]:
-    return [p for t in answer.results for p in t.partitions]
+def parts(response: Any) -> list[Any]:
+    return [p for t in response.results for p in t.partitions]
 
 
 def initialize(*topics: UUID) -> m.InitializeShareGroupStateRequest:
@@ -61,8 +61,8 @@ def test_state_is_initialized_written_read_summarized_and_deleted() -> None:
 
 def test_each_partition_has_its_own_error() -> None:
     scene = Scene()
-    answer = ask(scene, "initialize", initialize(T, UUID(int=9)))
-    assert [[p.error_code for p in t.partitions] for t in answer.results] == [
+    response = ask(scene, "initialize", initialize(T, UUID(int=9)))
+    assert [[p.error_code for p in t.partitions] for t in response.results] == [
         [0, 0],
         [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2,
     ]
@@ -72,8 +72,8 @@ def test_each_partition_has_its_own_error() -> None:
 def test_only_brokers_are_authorized(call: str) -> None:
     auth: Any = SimpleNamespace(authorize=lambda request, operation, resource: False)
     body: Any = initialize(T)
-    answer = ask(Scene(), call, body, auth)
-    assert {p.error_code for p in parts(answer)} == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    response = ask(Scene(), call, body, auth)
+    assert {p.error_code for p in parts(response)} == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
     assert ask(Scene(), call, SimpleNamespace(group_id="g", topics=[])).results == []
 
 

@@ -28,8 +28,8 @@ def committed(rules: list[str], *names: str) -> dict[str, int]:
     broker.allow(*rules)
     part = r.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
     topics = [r.TxnOffsetCommitRequestTopic(name=n, partitions=[part]) for n in names]
-    answer = broker.send_request(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g", topics=topics))
-    return {t.name: t.partitions[0].error_code for t in answer.topics}
+    response = broker.send_request(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g", topics=topics))
+    return {t.name: t.partitions[0].error_code for t in response.topics}
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def test_a_producer_id_needs_the_transactional_id_or_the_permission_to_write_any
 ) -> None:
     broker, recorder = broker_with(*rules)
     body = m.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1_000)
-    answer = broker.send_request(ApiKey.INIT_PRODUCER_ID, 4, body)
-    assert (answer.error_code, answer.producer_id) == (error, -1 if error else 7)
+    response = broker.send_request(ApiKey.INIT_PRODUCER_ID, 4, body)
+    assert (response.error_code, response.producer_id) == (error, -1 if error else 7)
     assert len(recorder.events) == (error == LOADING)
 
 
@@ -80,8 +80,8 @@ def added(*topics: str) -> m.AddPartitionsToTxnRequest:
 )
 def test_all_partitions_are_added_to_a_transaction_or_none(rules: list[str], errors: dict[str, int]) -> None:
     broker, recorder = broker_with(*rules)
-    answer = broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t", "u"))
-    found = {t.name: t.results_by_partition[0].partition_error_code for t in answer.results_by_topic_v3_and_below}
+    response = broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, added("t", "u"))
+    found = {t.name: t.results_by_partition[0].partition_error_code for t in response.results_by_topic_v3_and_below}
     assert found == errors and not recorder.events
 
 
@@ -96,8 +96,8 @@ def test_newer_versions_of_add_partitions_are_for_brokers() -> None:
     r = m.AddPartitionsToTxnRequest
     topics = [r.AddPartitionsToTxnTopic(name="t", partitions=[0])]
     body = r(transactions=[r.AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)])
-    answer = broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body)
-    assert (answer.error_code, answer.results_by_transaction) == (CLUSTER, []) and not recorder.events
+    response = broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body)
+    assert (response.error_code, response.results_by_transaction) == (CLUSTER, []) and not recorder.events
     broker.allow("cluster_action cluster kafka-cluster")
     assert broker.send_request(ApiKey.ADD_PARTITIONS_TO_TXN, 4, body).error_code == 0 and len(recorder.events) == 1
 
@@ -164,16 +164,16 @@ def test_transactions_are_listed_by_a_pattern_of_whole_ids(pattern: str | None, 
     broker = broker_with_transactions("pay-1", "pay-2", "ship/1", "pay-hidden")
     for name in ("pay-1", "pay-2", "ship/1"):
         broker.allow(f"describe transactional_id {name}")
-    answer = broker.send_request(
+    response = broker.send_request(
         ApiKey.LIST_TRANSACTIONS, 2, m.ListTransactionsRequest(transactional_id_pattern=pattern)
     )
-    assert [s.transactional_id for s in answer.transaction_states] == listed
+    assert [s.transactional_id for s in response.transaction_states] == listed
 
 
 @pytest.mark.parametrize("pattern", ["pay-[", r"(a)\1", "größe"])
 def test_an_invalid_pattern_lists_nothing(pattern: str) -> None:
     broker = broker_with_transactions("pay-1")
-    answer = broker.send_request(
+    response = broker.send_request(
         ApiKey.LIST_TRANSACTIONS, 2, m.ListTransactionsRequest(transactional_id_pattern=pattern)
     )
-    assert (answer.error_code, answer.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])
+    assert (response.error_code, response.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])

@@ -41,42 +41,42 @@ class Scene(Client):
             rack_id="",
             forgotten_topics_data=[],
         )
-        answers: list[FetchResponse] = []
-        request = FakeRequest(body, 15, answers.append)
+        responses: list[FetchResponse] = []
+        request = FakeRequest(body, 15, responses.append)
         request.principal = principal
         self.api.handle(request)  # type: ignore[arg-type]
-        return request, answers
+        return request, responses
 
 
 def test_a_waiting_fetch_is_checked_only_when_min_bytes_can_be_reached() -> None:
     scene = Scene()
-    _, answers = scene.fetch(min_bytes=100_000)
+    _, responses = scene.fetch(min_bytes=100_000)
     scene.requested = 0
     for _ in range(9):
         scene.append(0, size=10_000)
-    assert (scene.requested, answers) == (0, [])
+    assert (scene.requested, responses) == (0, [])
     scene.append(0, size=10_000)
     assert scene.requested == 1
-    assert size(answers[0], 0) >= 100_000
+    assert size(responses[0], 0) >= 100_000
 
 
 def test_a_hundred_waiting_fetches_for_a_gigabyte_do_not_slow_appends_and_time_out() -> None:
     scene = Scene()
-    answers = [scene.fetch(min_bytes=1 << 30)[1] for _ in range(100)]
+    responses = [scene.fetch(min_bytes=1 << 30)[1] for _ in range(100)]
     scene.requested = 0
     scene.append(0, count=100, size=100)
     assert scene.requested == 0
     scene.passes(500)
-    assert all(len(a) == 1 and a[0].responses[0].partitions[0].records for a in answers), "what there is by then"
+    assert all(len(a) == 1 and a[0].responses[0].partitions[0].records for a in responses), "what there is by then"
 
 
 def test_appended_bytes_count_for_a_waiting_fetch_when_they_are_replicated() -> None:
     scene = Scene(followed=True)
     scene.append(0, count=3, size=1_000)
-    _, answers = scene.fetch(min_bytes=2_000)
-    assert answers == []
+    _, responses = scene.fetch(min_bytes=2_000)
+    assert responses == []
     scene.fetch(offset=3, follower=FOLLOWER)
-    assert len(answers) == 1, "nothing was appended, the high watermark rose"
+    assert len(responses) == 1, "nothing was appended, the high watermark rose"
 
 
 def test_a_waiting_fetch_blocks_its_connection_and_a_followers_does_not() -> None:
@@ -85,8 +85,8 @@ def test_a_waiting_fetch_blocks_its_connection_and_a_followers_does_not() -> Non
     follower, _ = scene.fetch(follower=FOLLOWER)
     assert (client.blocked, client.broker) == (True, False)
     assert (follower.blocked, follower.broker) == (False, True)
-    answered, answers = scene.fetch(offset=99)
-    assert (answered.blocked, len(answers)) == (False, 1)
+    completed, responses = scene.fetch(offset=99)
+    assert (completed.blocked, len(responses)) == (False, 1)
 
 
 def test_a_fetch_above_the_limit_waits_for_its_time_out_and_followers_do_not_count() -> None:
@@ -107,9 +107,9 @@ def test_a_fetch_above_the_limit_waits_for_its_time_out_and_followers_do_not_cou
 
 def test_a_waiting_fetch_of_a_disconnected_client_is_removed() -> None:
     scene = Scene()
-    request, answers = scene.fetch()
+    request, responses = scene.fetch()
     assert len(scene.harness.replica_manager.purgatory) == 1
     request.abandoned = True
     request.gone()
-    assert (len(scene.harness.replica_manager.purgatory), answers) == (0, [])
+    assert (len(scene.harness.replica_manager.purgatory), responses) == (0, [])
     assert not scene.api._waiting.by_address

@@ -54,7 +54,7 @@ class Connection:
         self.traffic = ClientTraffic(0)
         self.parts: Any = None
 
-    def answer(self, slot: Any, parts: Any) -> None:
+    def respond(self, slot: Any, parts: Any) -> None:
         assert self.parts is None, "a request is answered exactly once"
         self.parts = parts
 
@@ -136,7 +136,7 @@ class Broker:
         self.handlers = build_handler_registry(BrokerParts(**parts))
 
     def controller(self, payload: Any, timeout_ms: int, done: Any) -> None:
-        """Records what is forwarded to the controller, and does not answer."""
+        """Records what is forwarded to the controller, and does not respond."""
         self.forwarded.append(payload)
 
     def set_acl(self, key: str, rule: str | None) -> None:
@@ -160,10 +160,10 @@ class Broker:
 
     def send_request(self, key: int, version: int, body: Any, principal: str = "User:alice") -> Any:
         """The decoded response."""
-        return answer(self.send(key, version, body, principal), key, version)
+        return respond(self.send(key, version, body, principal), key, version)
 
 
-def answer(connection: Connection, key: int, version: int) -> Any:
+def respond(connection: Connection, key: int, version: int) -> Any:
     assert connection.parts is not None and not connection.closed
     parts = [bytes(p.length) if isinstance(p, framing.FileRegion) else p for p in connection.parts]
     return framing.decode_response(key, version, memoryview(b"".join(map(bytes, parts)))[4:])[1]

@@ -23,9 +23,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("acls", "requested", "answer", "because"), CASES, ids=[f"{a or 'nothing'} / {q}" for a, q, _, _ in CASES]
+    ("acls", "requested", "result", "because"), CASES, ids=[f"{a or 'nothing'} / {q}" for a, q, _, _ in CASES]
 )
-def test_a_written_case(acls: str, requested: str, answer: str, because: str) -> None:
+def test_a_written_case(acls: str, requested: str, result: str, because: str) -> None:
     found = re.fullmatch(r"(\w+) (?:any (\w+)|(\w+) (\S+))(?: as (\S+))?( if no ACL is found)?", requested)
     assert found is not None
     all_of_them = Acls([parse(a) for a in acls.split(";") if a.strip()], ["User:root"], bool(found[6]))
@@ -34,8 +34,8 @@ def test_a_written_case(acls: str, requested: str, answer: str, because: str) ->
         reported = all_of_them.allowed_anywhere(who, "10.0.0.1", operation, Resource[found[2].upper()])
     else:
         reported = all_of_them.allowed(who, "10.0.0.1", operation, Resource[found[3].upper()], found[4])
-    assert answer in ("allowed", "denied")
-    assert reported == (answer == "allowed"), because
+    assert result in ("allowed", "denied")
+    assert reported == (result == "allowed"), because
 
 
 def test_an_acl_has_one_key_in_broker_and_controller_and_reads_back() -> None:

@@ -17,7 +17,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
-from tests.unit.authz.scene import Broker, answer
+from tests.unit.authz.scene import Broker, respond
 from tests.unit.replication.test_relocations import TP
 
 
@@ -50,7 +50,7 @@ def errors(response: m.ProduceResponse) -> dict[str, int]:
 def test_a_producer_writes_the_authorized_topics_of_its_request() -> None:
     broker = Broker()
     broker.set_acl("k", "allow User:alice * write topic t")
-    reported = answer(broker.send(ApiKey.PRODUCE, 9, produce_request("u", "t")), ApiKey.PRODUCE, 9)
+    reported = respond(broker.send(ApiKey.PRODUCE, 9, produce_request("u", "t")), ApiKey.PRODUCE, 9)
     assert errors(reported) == {"u": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t": 0}
     assert broker.log.end_offset == 1
 
@@ -66,10 +66,10 @@ def test_an_unauthorized_transactional_id_rejects_all_topics() -> None:
     broker = Broker()
     broker.set_acl("k", "allow User:alice * write topic t")
     request = produce_request("t", transactional_id="x")
-    reported = answer(broker.send(ApiKey.PRODUCE, 9, request), ApiKey.PRODUCE, 9)
+    reported = respond(broker.send(ApiKey.PRODUCE, 9, request), ApiKey.PRODUCE, 9)
     assert errors(reported) == {"t": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
     broker.set_acl("l", "allow User:alice * write transactional_id x")
-    reported = answer(broker.send(ApiKey.PRODUCE, 9, request), ApiKey.PRODUCE, 9)
+    reported = respond(broker.send(ApiKey.PRODUCE, 9, request), ApiKey.PRODUCE, 9)
     assert errors(reported) == {"t": 0}
 
 
@@ -78,7 +78,7 @@ def test_topics_named_by_id_are_authorized_by_their_names() -> None:
     ids = (TP.topic_id, UUID(int=99))
 
     def sent() -> dict[UUID, int]:
-        reported = answer(broker.send(ApiKey.PRODUCE, 13, produce_request(*ids)), ApiKey.PRODUCE, 13)
+        reported = respond(broker.send(ApiKey.PRODUCE, 13, produce_request(*ids)), ApiKey.PRODUCE, 13)
         return {t.topic_id: t.partition_responses[0].error_code for t in reported.responses}
 
     unknown = ErrorCode.UNKNOWN_TOPIC_ID
@@ -90,7 +90,7 @@ def test_topics_named_by_id_are_authorized_by_their_names() -> None:
 def test_a_fetch_with_an_unauthorized_topic_is_answered_without_waiting() -> None:
     broker = Broker()
     broker.set_acl("k", "allow User:alice * read topic t")
-    reported = answer(broker.send(ApiKey.FETCH, 11, fetch_request("t", "u", wait_ms=10_000)), ApiKey.FETCH, 11)
+    reported = respond(broker.send(ApiKey.FETCH, 11, fetch_request("t", "u", wait_ms=10_000)), ApiKey.FETCH, 11)
     found = {t.topic: p.error_code for t in reported.responses for p in t.partitions}
     assert found == {"t": 0, "u": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
@@ -105,7 +105,7 @@ def test_a_waiting_fetch_is_authorized_again_when_it_is_answered(revoked: bool) 
         broker.set_acl("k", None)
     broker.harness.append()
     broker.harness.replica_manager.purgatory.expire(1 << 60)
-    (shown,) = answer(connection, ApiKey.FETCH, 11).responses[0].partitions
+    (shown,) = respond(connection, ApiKey.FETCH, 11).responses[0].partitions
     expected = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1) if revoked else (0, 1)
     assert (shown.error_code, shown.high_watermark) == expected
     assert sum(isinstance(p, framing.FileRegion) for p in connection.parts) == (0 if revoked else 1)
@@ -115,14 +115,14 @@ def test_a_follower_needs_cluster_action() -> None:
     broker = Broker()
     body = fetch_request("t")
     body.replica_id = 1
-    reported = answer(broker.send(ApiKey.FETCH, 11, body), ApiKey.FETCH, 11)
+    reported = respond(broker.send(ApiKey.FETCH, 11, body), ApiKey.FETCH, 11)
     assert reported.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     broker.set_acl("k", "allow User:alice * cluster_action cluster kafka-cluster")
-    reported = answer(broker.send(ApiKey.FETCH, 11, body), ApiKey.FETCH, 11)
+    reported = respond(broker.send(ApiKey.FETCH, 11, body), ApiKey.FETCH, 11)
     assert reported.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_handler_that_authorizes_nothing_cannot_answer() -> None:
+def test_a_handler_that_authorizes_nothing_cannot_respond() -> None:
     broker = Broker()
     broker.handlers[ApiKey.FETCH] = lambda request: request.reply(m.FetchResponse())
     connection = broker.send(ApiKey.FETCH, 11, fetch_request("t"))

@@ -71,7 +71,7 @@ def test_only_authorized_resources_are_altered(key: ApiKey, rule: str, forwarded
     connection = broker.send(key, 1, altered(key, "t", "u", "1", "g"))
     assert [type(p) for p in broker.forwarded] == forwarded
     assert [len(p.items) for p in broker.forwarded] == [1] * len(forwarded)  # type: ignore[union-attr]
-    assert (connection.parts is None) == bool(forwarded)  # the answer waits for the controller
+    assert (connection.parts is None) == bool(forwarded)  # the response waits for the controller
 
 
 def test_listing_resources_with_configs_needs_describe_configs_permission_on_the_cluster() -> None:

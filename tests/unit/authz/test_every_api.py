@@ -14,7 +14,7 @@ from brokerd.coordinator.transactions.transaction import TransactionMachineState
 from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.errors import ErrorCode
 from tests.protocol.generate import Generator
-from tests.unit.authz.scene import Broker, ComponentUsed, UnusedComponent, answer
+from tests.unit.authz.scene import Broker, ComponentUsed, UnusedComponent, respond
 from tests.unit.replication.test_relocations import TP
 
 TOPIC, GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -168,7 +168,7 @@ def test_a_caller_without_permission_gets_the_error_in_every_version(key: ApiKey
     for version in range(APIS[key].min_version, APIS[key].max_version + 1):
         for seed in range(SEEDS):
             body = request(key, version, seed)
-            reported = answer(broker.send(key, version, body), key, version)
+            reported = respond(broker.send(key, version, body), key, version)
             codes = [(depth, code) for depth, code in errors(reported, version) if depth or code]
             assert {code for _, code in codes} <= EXPECTED[key], (version, seed)
             found |= {code for _, code in codes}
@@ -182,7 +182,7 @@ def test_a_caller_without_permission_gets_the_error_in_every_version(key: ApiKey
 def test_an_api_without_authorization_answers_a_caller_without_permission(key: ApiKey) -> None:
     broker = unused_but_listed()
     for version in range(APIS[key].min_version, APIS[key].max_version + 1):
-        reported = answer(broker.send(key, version, request(key, version, 1)), key, version)
+        reported = respond(broker.send(key, version, request(key, version, 1)), key, version)
         assert {code for _, code in errors(reported, version)} <= PUBLIC[key] | {0}
 
 
@@ -196,12 +196,12 @@ def test_a_super_user_gets_no_authorization_error(key: ApiKey) -> None:
             continue
         assert not connection.closed
         if connection.parts is not None:
-            codes = {code for _, code in errors(answer(connection, key, version), version)}
+            codes = {code for _, code in errors(respond(connection, key, version), version)}
             assert not codes & {TOPIC, GROUP, CLUSTER, TRANSACTION, TOKEN}
 
 
 @pytest.mark.parametrize("key", EXPECTED, ids=[APIS[key].name for key in EXPECTED])
-def test_a_handler_that_authorizes_nothing_does_not_answer(key: ApiKey) -> None:
+def test_a_handler_that_authorizes_nothing_does_not_respond(key: ApiKey) -> None:
     """A new handler that forgets the authorization closes the connection. Without an authorizer it answers."""
     for secured in (True, False):
         broker = Broker(**({} if secured else {"authorizer.class.name": ""}))

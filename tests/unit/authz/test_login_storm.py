@@ -55,16 +55,16 @@ def test_the_login_of_a_broker_does_not_wait_for_clients() -> None:
     server = SaslServer(Loop(), iterations=SLOW)
     clients = Clients(server, "PLAIN", FEW)
     server.until(lambda: server.authenticator.checks("CLIENTS").waiting > FEW // 2, TURNS_MAX, "a full queue")
-    answered: list[int] = []
-    server.send_request(server.peer("PLAIN", "BROKERS"), lambda frame: answered.append(clients.authenticated))
-    server.until(lambda: bool(answered), TURNS_MAX, "the broker's login")
-    assert answered[0] < FEW
+    completed: list[int] = []
+    server.send_request(server.peer("PLAIN", "BROKERS"), lambda frame: completed.append(clients.authenticated))
+    server.until(lambda: bool(completed), TURNS_MAX, "the broker's login")
+    assert completed[0] < FEW
     server.until(lambda: clients.authenticated == FEW, TURNS_MAX, "all clients to get in")
     server.close()
 
 
 def test_wrong_passwords_from_one_address_do_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wrong passwords fill the queue, and each rejected client retries at once. The checks are slow: the answer to a wrong password is
+    """Wrong passwords fill the queue, and each rejected client retries at once. The checks are slow: the response to a wrong password is
     delayed, so 40 clients fill no queue of checks that take 3 ms."""
     server = SaslServer(Loop(), iterations=SLOW)
     monkeypatch.setattr(server.authenticator.checks("CLIENTS"), "_waiting_max", 20)

@@ -12,7 +12,7 @@ from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.authz.mutations import Mutations, MutationTokens
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import PartitionChanged, RequestAnswered, TopicCreated, TopicReady
+from brokerd.cluster.metadata import PartitionChanged, RequestCompleted, TopicCreated, TopicReady
 from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation
 from brokerd.cluster.quota_entities import MUTATIONS, entity_key
 from brokerd.cluster.requests import AnyPayload, TopicsPayload
@@ -48,7 +48,7 @@ class Admin:
         assert isinstance(payload, TopicsPayload)
         names = [t.name for t in payload.items]
         self.forwarded.append((payload.KIND, names))
-        done(RequestAnswered("r", 0, "", {"results": [{"name": n, "error": 0} for n in names]}))
+        done(RequestCompleted("r", 0, "", {"results": [{"name": n, "error": 0} for n in names]}))
 
     def create(self, version: int, **partitions: int) -> tuple[list[int], int, FakeConnection]:
         """Error codes by topic, the reported throttle time, and the connection."""
@@ -56,9 +56,9 @@ class Admin:
         topics = [r.CreatableTopic(name=n, num_partitions=p, replication_factor=1) for n, p in partitions.items()]
         requested, caller = call(ApiKey.CREATE_TOPICS, version, r(topics=topics, timeout_ms=1_000))
         self.api.create_topics(requested)
-        answer = reported(caller, ApiKey.CREATE_TOPICS, version)
-        assert [t.name for t in answer.topics] == list(partitions)
-        return [t.error_code for t in answer.topics], answer.throttle_time_ms, caller
+        response = reported(caller, ApiKey.CREATE_TOPICS, version)
+        assert [t.name for t in response.topics] == list(partitions)
+        return [t.error_code for t in response.topics], response.throttle_time_ms, caller
 
 
 def test_a_token_bucket_has_eleven_seconds_of_the_rate_and_is_refilled() -> None:
@@ -110,9 +110,9 @@ def test_deleted_partitions_count_too(version: int, code: int) -> None:
         body = r(topics=[r.DeleteTopicState(name="m")]) if version >= 6 else r(topic_names=["m"])
         requested, caller = call(ApiKey.DELETE_TOPICS, version, body)
         it.api.delete_topics(requested)
-        answer = reported(caller, ApiKey.DELETE_TOPICS, version)
-        assert (answer.responses[0].name, answer.responses[0].error_code) == ("m", expected)
-        assert answer.throttle_time_ms == caller.muted > 0
+        response = reported(caller, ApiKey.DELETE_TOPICS, version)
+        assert (response.responses[0].name, response.responses[0].error_code) == ("m", expected)
+        assert response.throttle_time_ms == caller.muted > 0
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, 89), (2, 0)])
@@ -124,5 +124,5 @@ def test_added_partitions_count_too(version: int, code: int) -> None:
             ApiKey.CREATE_PARTITIONS, version, r(topics=[r.CreatePartitionsTopic(name="m", count=count)])
         )
         it.api.create_partitions(requested)
-        answer = reported(caller, ApiKey.CREATE_PARTITIONS, version)
-        assert (answer.results[0].error_code, answer.throttle_time_ms == caller.muted > 0) == (expected, True)
+        response = reported(caller, ApiKey.CREATE_PARTITIONS, version)
+        assert (response.results[0].error_code, response.throttle_time_ms == caller.muted > 0) == (expected, True)

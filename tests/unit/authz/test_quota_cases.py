@@ -62,7 +62,7 @@ class Scene:
         self.mutations = Mutations(self.quotas)
 
     def send_request(
-        self, who: str, key: int, version: int, body: Any, answer: Any, size: int = 0, spent: float = 0.0
+        self, who: str, key: int, version: int, body: Any, response: Any, size: int = 0, spent: float = 0.0
     ) -> str:
         """The throttle time, or whether the response became empty."""
         user, _, client = who.partition("/")
@@ -70,8 +70,8 @@ class Scene:
         header = framing.RequestHeader(key, version, 7, client)
         request = Request(caller, None, header, body, Session("PLAINTEXT", f"User:{user}"))  # type: ignore[arg-type]
         self.quotas.watch(request, size, lambda: Now(self.ms, 0), lambda: spent)
-        request.reply(answer)
-        if answer is None:
+        request.reply(response)
+        if response is None:
             return str(caller.muted)
         received = reported(caller, key, version)
         assert received.throttle_time_ms == caller.muted, "the reported throttle time is applied"
@@ -109,9 +109,9 @@ STEP = re.compile(r"(?:\+(\d+) )?(\S+) (produces|fetches|uses|creates) (\d+)( wi
 
 
 @pytest.mark.parametrize(
-    ("said", "comes", "answers", "because"), table("Throttle time") + table("Partition mutations (KIP-599)")
+    ("said", "comes", "responses", "because"), table("Throttle time") + table("Partition mutations (KIP-599)")
 )
-def test_throttle_time_of_a_case(said: str, comes: str, answers: str, because: str) -> None:
+def test_throttle_time_of_a_case(said: str, comes: str, responses: str, because: str) -> None:
     scene, received = Scene(said), []
     for step in comes.split("; "):
         found = STEP.fullmatch(step.strip())
@@ -124,7 +124,7 @@ def test_throttle_time_of_a_case(said: str, comes: str, answers: str, because: s
             received.append(scene.creates(who, int(number), bool(old)))
         else:
             received.append(getattr(scene, verb)(who, int(number)))
-    assert "; ".join(received) == answers, because
+    assert "; ".join(received) == responses, because
 
 
 def test_there_are_cases() -> None:

@@ -83,7 +83,7 @@ class FakeConnection:
     def __init__(self) -> None:
         self.peer, self.closed, self.muted, self.parts = "10.0.0.1:5", False, 0, None
 
-    def answer(self, slot: Any, parts: Any) -> None:
+    def respond(self, slot: Any, parts: Any) -> None:
         self.parts = parts
 
     def close(self) -> None:
@@ -124,15 +124,15 @@ def test_a_consumer_above_its_quota_gets_an_empty_response_and_retries() -> None
         requested.reply(r(responses=[r.FetchableTopicResponse(topic="t", partitions=[part])]))
         return reported(caller, ApiKey.FETCH, 11), caller, body
 
-    answer, caller, body = fetch(9_000)
-    assert (len(answer.responses), caller.muted, body.max_bytes) == (1, 0, 10_000)
+    response, caller, body = fetch(9_000)
+    assert (len(response.responses), caller.muted, body.max_bytes) == (1, 0, 10_000)
     for _ in range(2):
-        answer, caller, _ = fetch(6_000)
-        assert (answer.responses, answer.throttle_time_ms, caller.muted) == ([], 5_000, 5_000), (
+        response, caller, _ = fetch(6_000)
+        assert (response.responses, response.throttle_time_ms, caller.muted) == ([], 5_000, 5_000), (
             "not counted, as not sent"
         )
-    answer, caller, _ = fetch(6_000, replica=2)
-    assert (len(answer.responses), caller.muted) == (1, 0), "a follower is no client"
+    response, caller, _ = fetch(6_000, replica=2)
+    assert (len(response.responses), caller.muted) == (1, 0), "a follower is no client"
 
 
 def test_a_client_above_its_request_quota_is_throttled_for_at_most_a_second() -> None:

@@ -10,7 +10,7 @@ from brokerd.cluster.model import Now
 from brokerd.net.loop import Loop
 from tests.unit.net.sasl_server import KEPT, SaslServer
 
-REAUTH_MS, ANSWER_MS = 200, 30
+REAUTH_MS, RESPONSE_MS = 200, 30
 """Milliseconds until a request is answered, as for a follower's fetch that waits for records."""
 TURNS_MAX = 20_000
 
@@ -24,9 +24,9 @@ class CountingLoop(Loop):
 
 class ReauthenticationHarness:
     def __init__(self, mechanism: str) -> None:
-        self.server = SaslServer(CountingLoop(), reauth_ms=REAUTH_MS, answer_ms=ANSWER_MS)
+        self.server = SaslServer(CountingLoop(), reauth_ms=REAUTH_MS, response_ms=RESPONSE_MS)
         self.peer = self.server.peer(mechanism, "BROKERS")
-        self.requested = self.lost = self.answered = 0
+        self.requested = self.lost = self.completed = 0
 
     def send_request(self) -> None:
         self.requested += 1
@@ -34,14 +34,14 @@ class ReauthenticationHarness:
 
     def _received(self, frame: memoryview | None) -> None:
         self.lost += frame is None
-        self.answered += frame is not None
+        self.completed += frame is not None
 
     @property
     def under_way(self) -> int:
-        return self.requested - self.answered - self.lost
+        return self.requested - self.completed - self.lost
 
     def finish(self) -> None:
-        self.server.until(lambda: not self.under_way, TURNS_MAX, "the last answer")
+        self.server.until(lambda: not self.under_way, TURNS_MAX, "the last response")
 
 
 @pytest.fixture(params=[KEPT, "PLAIN"])

@@ -46,7 +46,7 @@ class FakeConnection:
         self.slots += 1
         return self.slots
 
-    def answer(self, slot: Any, parts: Any) -> None:
+    def respond(self, slot: Any, parts: Any) -> None:
         self.sent.append(b"".join(map(bytes, parts)))
 
     def mark_authenticated(self) -> None:
@@ -221,7 +221,7 @@ def scram_proof(password: str, user: str, mechanism: str = "SCRAM-SHA-256") -> C
         client = scram.Client(mechanism, user, password, "n")
         authenticate(on_frame, caller, client.first_message())
         challenge = framing.decode_response(ApiKey.SASL_AUTHENTICATE, 2, memoryview(caller.sent[-1])[4:])[1].auth_bytes
-        authenticate(on_frame, caller, client.answer(challenge))
+        authenticate(on_frame, caller, client.final_message(challenge))
 
     return login
 

@@ -55,8 +55,8 @@ def test_a_failed_maven_download_is_reported_with_its_reason(tmp_path: Path, mon
     with pytest.raises(fetch.Absent, match="not installed"):
         fetch.jars("4.3.1")
     monkeypatch.setattr(fetch.shutil, "which", lambda name: "/usr/bin/mvn")
-    answer = subprocess.CompletedProcess([], 1, "[ERROR] Unknown host repo.maven.apache.org\n[ERROR] \n", "")
-    monkeypatch.setattr(fetch.subprocess, "run", lambda *a, **k: answer)
+    response = subprocess.CompletedProcess([], 1, "[ERROR] Unknown host repo.maven.apache.org\n[ERROR] \n", "")
+    monkeypatch.setattr(fetch.subprocess, "run", lambda *a, **k: response)
     with pytest.raises(fetch.Absent, match="Unknown host"):
         fetch.jars("4.3.1")
     assert not (tmp_path / "kafka-4.3.1" / "complete").exists()

@@ -1,4 +1,4 @@
-"""The proxy before an S3 server: late answers, errors that the store of a broker understands, and silence."""
+"""The proxy before an S3 server: late responses, errors that the store of a broker understands, and silence."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Bench:
         assert ready.wait(30)
 
     def _run(self, ready: threading.Event) -> None:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while await reader.read(65_536):
                 writer.write(GREETING)
                 await writer.drain()
 
         async def start() -> None:
-            server = await asyncio.start_server(answer, "127.0.0.1", 0)
+            server = await asyncio.start_server(respond, "127.0.0.1", 0)
             self.proxy = StoreProxy(server.sockets[0].getsockname()[1], self.mode)
             front = await asyncio.start_server(self.proxy.serve, "127.0.0.1", 0)
             self.port = front.sockets[0].getsockname()[1]
@@ -66,7 +66,7 @@ def bench() -> Iterator[Bench]:
 
 def test_answers_pass_late_or_as_errors(bench: Bench) -> None:
     assert bench.ask() == GREETING
-    assert bench.proxy.answered_bytes == len(GREETING)
+    assert bench.proxy.response_bytes == len(GREETING)
     bench.mode.set("slow 0.3")
     begun = time.monotonic()
     assert bench.ask() == GREETING and time.monotonic() - begun >= 0.3

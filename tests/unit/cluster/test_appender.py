@@ -34,7 +34,7 @@ class Store:
     def multi(self, operations: Any, done: Done) -> None:
         self.requested.append(("multi", operations, done))
 
-    def answer(self, what: str, result: Result) -> Done:
+    def respond(self, what: str, result: Result) -> Done:
         """Complete the oldest call, which must be `what`."""
         kind, _, done = self.requested.pop(0)
         assert kind == what
@@ -59,13 +59,13 @@ def test_a_connection_loss_reported_after_the_reconnect_is_resolved() -> None:
     writer, applied = appender(store)
     writer.submit([RECORD])
     writer.on_reconnected()  # the connection was lost and restored; the loss of the call is reported after that
-    store.answer("exists", LOST)
+    store.respond("exists", LOST)
     assert not store.requested
     writer.tick()
-    store.answer("sync", Result(Code.OK))
-    store.answer("get", NEW)
-    store.answer("exists", NEW)
-    store.answer("multi", OK)
+    store.respond("sync", Result(Code.OK))
+    store.respond("get", NEW)
+    store.respond("exists", NEW)
+    store.respond("multi", OK)
     assert applied == [(RECORD,)] and writer.idle
 
 
@@ -73,20 +73,20 @@ def test_results_of_an_earlier_attempt_are_ignored() -> None:
     store = Store()
     writer, applied = appender(store)
     writer.submit([RECORD])
-    store.answer("exists", LOST)
+    store.respond("exists", LOST)
     writer.tick()
-    late = store.answer("sync", LOST)
+    late = store.respond("sync", LOST)
     writer.tick()
-    store.answer("sync", Result(Code.OK))
+    store.respond("sync", Result(Code.OK))
     late(Result(Code.OK))
     assert [what for what, _, _ in store.requested] == ["get"], "the outcome is checked twice"
-    store.answer("get", NEW)
-    store.answer("exists", NEW)
-    written = store.answer("multi", OK)
+    store.respond("get", NEW)
+    store.respond("exists", NEW)
+    written = store.respond("multi", OK)
     second = TopicDeleted(UUID(int=1), "t", 1)
     writer.submit([second])
     written(OK)
     assert applied == [(RECORD,)], "a stale result was taken for the result of the next write"
-    store.answer("exists", Result(Code.OK, stat=Stat(version=0, czxid=1, owner=0)))
-    store.answer("multi", OK)
+    store.respond("exists", Result(Code.OK, stat=Stat(version=0, czxid=1, owner=0)))
+    store.respond("multi", OK)
     assert applied == [(RECORD,), (second,)]

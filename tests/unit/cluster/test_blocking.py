@@ -10,7 +10,7 @@ from brokerd.cluster.store import Create
 from tests.unit.cluster.memory_store import MemoryStore
 
 
-def test_a_call_returns_the_answer_and_the_store_is_closed_at_the_end() -> None:
+def test_a_call_returns_the_response_and_the_store_is_closed_at_the_end() -> None:
     store = MemoryStore({"/a": b"1", "/a/b": b"2", "/a/c": b"3"})
     with connected(store) as zk:
         assert zk.get("/a").data == b"1" and zk.children("/a") == ("b", "c") and zk.children("/none") == ()
@@ -18,10 +18,10 @@ def test_a_call_returns_the_answer_and_the_store_is_closed_at_the_end() -> None:
     assert store.closed and store.nodes == {"/a": b"1", "/a/b": b"2"}
 
 
-def test_no_answer_within_the_time_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_response_within_the_time_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     monkeypatch.setattr(store, "_later", lambda done, result: None)
-    with pytest.raises(Unreachable, match=r"did not answer within 0 s \(/a\)"):
+    with pytest.raises(Unreachable, match=r"did not respond within 0 s \(/a\)"):
         BlockingStore(store, 0.01).get("/a")
 
 

@@ -8,7 +8,7 @@ from brokerd.cluster import features
 from brokerd.cluster.features import SAFE_DOWNGRADE, SHARE_VERSION, UPGRADE
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE, LEVEL_MAX
-from brokerd.cluster.metadata import FeatureFinalised, MetadataLevelRaised, RequestAnswered
+from brokerd.cluster.metadata import FeatureFinalised, MetadataLevelRaised, RequestCompleted
 from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import Registration
 from controlplane.controller.core import Core
@@ -53,8 +53,8 @@ class CoreHarness:
             self.image.apply(record)
         effects = self.core.handle(LogEntryAppended(append.records), NOW)
         self.changes += [e for e in effects if isinstance(e, LoggedChange)]
-        (answer,) = [r for r in append.records if isinstance(r, RequestAnswered)]
-        return {r["name"]: r["error"] for r in answer.result["results"]}
+        (response,) = [r for r in append.records if isinstance(r, RequestCompleted)]
+        return {r["name"]: r["error"] for r in response.result["results"]}
 
 
 def test_a_feature_is_finalised_upgraded_and_downgraded() -> None:

@@ -193,17 +193,17 @@ def at_level(level: int) -> Image:
 
 
 def test_the_level_is_raised_when_every_registered_broker_reads_it() -> None:
-    raised, answer = requested(controller(at_level(1), SUPPORTED_LEVELS, LEVELS_BY_DEFAULT), LEVEL_MAX)
-    assert raised == [] and answer.error == 95 and "[2]" in answer.message
-    raised, answer = requested(controller(at_level(1), SUPPORTED_LEVELS, SUPPORTED_LEVELS), None)
-    assert raised == [MetadataLevelRaised(LEVEL_MAX)] and answer.error == 0
+    raised, response = requested(controller(at_level(1), SUPPORTED_LEVELS, LEVELS_BY_DEFAULT), LEVEL_MAX)
+    assert raised == [] and response.error == 95 and "[2]" in response.message
+    raised, response = requested(controller(at_level(1), SUPPORTED_LEVELS, SUPPORTED_LEVELS), None)
+    assert raised == [MetadataLevelRaised(LEVEL_MAX)] and response.error == 0
 
 
 def test_the_level_is_not_lowered_and_not_raised_above_the_controllers_own() -> None:
     assert requested(controller(at_level(2), SUPPORTED_LEVELS), 1)[1].error == 95
     assert requested(controller(at_level(2), (1, 99)), LEVEL_MAX + 1)[1].error == 95
-    raised, answer = requested(controller(at_level(2), SUPPORTED_LEVELS), 2)
-    assert raised == [] and answer.error == 0
+    raised, response = requested(controller(at_level(2), SUPPORTED_LEVELS), 2)
+    assert raised == [] and response.error == 0
 
 
 def test_a_new_cluster_starts_at_the_highest_level_that_all_brokers_read() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import AccessKind, RequestAnswered
+from brokerd.cluster.metadata import AccessKind, RequestCompleted
 from brokerd.cluster.model import Now
 from brokerd.cluster.requests import (
     PAYLOADS,
@@ -184,21 +184,21 @@ def test_fields_of_a_later_version_are_ignored(payload: AnyPayload, before: dict
     assert request.payload == payload
 
 
-def answer_to(data: bytes) -> RequestAnswered:
-    """The controller's answer to a request with these bytes."""
+def response_to(data: bytes) -> RequestCompleted:
+    """The controller's response to a request with these bytes."""
     core = Core(Image(cluster_id="c"), "c")
     core.handle(Elected(1), NOW)
     core.handle(BrokersSeen({}), NOW)
     core.in_flight = False
     effects = core.handle(Requested(ForwardedRequest.decode("r", data)), NOW)
-    (answer,) = [
+    (response,) = [
         record
         for e in effects
         if isinstance(e, AppendMetadata)
         for record in e.records
-        if isinstance(record, RequestAnswered)
+        if isinstance(record, RequestCompleted)
     ]
-    return answer
+    return response
 
 
 def replaced(value: Any, path: list[Any], by: Any) -> Any:
@@ -237,7 +237,7 @@ def test_a_value_of_another_type_is_answered_with_an_error_code(kind: RequestKin
         data = stored(kind, replaced(before, path, by))
         request = ForwardedRequest.decode("r", data)
         assert isinstance(request.payload, Unreadable), (kind, path, by)
-        assert answer_to(data).error == ErrorCode.INVALID_REQUEST
+        assert response_to(data).error == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -257,9 +257,9 @@ def test_a_value_of_another_type_is_answered_with_an_error_code(kind: RequestKin
     ],
 )
 def test_an_incomplete_or_unknown_request_is_answered_with_an_error_code(kind: str, payload: Any) -> None:
-    answer = answer_to(stored(kind, payload))
-    assert answer.error == ErrorCode.INVALID_REQUEST
-    assert answer.message
+    response = response_to(stored(kind, payload))
+    assert response.error == ErrorCode.INVALID_REQUEST
+    assert response.message
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_an_incomplete_or_unknown_request_is_answered_with_an_error_code(kind: s
     [b"", b"\xff", b"[]", b"7", b"{}", b"[" * 100_000, b"9" * 5_000, b'{"broker_id":1,"incarnation":1,"kind":"k"}'],
 )
 def test_bytes_that_are_no_request_are_answered_with_an_error_code(data: bytes) -> None:
-    assert answer_to(data).error == ErrorCode.INVALID_REQUEST
+    assert response_to(data).error == ErrorCode.INVALID_REQUEST
 
 
 def test_a_value_that_is_nested_too_deeply_is_answered_with_an_error_code() -> None:
@@ -275,7 +275,7 @@ def test_a_value_that_is_nested_too_deeply_is_answered_with_an_error_code() -> N
     for _ in range(400):
         value = {"a": value}
     payload = {"topics": [{"name": "k", "kind": "quota", "value": value}]}
-    assert answer_to(stored("alter_access", payload)).error == ErrorCode.INVALID_REQUEST
+    assert response_to(stored("alter_access", payload)).error == ErrorCode.INVALID_REQUEST
 
 
 JSON = st.recursive(
@@ -292,7 +292,7 @@ def test_any_json_value_in_any_field_is_answered(kind: RequestKind, data: st.Dat
     payload = replaced(before, path, data.draw(JSON | st.just(...)) if path else data.draw(JSON))
     request = ForwardedRequest.decode("r", stored(kind, payload))
     if isinstance(request.payload, Unreadable):
-        assert answer_to(stored(kind, payload)).error == ErrorCode.INVALID_REQUEST
+        assert response_to(stored(kind, payload)).error == ErrorCode.INVALID_REQUEST
     else:
         assert ForwardedRequest.decode("r", request.encode()) == request
 

@@ -29,7 +29,7 @@ class Store:
     def exists(self, path: str, done: Callable[[Result], None], watch: Any = None) -> None:
         pass
 
-    def answer(self, what: str, code: Code) -> None:
+    def respond(self, what: str, code: Code) -> None:
         name, done = self.requested.pop(0)
         assert name == what, f"{name} instead of {what}"
         done(Result(code))
@@ -50,8 +50,8 @@ def connected() -> tuple[Store, Tailer, list[bool]]:
     port: Any = store
     tailer = Tailer(port, SilentListener(), lambda: Now(0, 0))
     tailer.on_connected()
-    store.answer("sync", Code.OK)
-    store.answer("get", Code.NO_NODE)
+    store.respond("sync", Code.OK)
+    store.respond("get", Code.NO_NODE)
     assert tailer.current and not store.requested
     return store, tailer, []
 
@@ -59,9 +59,9 @@ def connected() -> tuple[Store, Tailer, list[bool]]:
 def test_a_confirmation_reads_the_head_after_a_sync() -> None:
     store, tailer, received = connected()
     tailer.confirm(received.append)
-    store.answer("sync", Code.OK)
+    store.respond("sync", Code.OK)
     assert received == []
-    store.answer("get", Code.NO_NODE)
+    store.respond("get", Code.NO_NODE)
     assert received == [True]
 
 
@@ -69,18 +69,18 @@ def test_a_sync_that_began_before_the_request_does_not_count() -> None:
     store, tailer, received = connected()
     tailer.confirm(received.append)
     tailer.confirm(lambda ok: received.append(ok))
-    store.answer("sync", Code.OK)
-    store.answer("get", Code.NO_NODE)
+    store.respond("sync", Code.OK)
+    store.respond("get", Code.NO_NODE)
     assert received == [True]
-    store.answer("sync", Code.OK)
-    store.answer("get", Code.NO_NODE)
+    store.respond("sync", Code.OK)
+    store.respond("get", Code.NO_NODE)
     assert received == [True, True]
 
 
 def test_a_failed_read_and_a_lost_connection_confirm_nothing() -> None:
     store, tailer, received = connected()
     tailer.confirm(received.append)
-    store.answer("sync", Code.CONNECTION_LOSS)
+    store.respond("sync", Code.CONNECTION_LOSS)
     assert received == [False]
     tailer.confirm(received.append)
     tailer.confirm(received.append)
@@ -89,5 +89,5 @@ def test_a_failed_read_and_a_lost_connection_confirm_nothing() -> None:
     store.zk_session = 0
     tailer.confirm(received.append)
     assert received == [False] * 4
-    store.answer("sync", Code.OK)
-    assert received == [False] * 4, "the answer of the lost connection counts for nobody"
+    store.respond("sync", Code.OK)
+    assert received == [False] * 4, "the response of the lost connection counts for nobody"

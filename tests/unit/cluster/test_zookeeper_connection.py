@@ -1,4 +1,4 @@
-"""The store against a server of this file, which stops to answer, closes connections and refuses them. Requests themselves: `test_store_conformance`."""
+"""The store against a server of this file, which stops responding, closes connections and refuses them. Requests themselves: `test_store_conformance`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ CLOSE, PING = -11, 11
 NO_NODE = -101
 SESSION, SESSION_MS = 77, 18_000
 EVERYTHING = 1_000_000
-NO_ANSWER_TO_CONNECT = -1
+NO_RESPONSE_TO_CONNECT = -1
 
 
 class Server:
-    """`answers`: for each connection, in order, the number of requests that are answered; the last one repeats. After them the server is silent."""
+    """`responses`: for each connection, in order, the number of requests that are answered; the last one repeats. After them the server is silent."""
 
-    def __init__(self, port: int, answers: Sequence[int], context: ssl.SSLContext | None = None) -> None:
-        self._answers, self._context = list(answers), context
+    def __init__(self, port: int, responses: Sequence[int], context: ssl.SSLContext | None = None) -> None:
+        self._responses, self._context = list(responses), context
         self.connections = 0
         self.requests: list[int] = []
         """The types of all requests except pings."""
@@ -51,11 +51,11 @@ class Server:
             except OSError:
                 return
             self._open.append(connection)
-            answers = self._answers[min(self.connections, len(self._answers) - 1)]
+            responses = self._responses[min(self.connections, len(self._responses) - 1)]
             self.connections += 1
-            threading.Thread(target=self._serve, args=(connection, answers), daemon=True).start()
+            threading.Thread(target=self._serve, args=(connection, responses), daemon=True).start()
 
-    def _serve(self, connection: socket.socket, answers: int) -> None:
+    def _serve(self, connection: socket.socket, responses: int) -> None:
         if self._context is not None:
             connection = self._context.wrap_socket(connection, server_side=True)
             self._open.append(connection)
@@ -69,15 +69,15 @@ class Server:
 
         try:
             read()
-            if answers == NO_ANSWER_TO_CONNECT:
+            if responses == NO_RESPONSE_TO_CONNECT:
                 return
             send(struct.pack(">iiqi16sb", 0, SESSION_MS, SESSION, 16, bytes(16), 0))
             while True:
                 xid, kind = struct.unpack(">ii", read()[:8])
                 if kind != PING:
                     self.requests.append(kind)
-                    answers -= 1
-                if answers >= 0:
+                    responses -= 1
+                if responses >= 0:
                     send(struct.pack(">iqi", xid, 1, 0 if kind in (PING, CLOSE) else NO_NODE))
         except (OSError, struct.error):
             return
@@ -92,12 +92,12 @@ class Server:
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
     """Starts a server. Time limits are short."""
-    monkeypatch.setattr(zookeeper_connection, "answer_seconds", lambda session_timeout_ms: 0.2)
+    monkeypatch.setattr(zookeeper_connection, "response_seconds", lambda session_timeout_ms: 0.2)
     monkeypatch.setattr(zookeeper_connection, "connect_seconds", lambda session_timeout_ms: 0.2)
     started: list[Server] = []
 
-    def start(*answers: int, port: int = 0, context: ssl.SSLContext | None = None) -> Server:
-        started.append(Server(port, answers, context))
+    def start(*responses: int, port: int = 0, context: ssl.SSLContext | None = None) -> Server:
+        started.append(Server(port, responses, context))
         return started[-1]
 
     yield start
@@ -120,7 +120,7 @@ def joined(port: int, protection: Protection = OPEN) -> ZooKeeperStore:
     return store
 
 
-def test_a_server_that_stops_to_answer_is_left_although_requests_are_sent_all_the_time(
+def test_a_server_that_stops_responding_is_left_although_requests_are_sent_all_the_time(
     serve: Callable[..., Server],
 ) -> None:
     """kazoo counts each sent request as activity of the server. A controller sends several per second, so kazoo alone would notice the loss only by the
@@ -141,7 +141,7 @@ def test_a_server_that_stops_to_answer_is_left_although_requests_are_sent_all_th
     store.close()
 
 
-def test_a_server_with_tls_that_stops_to_answer_is_left(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_a_server_with_tls_that_stops_responding_is_left(serve: Callable[..., Server], tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue("zookeeper"))
@@ -162,14 +162,14 @@ def test_a_server_with_tls_that_stops_to_answer_is_left(serve: Callable[..., Ser
 def test_an_idle_connection_is_kept(serve: Callable[..., Server]) -> None:
     server = serve(EVERYTHING)
     store = joined(server.port)
-    threading.Event().wait(0.5)  # longer than the time for an answer
+    threading.Event().wait(0.5)  # longer than the time for a response
     assert server.connections == 1
     store.close()
 
 
 def test_a_server_that_does_not_answer_the_first_request_is_left(serve: Callable[..., Server]) -> None:
     """A frozen server: the kernel accepts the connection. kazoo alone would wait for the session time-out, divided by the number of servers."""
-    server = serve(NO_ANSWER_TO_CONNECT, EVERYTHING)
+    server = serve(NO_RESPONSE_TO_CONNECT, EVERYTHING)
     began = time.monotonic()
     joined(server.port).close()
     assert server.connections > 1 and time.monotonic() - began < SESSION_MS / 1000
@@ -245,10 +245,10 @@ def always_last(store: ZooKeeperStore, port: int) -> bool:
     return all(servers_in_order(store)[-1] == port for _ in range(30))
 
 
-@pytest.mark.parametrize("answers", [NO_ANSWER_TO_CONNECT, 0])
-def test_a_server_that_does_not_answer_is_tried_last(serve: Callable[..., Server], answers: int) -> None:
+@pytest.mark.parametrize("responses", [NO_RESPONSE_TO_CONNECT, 0])
+def test_a_server_that_does_not_respond_is_tried_last(serve: Callable[..., Server], responses: int) -> None:
     """kazoo shuffles the servers after all have failed: a frozen one was tried two times in a row, and kept the client waiting each time."""
-    silent, down, later = serve(answers), free_port(), free_port()
+    silent, down, later = serve(responses), free_port(), free_port()
     store = ZooKeeperStore(f"127.0.0.1:{silent.port},127.0.0.1:{down},127.0.0.1:{later}", SESSION_MS)
 
     results: list[Result] = []
@@ -265,7 +265,7 @@ def test_a_server_that_does_not_answer_is_tried_last(serve: Callable[..., Server
 
 
 def test_a_server_that_answers_again_is_tried_like_the_others(serve: Callable[..., Server]) -> None:
-    server, down = serve(NO_ANSWER_TO_CONNECT, EVERYTHING), free_port()
+    server, down = serve(NO_RESPONSE_TO_CONNECT, EVERYTHING), free_port()
     store = ZooKeeperStore(f"127.0.0.1:{server.port},127.0.0.1:{down}", SESSION_MS)
     until(store, lambda: store.zk_session == SESSION)
     assert {tuple(servers_in_order(store)) for _ in range(60)} == {(server.port, down), (down, server.port)}

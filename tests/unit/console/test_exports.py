@@ -13,10 +13,10 @@ from console import exports
 
 
 def rows(client: Client, address: str) -> list[dict[str, str]]:
-    answer = client.get(address)
-    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
-    assert answer.headers["Content-Disposition"].startswith("attachment")
-    return list(csv.DictReader(io.StringIO(answer.content.decode())))
+    response = client.get(address)
+    assert response.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert response.headers["Content-Disposition"].startswith("attachment")
+    return list(csv.DictReader(io.StringIO(response.content.decode())))
 
 
 def test_all_pages_of_the_filter_in_its_order(

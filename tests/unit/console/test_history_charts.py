@@ -14,7 +14,7 @@ from django.utils import timezone
 from console.history_charts import RANGES, PageCharts, page_charts
 from controlplane.models import Alert, Change, ClusterEvent
 from controlplane.selectors import history
-from weir_common.lake_history import HistoryAnswer
+from weir_common.lake_history import HistoryResult
 from weir_common.lake_queries import QueryError
 
 pytestmark = pytest.mark.django_db
@@ -87,8 +87,8 @@ def test_marks_have_links(seeded: dict[str, Any], viewer: Client) -> None:
 
 
 def test_the_values_are_available_as_csv(seeded: dict[str, Any], viewer: Client) -> None:
-    answer = viewer.get(charts().charts[0].csv)
-    assert answer.status_code == 200 and answer.content.decode().startswith("at,value,peak\r\n")
+    response = viewer.get(charts().charts[0].csv)
+    assert response.status_code == 200 and response.content.decode().startswith("at,value,peak\r\n")
 
 
 def test_a_page_without_history_has_empty_charts(seeded: dict[str, Any], viewer: Client) -> None:
@@ -102,6 +102,6 @@ def test_a_page_names_the_origin_of_old_values(
     seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, part: str, text: str
 ) -> None:
     errors = {"read": None, "no_table": QueryError.NO_TABLE, "failed": QueryError.TIME}
-    answer = HistoryAnswer(error=errors[part], detail="too slow")
-    monkeypatch.setattr(history.lake, "history", lambda *_: answer)
+    response = HistoryResult(error=errors[part], detail="too slow")
+    monkeypatch.setattr(history.lake, "history", lambda *_: response)
     assert text in viewer.get("/topics/flights/?range=90d").content.decode()

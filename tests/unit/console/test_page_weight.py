@@ -18,7 +18,7 @@ def test_the_first_page_is_small(seeded: dict[str, Any], operator: Client) -> No
     files = {
         address: operator.get(address, headers=accept) for address in FILE.findall(operator.get("/").content.decode())
     }
-    sizes = {"/": len(page.content), **{address: len(answer.content) for address, answer in files.items()}}
+    sizes = {"/": len(page.content), **{address: len(response.content) for address, response in files.items()}}
     assert page.headers["Content-Encoding"] == "gzip"
     assert len(files) == 5
     assert sum(sizes.values()) < FIRST_PAGE_BYTES_MAX, sizes

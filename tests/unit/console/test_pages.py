@@ -168,10 +168,10 @@ PAGES = [
 
 @pytest.mark.parametrize("address", PAGES)
 def test_every_page_opens_on_a_busy_cluster(seeded: dict[str, Any], operator: Client, address: str) -> None:
-    answer = operator.get(address)
-    assert answer.status_code == 200, answer.content.decode()[:2000]
-    text = answer.content.decode()
-    assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+    response = operator.get(address)
+    assert response.status_code == 200, response.content.decode()[:2000]
+    text = response.content.decode()
+    assert "script-src 'self'" in response.headers["Content-Security-Policy"]
     assert not re.search(r"<script(?![^>]*\bsrc=)", text) and not re.search(r"\sstyle=|\son[a-z]+=", text)
 
 
@@ -194,9 +194,9 @@ def test_every_page_opens_on_a_busy_cluster(seeded: dict[str, Any], operator: Cl
     ],
 )
 def test_every_list_opens_on_an_empty_database(db: None, operator: Client, address: str) -> None:
-    answer = operator.get(address)
-    assert answer.status_code == 200
-    assert "The cluster monitor has not read the cluster yet." in answer.content.decode()
+    response = operator.get(address)
+    assert response.status_code == 200
+    assert "The cluster monitor has not read the cluster yet." in response.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -228,10 +228,10 @@ def test_a_login_succeeds_or_fails(db: None, client: Client) -> None:
 
     get_user_model().objects.create_user("carol", password="a long password")
     assert "correct username" in client.post("/login/", {"username": "carol", "password": "no"}).content.decode()
-    answer = client.post(
+    response = client.post(
         "/login/?next=/topics/", {"username": "carol", "password": "a long password", "next": "/topics/"}
     )
-    assert answer.headers["Location"] == "/topics/"
+    assert response.headers["Location"] == "/topics/"
 
 
 def test_a_list_keeps_its_filter_order_and_page_in_its_links(seeded: dict[str, Any], operator: Client) -> None:
@@ -246,8 +246,8 @@ def test_unknown_is_a_dash_with_its_reason_and_not_a_zero(seeded: dict[str, Any]
 
 
 def test_the_theme_is_stored_and_redirects_only_within_the_site(db: None, operator: Client) -> None:
-    answer = operator.post("/theme/", {"theme": "dark", "next": "https://evil.example/"})
-    assert answer.headers["Location"] == "/"
+    response = operator.post("/theme/", {"theme": "dark", "next": "https://evil.example/"})
+    assert response.headers["Location"] == "/"
     assert 'data-theme="dark"' in operator.get("/").content.decode()
 
 
@@ -263,6 +263,6 @@ def test_the_theme_is_stored_and_redirects_only_within_the_site(db: None, operat
 )
 def test_a_costly_act_requires_a_reason(seeded: dict[str, Any], operator: Client, address: str) -> None:
     before = Change.objects.count()
-    answer = operator.post(address, {"confirm_name": "orders", "comment": " "})
-    assert "Give a reason; it is recorded in the audit log." in answer.content.decode()
+    response = operator.post(address, {"confirm_name": "orders", "comment": " "})
+    assert "Give a reason; it is recorded in the audit log." in response.content.decode()
     assert Change.objects.count() == before

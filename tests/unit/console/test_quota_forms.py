@@ -48,7 +48,7 @@ def test_a_current_rate_names_the_broker_with_the_largest_one() -> None:
     assert one == "Current rate of client-id shop: 1.5 MB/s at broker 2."
     many = current_rate("client-id shop", {1: 500_000.0, 2: 1_500_000.0}, [3])
     assert many == (
-        "Current rate of client-id shop: 1.5 MB/s at broker 2, 2.0 MB/s at 2 brokers together. Brokers without an answer: 3."
+        "Current rate of client-id shop: 1.5 MB/s at broker 2, 2.0 MB/s at 2 brokers together. Brokers without a response: 3."
     )
     assert current_rate("user ann", {}, []) == "user ann has no connection now."
 

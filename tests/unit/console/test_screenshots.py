@@ -105,5 +105,5 @@ def test_titles_and_buttons_of_alerts_are_chinese(operator: Client) -> None:
 def test_a_view_without_a_screenshot_is_not_a_page(seeded: dict[str, Any], operator: Client, name: str) -> None:
     pattern = next(p for p in urlpatterns if p.name == name)
     values = {n: VALUES.get(n, 1 if "Int" in type(c).__name__ else "x") for n, c in pattern.pattern.converters.items()}
-    answer = operator.get(reverse(name, kwargs=values))
-    assert not (answer.status_code == 200 and "<main" in answer.content.decode()), name
+    response = operator.get(reverse(name, kwargs=values))
+    assert not (response.status_code == 200 and "<main" in response.content.decode()), name

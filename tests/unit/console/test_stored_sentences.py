@@ -86,8 +86,8 @@ def test_a_lifted_safety_check_keeps_its_values_in_move_and_proposal(
     user = django_user_model.objects.create_user("cleo", is_staff=True)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user).key}")
-    answer = client.get(f"/api/v1/proposals/{proposal.pk}").json()["shown"]
-    assert answer["lines"][0] == english and "phrases" not in answer
+    response = client.get(f"/api/v1/proposals/{proposal.pk}").json()["shown"]
+    assert response["lines"][0] == english and "phrases" not in response
 
 
 def test_a_stored_text_without_a_phrase_is_shown_as_it_is(seeded: dict[str, Any], operator: Client) -> None:
@@ -237,7 +237,7 @@ def test_a_long_log_is_cut_and_the_note_keeps_its_phrase() -> None:
     assert driver_restarts.failure_note(" ") == "The Spark process ended 5 times without a committed batch."
 
 
-def test_a_registry_and_connect_workers_without_an_answer_are_explained_in_the_language_of_the_page(
+def test_a_registry_and_connect_workers_without_a_response_are_explained_in_the_language_of_the_page(
     world: World, operator: Client, settings: Any
 ) -> None:
     nobody = "http://127.0.0.1:9"

@@ -166,16 +166,16 @@ def test_pages_and_routes_about_the_whole_cluster_are_rejected(team: Client) -> 
         "/api/v1/restarts",
         "/api/v1/brokers/1/log-directories",
     ):
-        answer = team.get(address)
-        assert answer.status_code == 403 and "role viewer on the cluster" in answer.content.decode(), address
+        response = team.get(address)
+        assert response.status_code == 403 and "role viewer on the cluster" in response.content.decode(), address
     bind("team", ("cluster", "literal", "kafka-cluster"))
     assert team.get("/audit/").status_code == 200
     assert "flights" in team.get("/topics/").content.decode()
 
 
 def test_a_rejection_about_an_object_does_not_name_its_topics(team: Client) -> None:
-    for answer in (team.get("/moves/1/"), team.get("/api/v1/moves/1"), team.post("/moves/1/cancel/")):
-        assert answer.status_code == 403 and "There is no object of this number" in answer.content.decode()
+    for response in (team.get("/moves/1/"), team.get("/api/v1/moves/1"), team.post("/moves/1/cancel/")):
+        assert response.status_code == 403 and "There is no object of this number" in response.content.decode()
 
 
 SHOWN_NAMES: list[tuple[str, tuple[str, ...]]] = [
@@ -276,8 +276,8 @@ def test_a_token_of_the_scope_read_of_an_operator_sees_everything(seeded: dict[s
     bind("bea", ("topic", "literal", "orders"), role="owner")
     for name, topics in (("ada", {"flights", "orders", "payments.audit", "ledger", "fresh"}), ("bea", {"orders"})):
         _, secret = create_token("read", actor=name, scope=TokenScope.READ, limit=TokenScope.READ)
-        answer = Client().get("/api/v1/topics", headers={"Authorization": f"Token {secret}"}).json()
-        assert {t["name"] for t in answer["rows"]} == topics
+        response = Client().get("/api/v1/topics", headers={"Authorization": f"Token {secret}"}).json()
+        assert {t["name"] for t in response["rows"]} == topics
 
 
 def test_without_the_setting_every_user_sees_everything(seeded: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 class ConfigBroker:
-    """`groups`: {group: its configs}. `silent`: no answer."""
+    """`groups`: {group: its configs}. `silent`: no response."""
 
     def __init__(self, groups: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self.silent = False
@@ -52,13 +52,13 @@ class ConfigBroker:
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
         if self.silent:
             raise NoResponse("it is down")
-        answers: list[Any] = []
+        responses: list[Any] = []
         request: Any = SimpleNamespace(
-            body=body, principal="User:weir", header=SimpleNamespace(api_key=api), reply=answers.append
+            body=body, principal="User:weir", header=SimpleNamespace(api_key=api), reply=responses.append
         )
         handlers = {ApiKey.DESCRIBE_CONFIGS: self.api.describe, ApiKey.INCREMENTAL_ALTER_CONFIGS: self.api.alter}
         handlers[api](request)
-        return answers[0]
+        return responses[0]
 
     def close(self) -> None:
         """Nothing is open."""

@@ -20,11 +20,11 @@ class Post:
 
 @dataclass
 class HttpReceiver:
-    """`answers`: (status, body) of the next requests, the last one again and again. `headers`: of every answer. `gate`: requests wait for it."""
+    """`responses`: (status, body) of the next requests, the last one again and again. `headers`: of every response. `gate`: requests wait for it."""
 
     url: str = ""
     posts: list[Post] = field(default_factory=list)
-    answers: list[tuple[int, str]] = field(default_factory=lambda: [(200, "ok")])
+    responses: list[tuple[int, str]] = field(default_factory=lambda: [(200, "ok")])
     headers: dict[str, str] = field(default_factory=dict)
     gate: threading.Event = field(default_factory=threading.Event)
 
@@ -39,7 +39,7 @@ def http_receiver() -> Iterator[HttpReceiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.posts.append(Post(self.path, dict(self.headers), body))
             receiver.gate.wait(30)
-            status, text = receiver.answers.pop(0) if len(receiver.answers) > 1 else receiver.answers[0]
+            status, text = receiver.responses.pop(0) if len(receiver.responses) > 1 else receiver.responses[0]
             try:
                 self.send_response(status)
                 for name, value in receiver.headers.items():
@@ -68,7 +68,7 @@ def http_receiver() -> Iterator[HttpReceiver]:
 
 @dataclass
 class SmtpReceiver:
-    """`mails`: (sender, recipients, text). `rejection`: the answer to RCPT, empty = accepted."""
+    """`mails`: (sender, recipients, text). `rejection`: the response to RCPT, empty = accepted."""
 
     port: int = 0
     mails: list[tuple[str, list[str], str]] = field(default_factory=list)

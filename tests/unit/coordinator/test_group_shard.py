@@ -51,16 +51,16 @@ def test_members_of_a_loading_group_get_a_retriable_error() -> None:
     api = GroupsApi(groups, lambda topic, key, listener: None, session_ms_min=1, session_ms_max=10_000, auth=ALLOW_ALL)
 
     def requested(handler: Callable[[Any], None], body: Any) -> int:
-        answers: list[Any] = []
+        responses: list[Any] = []
         request: Any = SimpleNamespace(
             body=body,
-            reply=answers.append,
+            reply=responses.append,
             header=SimpleNamespace(api_version=4),
             client_id="c",
             client_host="/h",
         )
         handler(request)
-        return int(answers[0].error_code)
+        return int(responses[0].error_code)
 
     assert requested(api.heartbeat, m.HeartbeatRequest(group_id="g", generation_id=3, member_id="m")) == 0
     assert requested(api.sync, m.SyncGroupRequest(group_id="g", generation_id=3, member_id="m")) == (

@@ -34,13 +34,13 @@ class Scene(Harness):
             self.groups.tick(self.now)
 
     def offset(self, at: int, topic: str = "a", producer_id: int | None = None) -> None:
-        answers: list[Any] = []
+        responses: list[Any] = []
         offsets = {(topic, 0): Offset(at, -1, "", self.now.wall_ms)}
-        event: Any = events.Commit(answers.append, "", None, -1, offsets)
+        event: Any = events.Commit(responses.append, "", None, -1, offsets)
         if producer_id is not None:
-            event = events.TransactionalCommit(answers.append, "", None, -1, offsets, producer_id, 0)
+            event = events.TransactionalCommit(responses.append, "", None, -1, offsets, producer_id, 0)
         assert self.groups.handle("g", event) == 0
-        assert self.log.later is not None or [a.error for a in answers] == [0]
+        assert self.log.later is not None or [a.error for a in responses] == [0]
 
     def end(self, committed: bool) -> None:
         at = self.log.end
@@ -52,7 +52,7 @@ class Scene(Harness):
         return self._send_request(
             GroupsApi(self.groups, lambda *_: None, session_ms_min=1, session_ms_max=10_000, auth=ALLOW_ALL).delete,
             m.DeleteGroupsRequest(groups_names=["g"]),
-            lambda answer: answer.results[0].error_code,
+            lambda response: response.results[0].error_code,
         )
 
     def delete_offset(self, topic: str = "a") -> list[int]:
@@ -61,13 +61,13 @@ class Scene(Harness):
         return self._send_request(
             GroupOffsetsApi(self.groups, lambda: self.now, ALLOW_ALL).delete_offsets,
             m.OffsetDeleteRequest(group_id="g", topics=topics),
-            lambda answer: answer.error_code,
+            lambda response: response.error_code,
         )
 
     @staticmethod
     def _send_request(api: Any, body: Any, error_of: Any) -> list[int]:
         errors: list[int] = []
-        request: Any = SimpleNamespace(body=body, reply=lambda answer: errors.append(int(error_of(answer))))
+        request: Any = SimpleNamespace(body=body, reply=lambda response: errors.append(int(error_of(response))))
         api(request)
         return errors
 
@@ -101,10 +101,10 @@ def test_a_deletion_of_unknown_outcome_is_resolved_from_the_log() -> None:
     scene = Scene()
     scene.offset(5)
     scene.log.later = []
-    answers = scene.delete_group()
-    assert scene.offsets == {"a": 5} and not answers
+    responses = scene.delete_group()
+    assert scene.offsets == {"a": 5} and not responses
     scene.log.later.pop()(ErrorCode.REQUEST_TIMED_OUT)
-    assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     scene.log.later = None
     scene.load()
     assert scene.group is None, "the tombstones are in the log"
@@ -114,11 +114,11 @@ def test_a_group_is_blocked_until_its_deletion_is_written() -> None:
     scene = Scene()
     scene.offset(5)
     scene.log.later = []
-    answers = scene.delete_group()
+    responses = scene.delete_group()
     beat = events.Commit(lambda a: None, "", None, -1, {("a", 0): Offset(9, -1, "", 1)})
     assert scene.groups.handle("g", beat) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     scene.log.later.pop()(0)
-    assert answers == [0] and scene.group is None
+    assert responses == [0] and scene.group is None
     scene.log.later = None
     scene.offset(9)
     assert scene.offsets == {"a": 9} == scene.reloaded().offsets
@@ -128,23 +128,23 @@ def test_an_offset_that_is_committed_after_its_tombstone_stays() -> None:
     scene = Scene()
     scene.offset(5)
     scene.log.later = []
-    answers = scene.delete_offset()
+    responses = scene.delete_offset()
     scene.offset(9)
     deleted, committed = scene.log.later
     deleted(0)
     committed(0)
-    assert answers == [0] and scene.offsets == {"a": 9} == scene.reloaded().offsets
+    assert responses == [0] and scene.offsets == {"a": 9} == scene.reloaded().offsets
 
 
 def test_a_deletion_includes_pending_commits() -> None:
     scene = Scene()
     scene.log.later = []
     scene.offset(5)
-    answers = scene.delete_offset()
+    responses = scene.delete_offset()
     committed, deleted = scene.log.later
     committed(0)
     deleted(0)
-    assert answers == [0] and scene.offsets == {} == scene.reloaded().offsets
+    assert responses == [0] and scene.offsets == {} == scene.reloaded().offsets
 
 
 @pytest.mark.parametrize("delete", [Scene.delete_group, Scene.delete_offset])
@@ -225,12 +225,12 @@ def test_a_deletion_in_several_batches_is_complete_or_resolved_from_the_log(monk
     for i in range(3):
         scene.offset(i, f"t{i}")
     scene.log.later = []
-    answers = scene.delete_group()
+    responses = scene.delete_group()
     first, *rest = scene.log.later
     assert len(rest) == 3, "three offsets and the group"
     first(0)
-    assert len(scene.offsets) == 3 and not answers
+    assert len(scene.offsets) == 3 and not responses
     for done in rest:
         done(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert not scene.groups.shards[0].loaded, "a part of it is in the log"

@@ -62,14 +62,14 @@ class Harness:
 
     def join(self, data: bytes, protocol_type: str = "consumer", kind: str = "range") -> list[g.Joined]:
         """Join as a member. Returns the responses. The session outlasts every test."""
-        answers: list[g.Joined] = []
+        responses: list[g.Joined] = []
         session = 2**31 - 1
         self.groups.handle(
             "g",
             g.Join(
-                answers.append,
+                responses.append,
                 "",
-                f"m{id(answers)}",
+                f"m{id(responses)}",
                 None,
                 "c",
                 "/h",
@@ -80,7 +80,7 @@ class Harness:
                 False,
             ),
         )
-        return answers
+        return responses
 
     def member(self, data: bytes, protocol_type: str = "consumer") -> g.Joined:
         (joined,) = self.join(data, protocol_type)
@@ -98,9 +98,9 @@ class Harness:
 
     def commit(self, topic: str, member: g.Joined | None = None) -> None:
         who = (member.member_id, None, member.generation) if member else ("", None, -1)
-        answers: list[g.Answered] = []
-        self.groups.handle("g", g.Commit(answers.append, *who, {(topic, 0): g.Offset(5, -1, "", self.now.wall_ms)}))
-        assert [a.error for a in answers] == [0]
+        responses: list[g.Completed] = []
+        self.groups.handle("g", g.Commit(responses.append, *who, {(topic, 0): g.Offset(5, -1, "", self.now.wall_ms)}))
+        assert [a.error for a in responses] == [0]
 
     @property
     def group(self) -> Any:
@@ -115,11 +115,11 @@ class Harness:
         r = m.OffsetDeleteRequest
         part = r.OffsetDeleteRequestPartition(partition_index=0)
         body = r(group_id="g", topics=[r.OffsetDeleteRequestTopic(name=t, partitions=[part]) for t in topics])
-        answers: list[Any] = []
-        request: Any = SimpleNamespace(body=body, reply=answers.append)
+        responses: list[Any] = []
+        request: Any = SimpleNamespace(body=body, reply=responses.append)
         GroupOffsetsApi(self.groups, lambda: self.now, ALLOW_ALL).delete_offsets(request)
-        (answer,) = answers
-        return int(answer.error_code) or {t.name: t.partitions[0].error_code for t in answer.topics}
+        (response,) = responses
+        return int(response.error_code) or {t.name: t.partitions[0].error_code for t in response.topics}
 
 
 def test_an_empty_group_expires_after_the_offsets_retention() -> None:

@@ -129,7 +129,7 @@ class Bench:
         self.end_offset = records.peek(batch).next_offset
         self._next_offsets.append(self.end_offset)
 
-    def answer(self, error: ErrorCode = ErrorCode.NONE) -> None:
+    def respond(self, error: ErrorCode = ErrorCode.NONE) -> None:
         target, batch, done = self.sent.pop(0)
         sequence = records.peek(batch).base_sequence
         if not error and (target, sequence) not in self.sequences:
@@ -138,12 +138,12 @@ class Bench:
             self.targets[target] += records.iterate(batch)
         done(error, self.now)
 
-    def pass_ms(self, front: FrontPartition, ms: int, *, answers: bool = True, works: bool = True) -> None:
+    def pass_ms(self, front: FrontPartition, ms: int, *, responses: bool = True, works: bool = True) -> None:
         for _ in range(max(1, ms // 100)):
             self.now = Now(self.now.mono_ms + min(ms, 100), self.now.wall_ms + min(ms, 100))
             front.tick(self.now)
-            while answers and self.sent:
-                self.answer()
+            while responses and self.sent:
+                self.respond()
             while works and self.jobs:
                 self.work()
                 front.tick(self.now)

@@ -124,7 +124,7 @@ def test_packed_records_keep_the_absence_of_a_key() -> None:
     assert unpack_records(b"".join(map(pack_record, records))) == records
 
 
-def test_an_answer_ends_before_a_bucket_whose_index_is_invalid() -> None:
+def test_a_response_ends_before_a_bucket_whose_index_is_invalid() -> None:
     def damaged() -> bytes:
         raise InvalidDelayIndex("damaged")
 

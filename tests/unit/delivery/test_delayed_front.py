@@ -82,12 +82,12 @@ def test_a_new_leader_sends_the_open_batch_again_and_nothing_twice() -> None:
     for i in range(10):
         bench.write(f"v{i}", 100 * i)
     bench.pass_ms(first, 500)
-    bench.pass_ms(first, 300, answers=False)  # a batch is on its way
+    bench.pass_ms(first, 300, responses=False)  # a batch is on its way
     assert bench.sent
     first.close()
     second = bench.lead()
     while bench.sent:
-        bench.answer()
+        bench.respond()
     bench.pass_ms(second, 3_000)
     assert bench.values == [f"v{i}" for i in range(10)]
 
@@ -96,8 +96,8 @@ def test_a_rejected_batch_is_sent_again() -> None:
     bench = DelayBench()
     front = bench.lead()
     bench.write("v", 0)
-    bench.pass_ms(front, 200, answers=False)
-    bench.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.pass_ms(front, 200, responses=False)
+    bench.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert front.blocked is ErrorCode.NOT_LEADER_OR_FOLLOWER
     bench.pass_ms(front, 500)
     assert bench.values == ["v"] and front.blocked is None
@@ -125,10 +125,10 @@ def test_batches_respect_the_size_of_the_topic() -> None:
         bench.write(f"{i}" * 150, 0)
     sizes = []
     for _ in range(60):
-        bench.pass_ms(front, 100, answers=False)
+        bench.pass_ms(front, 100, responses=False)
         if bench.sent:
             sizes.append(len(bench.sent[0][1]))
-            bench.answer()
+            bench.respond()
     assert len(bench.target) == 20 and max(sizes) <= 1_000 and len(sizes) > 3
 
 
@@ -161,7 +161,7 @@ def test_a_record_that_is_due_counts_until_it_is_acknowledged() -> None:
     bench.write("a", 500)
     bench.pass_ms(front, 400)
     assert (front.pending, front.due, front.last_sent) == (1, 0, None)
-    bench.pass_ms(front, 2_000, answers=False)
+    bench.pass_ms(front, 2_000, responses=False)
     assert (front.pending, front.due) == (0, 1) and front.last_sent is not None
     due, sent = front.last_sent
     assert due == START_MS + 500 and due <= sent <= bench.now.wall_ms
@@ -347,7 +347,7 @@ def test_each_record_arrives_once_whatever_is_indexed_when(seed: int) -> None:
             if times[value] > bench.now.wall_ms + 10_000:
                 cancelled.add(value)
                 bench.write(None, None, key=value)
-        bench.pass_ms(front, rng.choice((100, 400)), works=rng.random() < 0.8, answers=rng.random() < 0.8)
+        bench.pass_ms(front, rng.choice((100, 400)), works=rng.random() < 0.8, responses=rng.random() < 0.8)
         if rng.random() < 0.3 and bench.end_offset > closed:
             bench.index(closed, bench.end_offset)
             closed = bench.end_offset

@@ -28,7 +28,7 @@ def test_the_journal_entry_must_be_replicated_first() -> None:
     front = bench.lead()
     bench.pass_ms(front, 100)
     bench.replicated = 1
-    bench.pass_ms(front, 400, answers=False)
+    bench.pass_ms(front, 400, responses=False)
     assert bench.end_offset == 2 and not bench.sent
     bench.replicated = None
     bench.pass_ms(front, 100)
@@ -57,9 +57,9 @@ def test_a_closed_front_partition_ignores_answers_and_time() -> None:
     bench = DelayBench()
     front = bench.lead()
     bench.write("a", 0)
-    bench.pass_ms(front, 300, answers=False)
+    bench.pass_ms(front, 300, responses=False)
     assert bench.sent
     front.close()
-    bench.answer()
+    bench.respond()
     front.tick(bench.now)
     assert front.closed and front.delivered == 0

@@ -31,9 +31,9 @@ def test_one_batch_is_sent_at_a_time_and_a_later_number_replaces_a_waiting_one()
     assert checks.room == WAITING_MAX - 1
     checks.tick(bench.now)
     assert len(bench.sent) == 1
-    bench.answer()
+    bench.respond()
     checks.tick(bench.now)
-    bench.answer()
+    bench.respond()
     assert numbers(bench) == [(b"0", b"1"), (b"1", b"3")] and checks.sent == 2
 
 
@@ -43,19 +43,19 @@ def test_an_error_leads_to_a_retry_without_decided_messages() -> None:
     for offset in (0, 1):
         checks.add(CheckProducers(b"%d" % offset, offset, 1))
     checks.tick(bench.now)
-    bench.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     checks.tick(bench.now)
     assert not bench.sent, "after a pause"
     undecided.discard(0)
     checks.tick(Now(bench.now.mono_ms + 1_000, bench.now.wall_ms))
-    bench.answer()
+    bench.respond()
     assert numbers(bench) == [(b"1", b"1")]
 
 
-def test_an_answer_to_a_closed_sender_is_ignored() -> None:
+def test_a_response_to_a_closed_sender_is_ignored() -> None:
     bench, checks = scene({0})
     checks.add(CheckProducers(b"0", 0, 1))
     checks.tick(bench.now)
     checks.closed = True
-    bench.answer()
+    bench.respond()
     assert checks.sent == 0

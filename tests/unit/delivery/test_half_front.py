@@ -47,8 +47,8 @@ class HalfBench(Bench):
             headers = (*headers, ("x-half", decision.encode()))
         return Record(position, self.now.wall_ms, b"k", f"value {half_id}".encode(), headers)
 
-    def wait(self, ms: int, *, answers: bool = True) -> None:
-        self.pass_ms(self.front, ms, answers=answers)
+    def wait(self, ms: int, *, responses: bool = True) -> None:
+        self.pass_ms(self.front, ms, responses=responses)
 
     def values_at(self, target: FrontTarget) -> list[str]:
         return [v.removeprefix("value ") for v in self.values_of(target)]
@@ -127,7 +127,7 @@ def test_producers_are_asked_and_the_message_expires_exactly_once() -> None:
     numbers = [dict(r.headers)["x-half-check"] for r in bench.targets[FrontTarget.CHECK]]
     assert numbers == [b"%d" % n for n in range(1, 16)]
     assert bench.values_at(FrontTarget.EXPIRED) == [] and bench.front.undecided == 1
-    bench.wait(2_000, answers=False)
+    bench.wait(2_000, responses=False)
     assert bench.write(("a", "commit")) == rejected(HalfRejection.ALREADY_EXPIRED)
     bench.front.close()
     bench.lead()
@@ -156,8 +156,8 @@ def test_an_expiry_that_is_not_stable_is_known_to_a_new_leader() -> None:
 def test_a_check_that_was_not_accepted_is_sent_again_unless_the_message_is_decided() -> None:
     bench = leading()
     bench.write(("a", None), ("b", None))
-    bench.wait(6_100, answers=False)
-    bench.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.wait(6_100, responses=False)
+    bench.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     bench.write(("a", "rollback"))
     bench.wait(500)
     assert bench.values_at(FrontTarget.CHECK) == ["b"]
@@ -170,12 +170,12 @@ def test_a_new_leader_delivers_what_is_open_and_nothing_twice() -> None:
     for i in range(30):
         bench.write((f"v{i}", "commit"))
         if i == 20:
-            bench.wait(200, answers=False)
+            bench.wait(200, responses=False)
             assert bench.sent
             bench.front.close()
             bench.lead()
             while bench.sent:
-                bench.answer()
+                bench.respond()
             bench.wait(100)
     bench.wait(2_000)
     assert bench.values_at(FrontTarget.TOPIC) == [f"v{i}" for i in range(30)] and bench.front.undecided == 30

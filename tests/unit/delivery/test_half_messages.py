@@ -126,7 +126,7 @@ def test_a_new_leader_continues_the_checks_with_the_last_one_that_was_due(now_ms
     half.handle(appended(0), now_ms)
     assert half.handle(ROOM, now_ms) == [h.CheckProducers(b"a", 0, number)]
     if number == h.CHECKS_MAX:
-        assert half.wake_at_ms == now_ms + h.CHECK_INTERVAL_MS, "time for the answer"
+        assert half.wake_at_ms == now_ms + h.CHECK_INTERVAL_MS, "time for the response"
 
 
 def test_undecided_messages_are_listed_by_offset_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,13 +118,13 @@ class Bench:
         self.waiting.append(lambda: done(self.coordinator, self.committed, self.now))
 
     def commit_position(self, position: RoutePosition, done: Any) -> None:
-        def answer() -> None:
+        def respond() -> None:
             if not self.coordinator:
                 self.committed = position
                 self.commits += 1
             done(self.coordinator, self.now)
 
-        self.waiting.append(answer)
+        self.waiting.append(respond)
 
     # -- for the tests ---------------------------------------------------------------------------------------------------
     def write(
@@ -155,11 +155,11 @@ class Bench:
         self.logs.setdefault(at, []).extend(records.iterate(sent.batch))
         return OK, -1
 
-    def answer(self, error: ErrorCode = OK) -> None:
+    def respond(self, error: ErrorCode = OK) -> None:
         sent = self.sent.pop(0)
         sent.done(*((error, -1) if error else self.append(sent)), self.now)
 
-    def run(self, *running: RoutePartition, ms: int = 100, answers: bool = True) -> None:
+    def run(self, *running: RoutePartition, ms: int = 100, responses: bool = True) -> None:
         for _ in range(max(1, ms // 100)):
             self.now = Now(self.now.mono_ms + 100, self.now.wall_ms + 100)
             for r in running:
@@ -167,8 +167,8 @@ class Bench:
             for _ in range(20):
                 while self.waiting:
                     self.waiting.pop(0)()
-                while answers and self.sent:
-                    self.answer()
+                while responses and self.sent:
+                    self.respond()
                 for r in running:
                     r.tick(self.now)
 
@@ -227,9 +227,9 @@ def test_the_next_leader_sends_nothing_twice_and_leaves_nothing_out() -> None:
     for value in "abc":
         bench.write(value)
     first.tick(bench.now)
-    bench.answer()  # the query what is there: the position was never known
+    bench.respond()  # the query what is there: the position was never known
     first.tick(bench.now)
-    bench.append(bench.sent[0])  # appended, but the leader dies before the answer and before a commit
+    bench.append(bench.sent[0])  # appended, but the leader dies before the response and before a commit
     bench.sent.clear()
     assert bench.committed.offset == 0
     bench.write("d")
@@ -244,7 +244,7 @@ def test_a_deposed_leader_cannot_append_again() -> None:
     for value in "abc":
         bench.write(value)
     old.tick(bench.now)
-    bench.answer()
+    bench.respond()
     old.tick(bench.now)
     late = bench.sent.pop()
     new = bench.lead()
@@ -254,16 +254,16 @@ def test_a_deposed_leader_cannot_append_again() -> None:
     assert bench.values() == ["a", "b", "c", "d"]
 
 
-def test_a_batch_whose_answer_was_lost_is_not_written_twice() -> None:
+def test_a_batch_whose_response_was_lost_is_not_written_twice() -> None:
     bench = Bench()
     running = bench.lead()
     bench.run(running)
     bench.write("a")
     running.tick(bench.now)
-    bench.answer()
+    bench.respond()
     running.tick(bench.now)
     bench.append(bench.sent[0])
-    bench.answer(ErrorCode.NETWORK_EXCEPTION)
+    bench.respond(ErrorCode.NETWORK_EXCEPTION)
     bench.write("b")
     bench.run(running, ms=1_000)
     assert bench.values() == ["a", "b"]
@@ -307,10 +307,10 @@ def test_a_target_that_rejects_is_named_and_tried_again() -> None:
     bench.run(running)
     bench.write("large")
     running.tick(bench.now)
-    bench.answer()
+    bench.respond()
     running.tick(bench.now)
-    bench.answer(ErrorCode.MESSAGE_TOO_LARGE)
-    bench.run(running, answers=False, ms=1_100)
+    bench.respond(ErrorCode.MESSAGE_TOO_LARGE)
+    bench.run(running, responses=False, ms=1_100)
     assert running.problems == [("t", RouteProblem.TARGET_REJECTED, "MESSAGE_TOO_LARGE")]
     assert json.loads(bench.committed.metadata)["state"] == "blocked"
     bench.run(running, ms=1_100)
@@ -426,7 +426,7 @@ def test_a_leader_that_finds_a_grown_target_places_old_records_as_its_predecesso
         bench.write(str(i), f"k{i}")
     for _ in range(2):
         first.tick(bench.now)
-        bench.answer()
+        bench.respond()
     assert len(bench.values("u")) == 20 and bench.committed.offset == 0
     bench.topics["u"] = replace_partitions(bench.topics["u"], 4)
     for i in range(20, 40):
@@ -530,7 +530,7 @@ def test_a_closed_route_ignores_answers() -> None:
     running.tick(bench.now)
     assert bench.sent[0].expected == UNKNOWN
     running.closed = True
-    bench.answer()
+    bench.respond()
     running.tick(bench.now)
     assert not bench.sent
 
@@ -542,7 +542,7 @@ def test_a_routed_batch_has_the_compression_of_its_source() -> None:
     codecs: dict[str, list[int]] = {"t": [], "u": []}
     for value, codec in (("x" * 500, GZIP), ("y" * 500, NONE), ("z" * 500, LZ4), ("short", GZIP)):
         bench.write(value, codec=codec)
-        bench.run(running, answers=False)
+        bench.run(running, responses=False)
         for sent in bench.sent:
             name = "t" if sent.topic_id == bench.topics["t"].topic_id else "u"
             codecs[name].append(records.peek(sent.batch).compression)

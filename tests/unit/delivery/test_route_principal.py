@@ -34,11 +34,11 @@ def started(*bindings: dict[str, Any], principal: str = ALICE) -> tuple[Bench, R
 def test_nothing_is_read_or_sent_without_the_permission_to_read_the_source() -> None:
     bench, running = started()
     bench.write("a")
-    bench.run(running, answers=False)
+    bench.run(running, responses=False)
     assert len(bench.sent) == 1, "this batch is in flight"
     bench.denied.add((ALICE, "s"))
     bench.write("b")
-    bench.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.respond(ErrorCode.NOT_ENOUGH_REPLICAS)
     bench.run(running, ms=2_000)
     assert bench.values() == [] and not bench.sent, "the record that was read before is not sent again either"
     assert running.state is RouteState.BLOCKED
@@ -151,12 +151,12 @@ def test_bytes_are_counted_once_when_a_target_has_appended_them() -> None:
     bench, running = started()
     bench.write("a")
     read = len(bench.batches[0])
-    bench.run(running, answers=False)
-    bench.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.run(running, responses=False)
+    bench.respond(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert not bench.counted[ALICE, PRODUCE], "a rejected batch is not counted"
-    bench.run(running, answers=False, ms=1_000)
+    bench.run(running, responses=False, ms=1_000)
     written = len(bench.sent[0].batch)
-    bench.answer()
+    bench.respond()
     bench.run(running)
     assert bench.counted == {(ALICE, PRODUCE): written, (ALICE, FETCH): read}
     again = bench.lead(with_principal())

@@ -1,4 +1,4 @@
-"""Exactly-once transfer under leader changes, lost and late answers, zombies and lost target records, against a model of the target partition."""
+"""Exactly-once transfer under leader changes, lost and late responses, zombies and lost target records, against a model of the target partition."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Target:
 
 
 class World:
-    """One front partition with several leaders in succession. Requests to the target arrive late, twice or never; answers, too."""
+    """One front partition with several leaders in succession. Requests to the target arrive late, twice or never; responses, too."""
 
     def __init__(self, seed: int) -> None:
         self.rng, self.now_ms = random.Random(seed), 0
@@ -59,7 +59,7 @@ class World:
         self.base = 0
         """Journal entries that the current leader found."""
         self.requests: list[tuple[t.Transfer, t.Send]] = []
-        self.answers: list[tuple[t.Transfer, t.BatchAnswered]] = []
+        self.responses: list[tuple[t.Transfer, t.BatchResponseReceived]] = []
         self.pending = list(range(100))
         self.blocked: list[E] = []
         self.lead()
@@ -101,13 +101,13 @@ class World:
         """A connection keeps the order of its requests. A request that is sent twice stays in the network."""
         if self.requests:
             sender, send = self.requests[0] if twice else self.requests.pop(0)
-            self.answers.append((sender, t.BatchAnswered(send.number, self.target.receive(send.entry))))
+            self.responses.append((sender, t.BatchResponseReceived(send.number, self.target.receive(send.entry))))
 
-    def answer(self) -> None:
-        if self.answers:
-            to, answered = self.answers.pop(self.rng.randrange(len(self.answers)))
+    def respond(self) -> None:
+        if self.responses:
+            to, response = self.responses.pop(self.rng.randrange(len(self.responses)))
             if to is self.transfer:
-                self.run(answered)
+                self.run(response)
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
@@ -116,28 +116,28 @@ class World:
     def lose_request(self) -> None:
         if self.requests:
             sender, send = self.requests.pop(0)
-            self.answers.append((sender, t.BatchAnswered(send.number, E.REQUEST_TIMED_OUT)))
+            self.responses.append((sender, t.BatchResponseReceived(send.number, E.REQUEST_TIMED_OUT)))
 
-    def lose_answer(self) -> None:
-        if self.answers:
-            to, answered = self.answers.pop()
-            self.answers.append((to, t.BatchAnswered(answered.number, E.NETWORK_EXCEPTION)))
+    def lose_response(self) -> None:
+        if self.responses:
+            to, response = self.responses.pop()
+            self.responses.append((to, t.BatchResponseReceived(response.number, E.NETWORK_EXCEPTION)))
 
     def settle(self) -> None:
         for _ in range(3_000):
-            if not self.pending and not self.requests and not self.answers and self.transfer.wake_at_ms is None:
+            if not self.pending and not self.requests and not self.responses and self.transfer.wake_at_ms is None:
                 break
             self.select()
             self.replicate()
             self.deliver()
-            self.answer()
+            self.respond()
             self.pass_time(50)
 
 
 @pytest.mark.parametrize("seed", range(300))
 def test_each_record_is_transferred_once_over_leader_changes_and_lost_messages(seed: int) -> None:
     world = World(seed)
-    steps = [world.select, world.replicate, world.deliver, world.answer, world.lose_request, world.lose_answer]
+    steps = [world.select, world.replicate, world.deliver, world.respond, world.lose_request, world.lose_response]
     for _ in range(400):
         step = world.rng.choice(steps)
         if world.rng.random() < 0.03:
@@ -156,7 +156,7 @@ def test_each_record_is_transferred_once_over_leader_changes_and_lost_messages(s
 def test_records_are_transferred_in_the_selected_order_while_no_leader_changes(seed: int) -> None:
     world = World(seed)
     for _ in range(300):
-        world.rng.choice([world.select, world.replicate, world.deliver, world.answer, world.lose_request])()
+        world.rng.choice([world.select, world.replicate, world.deliver, world.respond, world.lose_request])()
         world.pass_time(20)
     world.settle()
     assert world.target.records == list(range(100))
@@ -168,7 +168,7 @@ def test_records_that_an_unclean_election_lost_are_no_obstacle_and_unacknowledge
         world.select()
         world.replicate()
         world.deliver()
-        world.answer()
+        world.respond()
     lost = world.target.batches[-3:]
     del world.target.batches[-3:]
     world.settle()
@@ -204,7 +204,7 @@ def test_a_permanent_rejection_is_reported_and_blocks_later_records() -> None:
     world.select()
     world.replicate()
     (_, send), *_ = world.requests
-    world.run(t.BatchAnswered(send.number, E.MESSAGE_TOO_LARGE))
+    world.run(t.BatchResponseReceived(send.number, E.MESSAGE_TOO_LARGE))
     assert world.blocked == [E.MESSAGE_TOO_LARGE]
     world.requests.clear()
     world.pass_time(t.RETRY_MS)
@@ -245,5 +245,5 @@ def test_one_entry_is_sent_at_a_time() -> None:
         world.replicate()
     assert len(world.requests) == 1
     world.deliver()
-    world.answer()
+    world.respond()
     assert len(world.requests) == 1

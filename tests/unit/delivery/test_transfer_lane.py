@@ -57,7 +57,7 @@ def test_records_are_sent_after_their_journal_entry_is_replicated() -> None:
     assert not bench.sent
     bench.replicated = None
     found.tick(bench.now)
-    bench.answer()
+    bench.respond()
     assert released == [0, 2] and found.delivered == 2 and [r.offset for r in bench.target] == [0, 1]
 
 

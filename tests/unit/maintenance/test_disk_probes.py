@@ -61,11 +61,11 @@ class Scene:
         self.replacements.append(running_s)
         return 1
 
-    def seconds(self, count: int, *answering: int) -> None:
-        """`answering`: the lanes whose probes return at once."""
+    def seconds(self, count: int, *responding: int) -> None:
+        """`responding`: the lanes whose probes return at once."""
         for _ in range(count):
             self.probes.tick(Now(self.at_ms, self.at_ms))
-            for i in answering:
+            for i in responding:
                 if self.lanes[i].jobs:
                     self.lanes[i].complete()
             self.at_ms += 1_000

@@ -28,18 +28,18 @@ USER, PASSWORD = "u", "pw"
 
 
 class SaslServer:
-    """Listeners CLIENTS and BROKERS (the inter-broker listener). `answer_ms`: delay of each response."""
+    """Listeners CLIENTS and BROKERS (the inter-broker listener). `response_ms`: delay of each response."""
 
     def __init__(
         self,
         loop: Loop,
         *,
         reauth_ms: int = 0,
-        answer_ms: int = 0,
+        response_ms: int = 0,
         iterations: int = 4096,
         connections_max: int = 10_000,
     ) -> None:
-        self.loop, self.jobs, self.answer_ms = loop, Jobs(), answer_ms
+        self.loop, self.jobs, self.response_ms = loop, Jobs(), response_ms
         loop.register(self.jobs.fileno(), READ, lambda events: self.jobs.pump())
         config = BrokerConfig.parse(
             {
@@ -90,7 +90,7 @@ class SaslServer:
         return noted
 
     def _heartbeat(self, request: Request) -> None:
-        self.loop.call_later(self.answer_ms, lambda now: request.reply(m.HeartbeatResponse(error_code=0)))
+        self.loop.call_later(self.response_ms, lambda now: request.reply(m.HeartbeatResponse(error_code=0)))
 
     def peer(self, mechanism: str, listener: str = "CLIENTS", password: str = PASSWORD) -> Peer:
         made = Peer(

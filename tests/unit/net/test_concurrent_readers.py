@@ -80,7 +80,7 @@ class ReadingClients:
             file.flush()
             for connection in self.connections:
                 region = FileRegion(file, 0, READ_BYTES_MAX + 1)
-                connection.answer(connection.open_slot(), [region])
+                connection.respond(connection.open_slot(), [region])
 
     def close(self) -> None:
         for client in self.clients:

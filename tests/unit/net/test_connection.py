@@ -73,8 +73,8 @@ class ColdFileServer(ServedConnection):
     def region(self, position: int = 0, length: int = SIZE) -> FileRegion:
         return FileRegion(self.file, position, length)
 
-    def answer(self, *parts: Any) -> None:
-        self.connection.answer(self.connection.open_slot(), list(parts))
+    def respond(self, *parts: Any) -> None:
+        self.connection.respond(self.connection.open_slot(), list(parts))
 
 
 @pytest.fixture
@@ -87,14 +87,14 @@ def cold() -> Iterator[ColdFileServer]:
 
 def test_data_in_the_page_cache_is_sent_immediately(cold: ColdFileServer) -> None:
     cold.file.upto = len(CONTENT)
-    cold.answer(b"<", cold.region(), b">")
+    cold.respond(b"<", cold.region(), b">")
     assert cold.received() == b"<" + CONTENT[:SIZE] + b">" and not cold.device.queue
 
 
 @pytest.mark.parametrize("length", [100, SIZE], ids=["small", "large"])
 def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold: ColdFileServer, length: int) -> None:
-    cold.answer(b"<", cold.region(7, length), b">")
-    cold.answer(b"next")
+    cold.respond(b"<", cold.region(7, length), b">")
+    cold.respond(b"next")
     cold.run_iteration(5)
     assert cold.received() in (b"", b"<") and not cold.file.loads, "nothing was read, and the loop turned"
     cold.device.read()
@@ -103,19 +103,19 @@ def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold: ColdFileSe
 
 
 def test_requests_are_handled_while_a_response_waits(cold: ColdFileServer) -> None:
-    cold.answer(cold.region())
+    cold.respond(cold.region())
     cold.send(b"\0\0\0\3abc")
     assert cold.frames == [b"abc"]
 
 
 def test_the_event_loop_does_not_spin_while_a_response_waits(cold: ColdFileServer) -> None:
-    cold.answer(cold.region())
+    cold.respond(cold.region())
     assert not cold.connection._events & 4, "nobody waits for the socket: it has room"
 
 
 def test_the_cached_part_of_a_response_is_sent_first(cold: ColdFileServer) -> None:
     cold.file.upto = 20_000
-    cold.answer(cold.region())
+    cold.respond(cold.region())
     cold.run_iteration(2)
     assert cold.received() == CONTENT[:20_000]
     cold.device.read()
@@ -124,7 +124,7 @@ def test_the_cached_part_of_a_response_is_sent_first(cold: ColdFileServer) -> No
 
 
 def test_a_closed_connection_gets_no_late_response(cold: ColdFileServer) -> None:
-    cold.answer(cold.region())
+    cold.respond(cold.region())
     cold.connection.close()
     cold.device.read()
     cold.run_iteration(2)
@@ -132,7 +132,7 @@ def test_a_closed_connection_gets_no_late_response(cold: ColdFileServer) -> None
 
 
 def test_a_disconnect_during_a_waiting_response_is_detected(cold: ColdFileServer) -> None:
-    cold.answer(cold.region())
+    cold.respond(cold.region())
     cold.client.close()
     cold.run_iteration(2)
     assert cold.connection.closed
@@ -140,7 +140,7 @@ def test_a_disconnect_during_a_waiting_response_is_detected(cold: ColdFileServer
 
 def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold: ColdFileServer) -> None:
     cold.file.helps = False
-    cold.answer(cold.region())
+    cold.respond(cold.region())
     for _ in range(LOADS_MAX):
         assert not cold.received()
         cold.device.read()
@@ -150,6 +150,6 @@ def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold: ColdFile
 
 def test_without_a_background_reader_residency_is_not_queried(cold: ColdFileServer) -> None:
     cold.connection.reader = None
-    cold.answer(cold.region())
+    cold.respond(cold.region())
     assert cold.received() == CONTENT[:SIZE]
     assert Connection.reader is None

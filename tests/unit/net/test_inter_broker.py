@@ -44,7 +44,7 @@ class Scene:
         self.addresses = {2: ("b", 9092)}
         self.peers: list[Peer] = []
         self.served: list[LoopbackRequest] = []
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
         connect: Any = self.connect
         self.client = InterBrokerClient(
             self.loop,
@@ -62,7 +62,7 @@ class Scene:
 
     def send(self, broker: int) -> None:
         body = m.HeartbeatRequest(group_id="g", member_id="m")
-        self.client.send_request(broker, ApiKey.HEARTBEAT, 3, body, self.answers.append)
+        self.client.send_request(broker, ApiKey.HEARTBEAT, 3, body, self.responses.append)
 
 
 @pytest.fixture
@@ -76,17 +76,17 @@ def test_a_request_to_this_broker_uses_its_handlers_without_a_socket(scene: Scen
     scene.loop.run_iteration()
     (request,) = scene.served
     assert (request.body.group_id, request.client_id, request.from_privileged_listener) == ("g", "broker-1", True)
-    request.reply("answer")
-    assert not scene.answers
+    request.reply("response")
+    assert not scene.responses
     scene.loop.run_iteration()
-    assert scene.answers == ["answer"] and not scene.peers
+    assert scene.responses == ["response"] and not scene.peers
 
 
 def test_a_broker_without_an_address_gives_no_response(scene: Scene) -> None:
     scene.send(9)
-    assert not scene.answers
+    assert not scene.responses
     scene.loop.run_iteration()
-    assert scene.answers == [None]
+    assert scene.responses == [None]
 
 
 def test_one_connection_per_broker_follows_its_address(scene: Scene) -> None:
@@ -109,5 +109,5 @@ def test_a_response_is_decoded_and_a_malformed_one_is_none(scene: Scene, caplog:
     lost(None)
     malformed(memoryview(b"\0"))
     fine(memoryview(b"".join(map(bytes, parts)))[4:])
-    assert scene.answers[:2] == [None, None] and scene.answers[2].error_code == 27
+    assert scene.responses[:2] == [None, None] and scene.responses[2].error_code == 27
     assert "malformed response: broker=2" in caplog.text

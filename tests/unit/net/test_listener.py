@@ -163,13 +163,13 @@ def test_unanswered_requests_pause_the_reading_of_others() -> None:
     one.send(framed(*[b"%04d" % i for i in range(1_000)]))
     one.run_iteration(50)
     assert len(one.frames) == limits.REQUESTS_IN_FLIGHT_MAX
-    answered, got = 0, b""
-    while len(one.slots) > answered:
-        one.connection.answer(one.slots[answered], [b"%04d" % answered])
-        answered += 1
+    completed, got = 0, b""
+    while len(one.slots) > completed:
+        one.connection.respond(one.slots[completed], [b"%04d" % completed])
+        completed += 1
         one.run_iteration()
         got += one.received()
-    assert answered == 1_000
+    assert completed == 1_000
     assert one.frames == [b"%04d" % i for i in range(1_000)]
     assert got == b"".join(b"%04d" % i for i in range(1_000))
     one.close()
@@ -177,26 +177,26 @@ def test_unanswered_requests_pause_the_reading_of_others() -> None:
 
 def test_unread_responses_pause_the_reading_of_requests() -> None:
     one = ServedConnection()
-    answer = bytes(100_000)
+    response = bytes(100_000)
 
     def reply(connection: Connection, frame: memoryview) -> None:
         one.frames.append(bytes(frame))
-        connection.answer(connection.open_slot(), [answer])
+        connection.respond(connection.open_slot(), [response])
 
     one.connection._on_frame = reply
     one.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     one.client.sendall(framed(*[b"?"] * 2_000))
     one.run_iteration(100)
     stuck = len(one.frames)
-    assert stuck < 60, f"{stuck} answers of {len(answer)} bytes are held for a client that reads none"
+    assert stuck < 60, f"{stuck} responses of {len(response)} bytes are held for a client that reads none"
     got = 0
     for _ in range(20_000):
         got += len(one.received())
         one.run_iteration()
-        if got == 2_000 * len(answer):
+        if got == 2_000 * len(response):
             break
-    assert got == 2_000 * len(answer)
-    assert one.connection._answer_bytes == one.connection._output_bytes == 0
+    assert got == 2_000 * len(response)
+    assert one.connection._response_bytes == one.connection._output_bytes == 0
     one.close()
 
 
@@ -207,13 +207,13 @@ def test_responses_queued_behind_a_pending_one_count_too() -> None:
         slot = connection.open_slot()
         one.slots.append(slot)
         if len(one.slots) > 1:
-            connection.answer(slot, [bytes(100_000)])
+            connection.respond(slot, [bytes(100_000)])
 
     one.connection._on_frame = reply
     one.send(framed(*[b"?"] * 200))
     one.run_iteration(20)
     assert len(one.slots) < 30
-    one.connection.answer(one.slots[0], None)  # this request has no response
+    one.connection.respond(one.slots[0], None)  # this request has no response
     got = 0
     for _ in range(5_000):
         got += len(one.received())
@@ -225,10 +225,10 @@ def test_responses_queued_behind_a_pending_one_count_too() -> None:
 def test_responses_are_sent_in_the_order_of_requests(served: ServedConnection) -> None:
     slots = [served.connection.open_slot() for _ in range(4)]
     for i in (3, 1, 0):
-        served.connection.answer(slots[i], [b"%d" % i])
+        served.connection.respond(slots[i], [b"%d" % i])
     served.run_iteration()
     assert served.received() == b"01"
-    served.connection.answer(slots[2], None)
+    served.connection.respond(slots[2], None)
     served.run_iteration()
     assert served.received() == b"3"
 
@@ -238,7 +238,7 @@ def test_a_file_region_is_sent_between_buffers(served: ServedConnection) -> None
         file.write(b"0123456789" * 10_000)
         file.flush()
         slot = served.connection.open_slot()
-        served.connection.answer(slot, [b"<", FileRegion(file, 10, 50_000), b">"])
+        served.connection.respond(slot, [b"<", FileRegion(file, 10, 50_000), b">"])
         got = b""
         for _ in range(200):
             got += served.received()
@@ -250,7 +250,7 @@ def test_a_region_longer_than_its_file_closes_the_connection_only(served: Served
     with tempfile.TemporaryFile() as file:
         file.write(b"short")
         file.flush()
-        served.connection.answer(served.connection.open_slot(), [FileRegion(file, 0, 500)])
+        served.connection.respond(served.connection.open_slot(), [FileRegion(file, 0, 500)])
         served.run_iteration(2)
     assert served.connection.closed
 
@@ -260,7 +260,7 @@ def test_a_response_to_a_closed_connection_is_dropped(served: ServedConnection) 
     served.client.close()
     served.run_iteration(2)
     assert served.connection.closed
-    served.connection.answer(slot, [b"late"])
+    served.connection.respond(slot, [b"late"])
 
 
 def test_the_port_is_bound_immediately_and_rejects_connections_until_it_is_opened() -> None:
@@ -352,11 +352,11 @@ def test_pipelined_slow_requests_take_several_turns() -> None:
     def slow(connection: Connection, frame: memoryview) -> None:
         order.append("slow")
         clock_s[0] += 1.0
-        connection.answer(connection.open_slot(), [b"x"])
+        connection.respond(connection.open_slot(), [b"x"])
 
     def quick(connection: Connection, frame: memoryview) -> None:
         order.append("quick")
-        connection.answer(connection.open_slot(), [b"y"])
+        connection.respond(connection.open_slot(), [b"y"])
 
     one.connection._on_frame = slow
     one.connection.owner = "hostile"
@@ -384,7 +384,7 @@ def test_connections_of_one_principal_are_served_in_turn() -> None:
     def slow(connection: Connection, frame: memoryview) -> None:
         order.append(connection.peer)
         clock_s[0] += 1.0
-        connection.answer(connection.open_slot(), None)
+        connection.respond(connection.open_slot(), None)
 
     connections = []
     for i, (client, server) in enumerate(pairs):
@@ -410,7 +410,7 @@ def test_a_blocking_request_delays_later_ones_and_keeps_their_order() -> None:
         if frame[0:1] == b"w":
             connection.block(slot, needs_client=True)
         else:
-            connection.answer(slot, [bytes(frame)])
+            connection.respond(slot, [bytes(frame)])
 
     one.connection._on_frame = note
     one.send(framed(b"a", b"w1", b"b", b"w2", b"c"))
@@ -418,10 +418,10 @@ def test_a_blocking_request_delays_later_ones_and_keeps_their_order() -> None:
     assert one.frames == [b"a", b"w1"]
     one.send(framed(b"d"))
     assert one.frames == [b"a", b"w1"]
-    one.connection.answer(one.slots[1], [b"w1"])
+    one.connection.respond(one.slots[1], [b"w1"])
     one.run_iteration(3)
     assert one.frames == [b"a", b"w1", b"b", b"w2"]
-    one.connection.answer(one.slots[3], [b"w2"])
+    one.connection.respond(one.slots[3], [b"w2"])
     one.run_iteration(3)
     assert one.received() == b"aw1bw2cd"
     one.close()
@@ -445,7 +445,7 @@ def test_requests_received_before_a_disconnect_are_handled() -> None:
         if frame[0:1] == b"w":
             connection.block(one.slots[-1], needs_client=True)
         else:
-            connection.answer(one.slots[-1], None)
+            connection.respond(one.slots[-1], None)
 
     one.connection._on_frame = note
     one.send(framed(b"w"))
@@ -453,7 +453,7 @@ def test_requests_received_before_a_disconnect_are_handled() -> None:
     one.client.shutdown(socket.SHUT_WR)
     one.run_iteration(5)
     assert (one.frames, one.connection.closed) == ([b"w"], False)
-    one.connection.answer(one.slots[0], [b"w"])
+    one.connection.respond(one.slots[0], [b"w"])
     one.run_iteration(5)
     assert (one.frames, one.connection.closed) == ([b"w", b"last words"], True)
     one.close()

@@ -43,7 +43,7 @@ class PeerHarness:
             self.loop.call_later(1, lambda now: None)  # no iteration waits for an event that may not occur
             self.loop.run_iteration()
 
-    def answer(self, data: bytes) -> None:
+    def respond(self, data: bytes) -> None:
         """Send all bytes while the loop runs."""
         assert self.other is not None
         self.other.setblocking(False)
@@ -79,7 +79,7 @@ def wait_for(requested: PeerHarness, count: int) -> None:
         if len(requested.received) >= count:
             return
         requested.run_iteration()
-    raise AssertionError(f"{len(requested.received)} of {count} answers")
+    raise AssertionError(f"{len(requested.received)} of {count} responses")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -92,18 +92,18 @@ def test_fragmented_responses_arrive_complete_and_in_order(requested: PeerHarnes
     data = b"".join(frame(b) for b in bodies)
     cuts = sorted(chance.sample(range(len(data)), 12))
     for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-        requested.answer(data[begin:end])
+        requested.respond(data[begin:end])
     wait_for(requested, len(bodies))
     assert requested.received == bodies
 
 
 def test_the_buffer_of_a_large_response_is_released(requested: PeerHarness) -> None:
     requested.send_request(2)
-    requested.answer(frame(bytes(SPARE_BYTES_MAX + 1)))
+    requested.respond(frame(bytes(SPARE_BYTES_MAX + 1)))
     wait_for(requested, 1)
     requested.run_iteration(3)
     assert len(requested.peer._input) <= SPARE_BYTES_MAX
-    requested.answer(frame(b"small"))
+    requested.respond(frame(b"small"))
     wait_for(requested, 2)
     assert requested.received[1] == b"small"
 
@@ -113,37 +113,37 @@ def test_an_invalid_length_closes_the_connection_and_the_next_request_opens_anot
     requested: PeerHarness, announced: int
 ) -> None:
     requested.send_request(2)
-    requested.answer(announced.to_bytes(4, "big", signed=True) + b"xx")
+    requested.respond(announced.to_bytes(4, "big", signed=True) + b"xx")
     wait_for(requested, 2)
     assert requested.received == [None, None]
     requested.other = None
     requested.send_request()
-    requested.answer(frame(b"well"))
+    requested.respond(frame(b"well"))
     wait_for(requested, 3)
     assert requested.received[2] == b"well"
 
 
 def test_an_unexpected_response_closes_the_connection(requested: PeerHarness) -> None:
     requested.send_request()
-    requested.answer(frame(b"one") + frame(b"two"))
+    requested.respond(frame(b"one") + frame(b"two"))
     wait_for(requested, 1)
     assert requested.received == [b"one"]
     assert requested.peer._sock is None
 
 
 def test_after_a_close_by_a_response_handler_no_further_response_is_read(requested: PeerHarness) -> None:
-    def close(answer: memoryview | None) -> None:
-        requested.note(answer)
+    def close(response: memoryview | None) -> None:
+        requested.note(response)
         requested.peer.close()
 
     requested.send_request(1, close)
     requested.send_request(1)
-    requested.answer(frame(b"one") + frame(b"two"))
+    requested.respond(frame(b"one") + frame(b"two"))
     wait_for(requested, 2)
     assert requested.received == [b"one", None]
     requested.other = None
     requested.send_request()
-    requested.answer(frame(b"three"))
+    requested.respond(frame(b"three"))
     wait_for(requested, 3)
     assert requested.received == [b"one", None, b"three"]
 

@@ -22,11 +22,11 @@ from brokerd.wire.apis import ApiKey
 class Connection:
     def __init__(self) -> None:
         self.peer, self.owner, self.traffic = "10.0.0.1:5", "alice", ClientTraffic(0)
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
         self.closed = False
 
-    def answer(self, slot: int, parts: Any) -> None:
-        self.answers.append(parts)
+    def respond(self, slot: int, parts: Any) -> None:
+        self.responses.append(parts)
 
     def close(self) -> None:
         self.closed = True
@@ -50,7 +50,7 @@ def test_the_client_of_a_request() -> None:
 def test_a_response_is_encoded_with_the_header_of_the_request() -> None:
     it, connection = request()
     it.reply(m.HeartbeatResponse(error_code=27))
-    (parts,) = connection.answers
+    (parts,) = connection.responses
     data = memoryview(b"".join(map(bytes, parts)))[4:]
     header, body = framing.decode_response(ApiKey.HEARTBEAT, 3, data)
     assert (header, body.error_code) == (7, 27)
@@ -61,9 +61,9 @@ def test_amendments_are_made_before_the_response_is_encoded_also_without_a_respo
     seen: list[Any] = []
     it.amends = [seen.append, lambda body: setattr(body, "error_code", 5) if body is not None else None]
     it.reply(None)
-    assert connection.answers == [None] and seen == [None]
+    assert connection.responses == [None] and seen == [None]
     it.reply(m.HeartbeatResponse())
-    assert b"\0\5" in b"".join(map(bytes, connection.answers[1]))
+    assert b"\0\5" in b"".join(map(bytes, connection.responses[1]))
 
 
 def test_an_unauthorized_response_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
@@ -71,14 +71,16 @@ def test_an_unauthorized_response_is_not_sent(caplog: pytest.LogCaptureFixture) 
     it.authorization_pending = True
     it.reply(m.HeartbeatResponse())
     assert (
-        connection.closed and not connection.answers and "request handler has not authorized the request" in caplog.text
+        connection.closed
+        and not connection.responses
+        and "request handler has not authorized the request" in caplog.text
     )
 
 
 def test_a_response_that_cannot_be_encoded_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     it, connection = request()
     it.reply(SimpleNamespace())
-    assert connection.closed and not connection.answers and "response cannot be encoded" in caplog.text
+    assert connection.closed and not connection.responses and "response cannot be encoded" in caplog.text
 
 
 def test_work_outside_the_handler_closes_the_connection_when_it_fails() -> None:

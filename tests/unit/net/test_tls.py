@@ -98,7 +98,7 @@ class Client:
             return WAIT
 
     def exchange(self, stream: bytes, count: int, piece: Callable[[], int] = lambda: 100_000) -> list[bytes]:
-        """Send all of `stream` in pieces while `count` answers are read."""
+        """Send all of `stream` in pieces while `count` responses are read."""
         out: list[bytes] = []
         view, data, size = memoryview(stream), bytearray(), piece()
         while view or len(out) < count:
@@ -135,7 +135,7 @@ def echo(server_pem: Path) -> Iterator[TlsListener]:
             position = os.fstat(file.fileno()).st_size
             os.pwrite(file.fileno(), frame[half:], position)
             region = FileRegion(file, position, len(frame) - half)
-            connection.answer(connection.open_slot(), [len(frame).to_bytes(4, "big"), frame[:half], region])
+            connection.respond(connection.open_slot(), [len(frame).to_bytes(4, "big"), frame[:half], region])
 
         served = TlsListener({"ssl.keystore.location": str(server_pem)}, handle)
         yield served
@@ -165,7 +165,7 @@ def test_a_slow_reader_gets_everything(echo: TlsListener, authority: Authority) 
         if view:
             break
     else:
-        raise AssertionError("24 MB were taken without an answer read")
+        raise AssertionError("24 MB were taken without a response read")
     rest = bytes(view) + b"".join(map(framed, bodies[bodies.index(body) + 1 :]))
     assert client.exchange(rest, len(bodies), lambda: len(rest)) == bodies
 
@@ -214,7 +214,7 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
 
     def handle(connection: Connection, frame: bytes) -> None:
         names.append(connection.distinguished_name)
-        connection.answer(connection.open_slot(), [framed(b"ok")])
+        connection.respond(connection.open_slot(), [framed(b"ok")])
 
     given = {
         "ssl.keystore.location": str(server_pem),
@@ -262,7 +262,7 @@ def test_a_silent_unauthenticated_connection_is_closed(
 ) -> None:
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_MS_MAX", 300)
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_CHECK_MS", 50)
-    served = TlsListener({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
+    served = TlsListener({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.respond(c.open_slot(), [framed(f)]))
     try:
         known = Client(served, authority)
         unknown_clients = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(3)]
@@ -280,7 +280,7 @@ def test_many_unauthenticated_connections_do_not_block_others(
     server_pem: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority
 ) -> None:
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_MAX", 8)
-    served = TlsListener({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
+    served = TlsListener({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.respond(c.open_slot(), [framed(f)]))
     try:
         crowd = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(40)]
         assert Client(served, authority).send_request(b"let me in") == b"let me in"

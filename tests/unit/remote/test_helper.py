@@ -1,4 +1,4 @@
-"""The helper's loop: every request gets one answer, with an error code of its kind."""
+"""The helper's loop: every request gets one response, with an error code of its kind."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Broker:
 
     def ask(self, operation: str, **fields: Any) -> tuple[HelperError, Any]:
         self.socket.sendall(encode([7, operation, fields]))
-        answers: list[list[Any]] = []
-        while not answers:
-            answers = self.reader.feed(self.socket.recv(65_536))
-        ((request_id, error, value),) = answers
+        responses: list[list[Any]] = []
+        while not responses:
+            responses = self.reader.feed(self.socket.recv(65_536))
+        ((request_id, error, value),) = responses
         assert request_id == 7
         return HelperError(error), value
 
@@ -67,17 +67,17 @@ def test_answers_and_error_codes(broker: Broker, tmp_path: Path) -> None:
     assert broker.ask("names", prefix="c/")[0] is HelperError.STORE_UNAVAILABLE
 
 
-def test_loads_ahead_are_limited_while_the_store_does_not_answer(broker: Broker) -> None:
-    answers, begun, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
+def test_loads_ahead_are_limited_while_the_store_does_not_respond(broker: Broker) -> None:
+    responses, begun, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
 
     def load() -> None:
         begun.release()
-        answers.wait(60)
+        responses.wait(60)
         ended.release()
 
     for number in range(AHEAD_MAX + 5):
         broker.helper.load_ahead(number, load)
-    answers.set()
+    responses.set()
     for _ in range(AHEAD_MAX):
         assert ended.acquire(timeout=60)
     assert not ended.acquire(blocking=False), "the others were left out"
@@ -91,25 +91,25 @@ def test_loads_ahead_are_limited_while_the_store_does_not_answer(broker: Broker)
 
 def test_a_load_ahead_that_waits_or_runs_is_not_repeated(broker: Broker) -> None:
     """Each read of 1 MiB names the same chunks. The repeated loads filled the threads, and half as many requests were sent to the store."""
-    answers, begun, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
+    responses, begun, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
 
     def load() -> None:
         begun.release()
-        answers.wait(60)
+        responses.wait(60)
         ended.release()
 
     for _ in range(AHEAD_MAX):
         broker.helper.load_ahead("the same", load)
     broker.helper.load_ahead("another", load)
     assert begun.acquire(timeout=60) and begun.acquire(timeout=60)
-    answers.set()
+    responses.set()
     assert ended.acquire(timeout=60) and ended.acquire(timeout=60)
     assert not begun.acquire(timeout=0.2), "one load of each"
 
 
 def test_a_request_that_has_waited_longer_than_its_time_out_is_not_run(broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "store" / "kept.log").write_bytes(b"x")
-    assert broker.ask("delete", name="kept", timeout_ms=-1) == (HelperError.NO_ANSWER, "time-out")
+    assert broker.ask("delete", name="kept", timeout_ms=-1) == (HelperError.NO_RESPONSE, "time-out")
     assert (tmp_path / "store" / "kept.log").exists()
     assert broker.ask("delete", name="kept", timeout_ms=60_000) == (HelperError.NONE, True)
     assert not (tmp_path / "store" / "kept.log").exists()

@@ -59,8 +59,8 @@ class KeyScene(Scene):
         return [o for o in reversed(range(start, end)) if o % KEYS == key]
 
 
-def offsets(answer: KeyLookupResponse) -> list[int]:
-    return [m.offset for m in answer.matches]
+def offsets(response: KeyLookupResponse) -> list[int]:
+    return [m.offset for m in response.matches]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -79,13 +79,13 @@ def test_a_look_up_in_parts_finds_every_record_once_newest_first(
     found: list[int] = []
     before = scene.copied[-1].end_offset
     while True:
-        answer = scene.look_up(before_offset=before, matches_max=most, bytes_max=size, start=start)
-        found += offsets(answer)
-        if answer.stop == LookupStop.LOG_START:
-            assert answer.next_before_offset == start
+        response = scene.look_up(before_offset=before, matches_max=most, bytes_max=size, start=start)
+        found += offsets(response)
+        if response.stop == LookupStop.LOG_START:
+            assert response.next_before_offset == start
             break
-        assert answer.next_before_offset < before
-        before = answer.next_before_offset
+        assert response.next_before_offset < before
+        before = response.next_before_offset
     assert found == scene.expected(start=start)
 
 
@@ -95,9 +95,9 @@ def test_an_index_reads_few_bytes_and_the_auxiliary_object_is_not_needed(tmp_pat
     scene.copy_all()
     scene.operations = scene.restarted()
     scene.fetched.clear()
-    answer = scene.look_up(b"k3", from_ms=0)
-    assert offsets(answer) == scene.expected()
-    assert (answer.segments_indexed, answer.segments_scanned) == (len(scene.copied), 0)
+    response = scene.look_up(b"k3", from_ms=0)
+    assert offsets(response) == scene.expected()
+    assert (response.segments_indexed, response.segments_scanned) == (len(scene.copied), 0)
     scene.operations = scene.restarted()
     scene.fetched.clear()
     assert offsets(scene.look_up(b"absent")) == []
@@ -109,9 +109,9 @@ def test_a_value_of_the_indexed_header_is_found(tmp_path: Path) -> None:
     scene = KeyScene(tmp_path, "customer")
     scene.fill(100)
     scene.copy_all()
-    answer = scene.look_up(b"c1", header_name="customer")
-    assert offsets(answer) == [o for o in reversed(range(scene.copied[-1].end_offset)) if o % 3 == 1]
-    assert answer.segments_indexed == len(scene.copied)
+    response = scene.look_up(b"c1", header_name="customer")
+    assert offsets(response) == [o for o in reversed(range(scene.copied[-1].end_offset)) if o % 3 == 1]
+    assert response.segments_indexed == len(scene.copied)
     assert scene.copied[0].key_index_seed == header_seed("customer")
     other = scene.look_up(b"c1", header_name="other")
     assert (offsets(other), other.segments_indexed, other.segments_scanned) == ([], 0, len(scene.copied))
@@ -123,9 +123,9 @@ def test_a_damaged_index_is_scanned_around(tmp_path: Path) -> None:
     scene.copy_all()
     broken = scene.copied[1]
     scene.store.put_bytes(broken.name + KEY_INDEX, bytes(broken.key_index_bytes))
-    answer = scene.look_up()
-    assert offsets(answer) == scene.expected()
-    assert (answer.segments_indexed, answer.segments_scanned) == (len(scene.copied) - 1, 1)
+    response = scene.look_up()
+    assert offsets(response) == scene.expected()
+    assert (response.segments_indexed, response.segments_scanned) == (len(scene.copied) - 1, 1)
 
 
 def test_old_segments_are_skipped_by_their_newest_timestamp(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_old_segments_are_skipped_by_their_newest_timestamp(tmp_path: Path) -> N
     scene.fill(100)
     scene.copy_all()
     first = scene.copied[-1].start_offset
-    answer = scene.look_up(from_ms=first)
-    assert offsets(answer) == scene.expected(start=first) and answer.segments_scanned == 1
-    assert answer.stop == LookupStop.LOG_START
+    response = scene.look_up(from_ms=first)
+    assert offsets(response) == scene.expected(start=first) and response.segments_scanned == 1
+    assert response.stop == LookupStop.LOG_START
 
 
 def test_the_time_limit_is_checked_between_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,9 +144,9 @@ def test_the_time_limit_is_checked_between_parts(tmp_path: Path, monkeypatch: py
     scene.copy_all()
     times = iter(range(0, 100_000, 400))
     monkeypatch.setattr(scene.operations, "_mono_ms", lambda: next(times))
-    answer = scene.look_up()
-    assert answer.stop == LookupStop.TIME
-    assert answer.next_before_offset == scene.copied[-2].start_offset
+    response = scene.look_up()
+    assert response.stop == LookupStop.TIME
+    assert response.next_before_offset == scene.copied[-2].start_offset
 
 
 def test_records_of_aborted_transactions_are_skipped(tmp_path: Path) -> None:

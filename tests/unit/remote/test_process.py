@@ -1,4 +1,4 @@
-"""The broker's side of a real helper process: answers, a killed helper, a time-out."""
+"""The broker's side of a real helper process: responses, a killed helper, a time-out."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ def test_a_killed_helper_is_started_again_and_every_request_is_answered_once(loo
         "fetch_rate": 1 << 40,
     }
     helper = HelperProcess(loop, lambda: settings)
-    answers: list[tuple[HelperError, Any]] = []
+    responses: list[tuple[HelperError, Any]] = []
 
     def ask(timeout_ms: int = 60_000) -> None:
-        helper.request("names", {"prefix": "a/"}, timeout_ms, lambda error, value: answers.append((error, value)))
+        helper.request("names", {"prefix": "a/"}, timeout_ms, lambda error, value: responses.append((error, value)))
 
     ask()
-    turn_until(loop, lambda: answers)
-    assert answers[0][0] is HelperError.NO_ANSWER, "the process is not started yet"
+    turn_until(loop, lambda: responses)
+    assert responses[0][0] is HelperError.NO_RESPONSE, "the process is not started yet"
     turn_until(loop, lambda: helper.starts == 1)
     ask()
-    turn_until(loop, lambda: len(answers) == 2)
-    assert answers[1] == (HelperError.NONE, [])
+    turn_until(loop, lambda: len(responses) == 2)
+    assert responses[1] == (HelperError.NONE, [])
     assert helper.process is not None
     os.kill(helper.process.pid, signal.SIGSTOP)
     ask(timeout_ms=1)
-    turn_until(loop, lambda: len(answers) == 3)
-    assert answers[2] == (HelperError.NO_ANSWER, "time-out")
+    turn_until(loop, lambda: len(responses) == 3)
+    assert responses[2] == (HelperError.NO_RESPONSE, "time-out")
     ask()
     os.kill(helper.process.pid, signal.SIGKILL)
-    turn_until(loop, lambda: len(answers) == 4)
-    assert answers[3][0] is HelperError.NO_ANSWER
+    turn_until(loop, lambda: len(responses) == 4)
+    assert responses[3][0] is HelperError.NO_RESPONSE
     turn_until(loop, lambda: helper.starts == 2)
     ask()
-    turn_until(loop, lambda: len(answers) == 5)
-    assert answers[4] == (HelperError.NONE, [])
+    turn_until(loop, lambda: len(responses) == 5)
+    assert responses[4] == (HelperError.NONE, [])
     last = helper.process
     helper.close()
     last.wait(30)

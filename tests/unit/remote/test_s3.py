@@ -8,7 +8,7 @@ from brokerd.remote import s3
 from brokerd.remote.stores import StoreUnavailable
 
 
-def test_an_s3_server_that_does_not_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_s3_server_that_does_not_respond_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")

@@ -17,10 +17,10 @@ from brokerd.replication.fetch_client import (
     AppendFetched,
     Effect,
     Failed,
-    FetchAnswered,
     FetchClient,
+    FetchResponseReceived,
     OutOfRange,
-    PartitionAnswer,
+    PartitionResponse,
     Position,
     Ready,
     SendFetch,
@@ -47,7 +47,7 @@ class Follower:
         end = self.ends[tp]
         return None if end is None else Position(end, 1, 0)
 
-    def effects_of(self, event: FetchAnswered | Failed | Ready) -> list[Effect]:
+    def effects_of(self, event: FetchResponseReceived | Failed | Ready) -> list[Effect]:
         return self.core.handle(event, Now(self.ms, 0))
 
     def next_fetch(self) -> SendFetch:
@@ -56,16 +56,16 @@ class Follower:
         self.core.validate()
         return sent
 
-    def answered(self, *answers: PartitionAnswer, session: int = 5, error: int = 0) -> list[Effect]:
-        effects = self.effects_of(FetchAnswered(answers, error, session))
+    def on_response(self, *responses: PartitionResponse, session: int = 5, error: int = 0) -> list[Effect]:
+        effects = self.effects_of(FetchResponseReceived(responses, error, session))
         for effect in effects:
             if isinstance(effect, AppendFetched):
                 self.ends[effect.tp] = (self.ends[effect.tp] or 0) + len(effect.records)
         return effects
 
 
-def records(tp: TopicPartition, count: int = 1, high_watermark: int = 0) -> PartitionAnswer:
-    return PartitionAnswer(tp, 0, high_watermark, 0, b"r" * count)
+def records(tp: TopicPartition, count: int = 1, high_watermark: int = 0) -> PartitionResponse:
+    return PartitionResponse(tp, 0, high_watermark, 0, b"r" * count)
 
 
 def named(sent: SendFetch) -> dict[int, int]:
@@ -77,10 +77,10 @@ def test_the_first_fetch_has_all_partitions_and_later_ones_the_changes() -> None
     sent = follower.next_fetch()
     assert (named(sent), sent.session_id, sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0, 0)
     assert not follower.effects_of(Ready()), "one in flight"
-    follower.answered(*(records(tp, 0) for tp in TPS))
+    follower.on_response(*(records(tp, 0) for tp in TPS))
     sent = follower.next_fetch()
     assert (named(sent), sent.session_id, sent.session_epoch) == ({}, 5, 1)
-    follower.answered(records(TPS[1], 4))
+    follower.on_response(records(TPS[1], 4))
     sent = follower.next_fetch()
     assert (named(sent), sent.session_epoch) == ({1: 4}, 2)
 
@@ -89,9 +89,9 @@ def test_a_lost_fetch_session_is_recreated_immediately() -> None:
     for error in sorted(SESSION_LOST):
         follower = Follower()
         follower.next_fetch()
-        follower.answered()
+        follower.on_response()
         follower.next_fetch()
-        assert follower.answered(session=0, error=error) == []
+        assert follower.on_response(session=0, error=error) == []
         sent = follower.next_fetch()
         assert (named(sent), sent.session_epoch) == ({0: 0, 1: 0, 2: 0}, 0), error
 
@@ -100,16 +100,16 @@ def test_a_response_of_another_session_or_with_an_error_causes_a_backoff() -> No
     for session, error in ((6, 0), (0, 0), (5, 77)):
         follower = Follower()
         follower.next_fetch()
-        follower.answered()
+        follower.on_response()
         follower.next_fetch()
-        assert follower.answered(session=session, error=error) == [WakeAt(follower.ms + follower.core.backoff_ms)]
+        assert follower.on_response(session=session, error=error) == [WakeAt(follower.ms + follower.core.backoff_ms)]
         assert follower.next_fetch().session_epoch == 0
 
 
 def test_an_error_of_a_full_fetch_causes_a_backoff() -> None:
     follower = Follower()
     follower.next_fetch()
-    assert follower.answered(session=0, error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND) == [
+    assert follower.on_response(session=0, error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND) == [
         WakeAt(follower.ms + follower.core.backoff_ms)
     ]
 
@@ -117,7 +117,7 @@ def test_an_error_of_a_full_fetch_causes_a_backoff() -> None:
 def test_after_a_lost_connection_the_next_fetch_closes_the_old_session() -> None:
     follower = Follower()
     follower.next_fetch()
-    follower.answered()
+    follower.on_response()
     follower.next_fetch()
     follower.effects_of(Failed())
     sent = follower.next_fetch()
@@ -129,19 +129,19 @@ def test_a_leader_without_fetch_sessions_gets_full_fetches() -> None:
     for _ in range(3):
         sent = follower.next_fetch()
         assert (len(named(sent)), sent.session_id, sent.session_epoch) == (3, 0, 0)
-        follower.answered(session=0)
+        follower.on_response(session=0)
 
 
 def test_a_removed_or_unverified_replica_leaves_the_fetch_session() -> None:
     follower = Follower()
     follower.next_fetch()
-    follower.answered()
+    follower.on_response()
     follower.core.unfollow(TPS[0])
     follower.ends[TPS[1]] = None  # not flushed yet
     follower.core.mark_dirty(TPS[1])
     sent = follower.next_fetch()
     assert named(sent) == {} and sent.forgotten == (TPS[0], TPS[1])
-    follower.answered()
+    follower.on_response()
     follower.ends[TPS[1]] = 3
     follower.core.mark_dirty(TPS[1])
     sent = follower.next_fetch()
@@ -151,9 +151,9 @@ def test_a_removed_or_unverified_replica_leaves_the_fetch_session() -> None:
 def test_a_partition_with_an_error_waits_outside_the_session() -> None:
     follower = Follower()
     follower.next_fetch()
-    follower.answered(PartitionAnswer(TPS[2], ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b""))
+    follower.on_response(PartitionResponse(TPS[2], ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b""))
     assert follower.next_fetch().forgotten == (TPS[2],)
-    follower.answered()
+    follower.on_response()
     follower.ms += follower.core.backoff_ms
     assert named(follower.next_fetch()) == {2: 0}
 
@@ -161,10 +161,10 @@ def test_a_partition_with_an_error_waits_outside_the_session() -> None:
 def test_a_rejected_response_is_fetched_again_later() -> None:
     follower = Follower()
     follower.next_fetch()
-    follower.effects_of(FetchAnswered((records(TPS[0], 5),), 0, 5))
+    follower.effects_of(FetchResponseReceived((records(TPS[0], 5),), 0, 5))
     follower.core.append_rejected(TPS[0], Now(follower.ms, 0))
     assert follower.next_fetch().forgotten == (TPS[0],)
-    follower.answered()
+    follower.on_response()
     follower.ms += 1000
     assert named(follower.next_fetch()) == {0: 0}
 
@@ -173,10 +173,10 @@ def test_a_re_added_partition_is_sent_again_with_an_unchanged_offset() -> None:
     """A response may have been dropped in between, with the high watermark that the leader believes to be known."""
     follower = Follower()
     follower.next_fetch()
-    follower.answered()
+    follower.on_response()
     follower.next_fetch()
     follower.core.unfollow(TPS[0])
-    assert follower.answered(records(TPS[0], 0, high_watermark=9)) == []
+    assert follower.on_response(records(TPS[0], 0, high_watermark=9)) == []
     follower.core.follow(TPS[0], 1)
     assert named(follower.next_fetch()) == {0: 0}
 
@@ -185,7 +185,7 @@ def test_a_response_of_an_older_leader_epoch_is_dropped_and_the_new_epoch_is_sen
     follower = Follower()
     follower.next_fetch()
     follower.core.follow(TPS[0], 2)
-    assert follower.answered(records(TPS[0], 5)) == []
+    assert follower.on_response(records(TPS[0], 5)) == []
     sent = follower.next_fetch()
     assert [(f.tp, f.leader_epoch, f.position.fetch_offset) for f in sent.partitions] == [(TPS[0], 2, 0)]
 
@@ -195,18 +195,18 @@ def test_a_response_for_a_truncated_log_is_dropped() -> None:
     follower.ends[TPS[0]] = 8
     follower.next_fetch()
     follower.ends[TPS[0]] = 6
-    assert follower.answered(records(TPS[0], 5)) == []
+    assert follower.on_response(records(TPS[0], 5)) == []
     assert named(follower.next_fetch()) == {0: 6}
 
 
 def test_offset_out_of_range_causes_a_backoff_and_a_new_fetch_offset() -> None:
     follower = Follower()
     follower.next_fetch()
-    answer = PartitionAnswer(TPS[0], 1, -1, 40, b"", bootstrap_snapshot=b"state")
-    assert follower.answered(answer) == [OutOfRange(TPS[0], 40, b"state")]
+    response = PartitionResponse(TPS[0], 1, -1, 40, b"", bootstrap_snapshot=b"state")
+    assert follower.on_response(response) == [OutOfRange(TPS[0], 40, b"state")]
     follower.ends[TPS[0]] = 40
     follower.next_fetch()
-    follower.answered()
+    follower.on_response()
     follower.ms += follower.core.backoff_ms
     assert named(follower.next_fetch()) == {0: 40}
 
@@ -217,7 +217,7 @@ def test_partitions_above_the_request_limit_are_sent_in_turn_without_waiting() -
         follower = Follower(many)
         first = follower.next_fetch()
         assert len(first.partitions) == FETCH_PARTITIONS_MAX and not first.wait
-        follower.answered(session=session)
+        follower.on_response(session=session)
         sent = follower.next_fetch()
         assert len(sent.partitions) == second and sent.wait == bool(session)
         assert set(named(sent)) >= set(range(FETCH_PARTITIONS_MAX, FETCH_PARTITIONS_MAX + 5)), "never their turn"
@@ -226,14 +226,14 @@ def test_partitions_above_the_request_limit_are_sent_in_turn_without_waiting() -
 def test_the_session_ends_when_no_partition_is_left() -> None:
     follower = Follower()
     follower.next_fetch()
-    follower.answered(*map(records, TPS))
+    follower.on_response(*map(records, TPS))
     for tp in TPS:
         follower.core.unfollow(tp)
     ended = follower.next_fetch()
     assert ended == SendFetch((), tuple(TPS), 5, 1, wait=False)
     follower.core.follow(TPS[0], 2)
     assert follower.effects_of(Ready()) == [], "the end of the session is in flight"
-    follower.answered(session=NO_SESSION)
+    follower.on_response(session=NO_SESSION)
     again = follower.next_fetch()
     assert (again.session_id, again.session_epoch, [p.tp for p in again.partitions]) == (NO_SESSION, 0, [TPS[0]])
     follower.core.unfollow(TPS[0])
@@ -244,7 +244,7 @@ def test_the_session_ends_when_no_partition_is_left() -> None:
 def test_without_partitions_no_fetch_is_sent() -> None:
     follower = Follower()
     follower.next_fetch()
-    follower.answered(*(PartitionAnswer(tp, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b"") for tp in TPS))
+    follower.on_response(*(PartitionResponse(tp, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, b"") for tp in TPS))
     assert follower.effects_of(Ready()) == [WakeAt(follower.ms + follower.core.backoff_ms)]
     follower.ms += follower.core.backoff_ms
     assert follower.next_fetch().session_epoch == 0

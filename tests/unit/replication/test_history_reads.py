@@ -52,7 +52,7 @@ class HistoryRequest(Leader):
     ) -> None:
         self.queries.append((holder, query, done))
 
-    def answer(self, result: HistoryReadResult | None) -> int:
+    def respond(self, result: HistoryReadResult | None) -> int:
         holder, _, done = self.queries.pop(0)
         done(result)
         return holder
@@ -76,7 +76,7 @@ def test_a_history_read_is_sent_once_and_cached() -> None:
         S,
         S,
     )
-    harness.answer(result())
+    harness.respond(result())
     assert harness.read() == result() and not harness.queries
     harness.now = Now(harness.now.mono_ms + 60_000, harness.now.wall_ms)
     harness.history_reads.tick(harness.now)
@@ -87,19 +87,19 @@ def test_a_failed_history_replica_is_skipped_and_then_tried_last() -> None:
     harness = HistoryRequest()
     harness.dead.add(8)
     harness.read()
-    assert harness.answer(None) == 7
-    assert harness.answer(HistoryReadResult(E.NONE, 0, b"y")) == 9
+    assert harness.respond(None) == 7
+    assert harness.respond(HistoryReadResult(E.NONE, 0, b"y")) == 9
     harness.read(1)
     assert harness.queries[0][0] == 9, "7 was silent a moment ago"
-    harness.answer(HistoryReadResult(E.OFFSET_NOT_AVAILABLE))
-    assert harness.answer(result()) == 7
+    harness.respond(HistoryReadResult(E.OFFSET_NOT_AVAILABLE))
+    assert harness.respond(result()) == 7
 
 
 def test_without_a_history_replica_the_error_is_retriable_and_the_read_is_soon_retried() -> None:
     harness = HistoryRequest()
     harness.read()
     for _ in range(3):
-        harness.answer(None)
+        harness.respond(None)
     assert harness.read() == UNAVAILABLE and UNAVAILABLE.error != E.OFFSET_OUT_OF_RANGE
     harness.now = Now(harness.now.mono_ms + 1_000, harness.now.wall_ms)
     assert harness.read() is None and len(harness.queries) == 1
@@ -108,7 +108,7 @@ def test_without_a_history_replica_the_error_is_retriable_and_the_read_is_soon_r
 def test_only_a_history_replica_or_the_metadata_log_confirms_a_deleted_offset() -> None:
     harness = HistoryRequest()
     harness.read()
-    harness.answer(HistoryReadResult(E.OFFSET_OUT_OF_RANGE, 3))
+    harness.respond(HistoryReadResult(E.OFFSET_OUT_OF_RANGE, 3))
     reported = harness.read()
     assert reported is not None and reported.error == E.OFFSET_OUT_OF_RANGE and harness.replica.start_offset == 3
     harness.says(replace(harness.state, log_start_floor=4))
@@ -124,7 +124,7 @@ def test_history_reads_in_flight_and_in_the_cache_are_bounded() -> None:
         assert harness.history_reads.read(harness.replica, 0, S, i, MIB, lambda: None) is None
     assert len(harness.queries) == IN_FLIGHT_BYTES_MAX // MIB
     while harness.queries:
-        harness.answer(result(bytes(2 * MIB)))
+        harness.respond(result(bytes(2 * MIB)))
     kept = sum(len(k.result.records) for k in harness.history_reads._cache.values())
     assert MIB < kept <= CACHE_BYTES_MAX
 
@@ -134,7 +134,7 @@ def test_the_history_start_is_requested_until_the_metadata_log_has_it() -> None:
     harness.history_reads.retain(harness.replica)
     ((_, query, _),) = harness.queries
     assert query.operation is HistoryOperation.RETAINED and query.target == harness.replica.log.size_bytes
-    harness.answer(HistoryReadResult(E.NONE, 0, found=HistoryPosition(2)))
+    harness.respond(HistoryReadResult(E.NONE, 0, found=HistoryPosition(2)))
     assert OutboxEntry.HISTORY_STARTS in harness.outbox.changed
     assert harness.history_reads.proposals() == [StartProposal(TP.topic_id, 0, 3, 2)]
     harness.says(replace(harness.state, log_start_floor=2))

@@ -1,4 +1,4 @@
-"""Requests of a leader for look-ups in remote segments: which segments they name, and what a missing answer means."""
+"""Requests of a leader for look-ups in remote segments: which segments they name, and what a missing response means."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Scene(Leader):
             lambda operation, fields, timeout_ms, done: self.requests.append((fields, timeout_ms, done)),
             lambda s: [s.name, s.start_offset],
         )
-        self.answers: list[KeyLookupResponse | None] = []
+        self.responses: list[KeyLookupResponse | None] = []
 
     def search(self, before: int = LOCAL_START, *, committed: bool = True) -> list[int]:
         """The start offsets of the segments that the request names."""
         query = KeyLookupRequest(key=b"k", before_offset=before, bytes_max=100, duration_ms_max=500)
-        self.lookups.search(self.replica, query, committed=committed, done=self.answers.append)
+        self.lookups.search(self.replica, query, committed=committed, done=self.responses.append)
         return [s[1] for s in self.requests[-1][0]["segments"]] if self.requests else []
 
 
@@ -74,19 +74,19 @@ def test_a_request_names_a_limited_number_of_segments(monkeypatch: pytest.Monkey
     assert Scene().search() == [3, 6]
 
 
-def test_the_answer_of_the_helper_is_decoded() -> None:
+def test_the_response_of_the_helper_is_decoded() -> None:
     scene = Scene()
     scene.search()
-    answer = KeyLookupResponse(matches=[], stop=LookupStop.LOG_START, next_before_offset=0)
-    scene.requests[0][2](HelperError.NONE, base64.b64encode(versioned.encode(answer, 0)).decode())
-    assert scene.answers == [answer]
+    response = KeyLookupResponse(matches=[], stop=LookupStop.LOG_START, next_before_offset=0)
+    scene.requests[0][2](HelperError.NONE, base64.b64encode(versioned.encode(response, 0)).decode())
+    assert scene.responses == [response]
 
 
-def test_without_an_answer_or_before_the_remote_log_is_loaded_there_is_no_result() -> None:
+def test_without_a_response_or_before_the_remote_log_is_loaded_there_is_no_result() -> None:
     scene = Scene()
     scene.search()
     scene.requests[0][2](HelperError.STORE_UNAVAILABLE, "away")
     scene.view.loaded = False
     scene.requests.clear()
     scene.search()
-    assert scene.answers == [None, None] and not scene.requests
+    assert scene.responses == [None, None] and not scene.requests

@@ -23,7 +23,7 @@ from tests.unit.remote.test_lineage import finished
 from tests.unit.replication.test_bootstrap import Leader
 
 LOCAL_START = 5
-Answer = Callable[[HelperError, Any], None]
+OnResponse = Callable[[HelperError, Any], None]
 
 
 class Scene(Leader):
@@ -31,7 +31,7 @@ class Scene(Leader):
 
     def __init__(self, tmp_path: Path) -> None:
         super().__init__()
-        self.requests: list[tuple[str, Mapping[str, Any], Answer]] = []
+        self.requests: list[tuple[str, Mapping[str, Any], OnResponse]] = []
         self.append(LOCAL_START)
         self.replicated()
         self.replica.log.raise_start(LOCAL_START)
@@ -80,7 +80,7 @@ def test_a_read_is_requested_once_and_its_result_is_cached(scene: Scene) -> None
     assert scene.read(1) is None and len(scene.requests) == 2
 
 
-@pytest.mark.parametrize("error", [HelperError.STORE_UNAVAILABLE, HelperError.OBJECT_MISSING, HelperError.NO_ANSWER])
+@pytest.mark.parametrize("error", [HelperError.STORE_UNAVAILABLE, HelperError.OBJECT_MISSING, HelperError.NO_RESPONSE])
 def test_every_failure_is_retriable(scene: Scene, error: HelperError) -> None:
     scene.read(1)
     scene.requests[0][2](error, "why")

@@ -14,9 +14,9 @@ from brokerd.cluster.metadata import BrokerConfigChanged, MetadataRecord, TopicC
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.replication.fetch_client import (
     AppendFetched,
-    FetchAnswered,
     FetchClient,
-    PartitionAnswer,
+    FetchResponseReceived,
+    PartitionResponse,
     Position,
     Ready,
     SendFetch,
@@ -135,8 +135,8 @@ class Follower:
         return effect
 
     def effects_of(self, now_ms: int, *tps: TopicPartition) -> None:
-        answers = tuple(PartitionAnswer(tp, 0, 0, 0, b"x") for tp in tps)
-        for effect in self.core.handle(FetchAnswered(answers, session_id=9), Now(now_ms, 0)):
+        responses = tuple(PartitionResponse(tp, 0, 0, 0, b"x") for tp in tps)
+        for effect in self.core.handle(FetchResponseReceived(responses, session_id=9), Now(now_ms, 0)):
             assert isinstance(effect, AppendFetched)
             self.ends[effect.tp] += 1
 

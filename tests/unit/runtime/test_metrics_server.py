@@ -36,8 +36,8 @@ class Scene:
         return self.state
 
     def get(self, path: str) -> tuple[str, str]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}{path}", timeout=READ_S) as answer:
-            return answer.headers["Content-Type"], answer.read().decode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}{path}", timeout=READ_S) as response:
+            return response.headers["Content-Type"], response.read().decode()
 
 
 @pytest.fixture

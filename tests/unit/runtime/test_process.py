@@ -99,8 +99,8 @@ def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, mo
             self.throttles = SimpleNamespace(paused_ms=2_000)
 
         def run(self) -> None:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-                found.append(answer.read().decode())
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as response:
+                found.append(response.read().decode())
 
     monkeypatch.setattr(command, "BrokerServer", Broker)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)

@@ -54,7 +54,7 @@ class Scene:
             replication_factor=3,
         )
 
-    def answer(self, offset: int, *changes: MetadataChange, error: int = 0, log_start: int = 0) -> None:
+    def respond(self, offset: int, *changes: MetadataChange, error: int = 0, log_start: int = 0) -> None:
         """Answer the last fetch of partition 0."""
         entries = [Record(i, 0, key_of(c), value_of(c)) for i, c in enumerate(changes)]
         part = FetchResponse.PartitionData(
@@ -81,9 +81,9 @@ def scene() -> Scene:
 
 
 def test_each_record_is_applied_once_in_its_order(scene: Scene) -> None:
-    scene.answer(0, CLAIM, START)
+    scene.respond(0, CLAIM, START)
     assert scene.applied == [(0, CLAIM), (0, START)] and scene.asked() == 2 and scene.metadata.is_current(0)
-    scene.answer(0, CLAIM, START, LogStart(TP, 1, 7))  # a batch that begins before the position
+    scene.respond(0, CLAIM, START, LogStart(TP, 1, 7))  # a batch that begins before the position
     assert scene.applied[2:] == [(0, LogStart(TP, 1, 7))] and scene.asked() == 3
 
 
@@ -101,12 +101,12 @@ def test_one_fetch_is_in_flight_and_a_failed_one_is_repeated_later(scene: Scene)
 def test_a_partition_that_is_not_needed_any_more_is_forgotten(scene: Scene) -> None:
     scene.metadata.need([1])
     assert scene.restarted == [0] and list(scene.metadata.positions) == [1]
-    scene.answer(0, CLAIM)
+    scene.respond(0, CLAIM)
     assert scene.applied == []
 
 
 def test_records_that_are_gone_are_read_from_the_log_start(scene: Scene) -> None:
-    scene.answer(0, error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start=40)
+    scene.respond(0, error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start=40)
     assert scene.restarted == [0] and scene.asked() == 40
 
 

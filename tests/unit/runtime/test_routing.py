@@ -145,10 +145,10 @@ def test_an_error_of_a_target_is_logged_when_it_changes(
     scene.routing.on_election("s", 0, 3)
     scene.declare(1)
     port, target = scene.routing.running["r", "s", 0][1], UUID(int=5)
-    answers = [ErrorCode.NOT_ENOUGH_REPLICAS] * 2 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NONE]
-    monkeypatch.setattr(scene.routing, "send", lambda to, batch, query, done: done(answers.pop(0), -1, Now(0, 0)))
+    responses = [ErrorCode.NOT_ENOUGH_REPLICAS] * 2 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NONE]
+    monkeypatch.setattr(scene.routing, "send", lambda to, batch, query, done: done(responses.pop(0), -1, Now(0, 0)))
     for _ in range(4):
-        port.send(target, 1, b"", -1, lambda *answer: None)
+        port.send(target, 1, b"", -1, lambda *response: None)
     lines = [r.getMessage() for r in caplog.records if "routed records" in r.getMessage()]
     assert [line.rpartition("=")[2] for line in lines] == ["NOT_ENOUGH_REPLICAS", "NONE"]
     assert f"group=weir.route.r source=s-0 target={target}-1" in lines[0]

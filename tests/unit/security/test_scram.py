@@ -39,7 +39,7 @@ def test_only_a_client_with_the_password_authenticates(mechanism: str, user: str
         client, server = scram.Client(mechanism, user, password, "abc"), scram.Server(mechanism, "def")
         server.parse_first(client.first_message())
         assert server.user == user
-        proof = client.answer(server.challenge(known(mechanism)))
+        proof = client.final_message(server.challenge(known(mechanism)))
         if fits:
             client.confirm(server.final_message(proof))
         else:
@@ -50,12 +50,12 @@ def test_only_a_client_with_the_password_authenticates(mechanism: str, user: str
 def test_a_server_without_the_keys_is_rejected() -> None:
     client = scram.Client("SCRAM-SHA-256", "user", "pencil", "abc")
     client.first_message()
-    client.answer(b"r=abcdef,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
+    client.final_message(b"r=abcdef,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
     with pytest.raises(scram.ScramError):
         client.confirm(b"v=" + base64.b64encode(bytes(32)))
     for challenge in (b"r=xyz,s=AAAA,i=4096", b"r=abcdef,s=AAAA,i=1", b"r=abcdef,s=AAAA,i=100000000"):
         with pytest.raises(scram.ScramError):
-            client.answer(challenge)
+            client.final_message(challenge)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_unknown_user_is_indistinguishable_and_rejected() -> None:
     client, server = scram.Client("SCRAM-SHA-512", "nobody", "", "abc"), scram.Server("SCRAM-SHA-512", "def")
     server.parse_first(client.first_message())
     with pytest.raises(scram.ScramError):
-        server.final_message(client.answer(server.challenge(decoy)))
+        server.final_message(client.final_message(server.challenge(decoy)))
 
 
 def test_stored_credentials_have_no_password_and_read_back() -> None:

@@ -29,7 +29,7 @@ class Scene:
         return name
 
     def start(self, owner: str, steps: Steps[Any]) -> FakeRequest:
-        requester = FakeRequest(None, 0, lambda answer: None, owner=owner)
+        requester = FakeRequest(None, 0, lambda response: None, owner=owner)
         self.background_work.start(requester, steps, self.done.append)
         return requester
 
@@ -112,7 +112,7 @@ def test_an_error_in_the_work_affects_only_its_request() -> None:
         yield None
         raise KeyError("ours")
 
-    requester = FakeRequest(None, 0, lambda answer: None, owner="a")
+    requester = FakeRequest(None, 0, lambda response: None, owner="a")
 
     def attempt(work: Any) -> Any:
         try:

@@ -56,13 +56,13 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.peer, self.owner, self.session, self.distinguished_name = "h:1", "h", None, None
-        self.traffic, self.answers, self.closed = ClientTraffic(0), list[bytes](), False
+        self.traffic, self.responses, self.closed = ClientTraffic(0), list[bytes](), False
 
     def open_slot(self) -> int:
         return 1
 
-    def answer(self, slot: int, parts: Any) -> None:
-        self.answers.append(b"".join(map(bytes, parts)))
+    def respond(self, slot: int, parts: Any) -> None:
+        self.responses.append(b"".join(map(bytes, parts)))
 
     def close(self) -> None:
         self.closed = True
@@ -91,7 +91,7 @@ def test_a_handler_gets_the_decoded_request_and_its_response_is_sent() -> None:
 
     dispatch, caller = dispatched(heartbeat(), handlers={ApiKey.HEARTBEAT: handler})
     assert seen == [("g", "c", "PLAINTEXT", "User:ANONYMOUS")]
-    (sent,) = caller.answers
+    (sent,) = caller.responses
     assert framing.decode_response(ApiKey.HEARTBEAT, 0, memoryview(sent)[4:])[1].error_code == 27
     assert (dispatch.requests, dispatch.failures, dispatch.malformed) == (1, 0, 0)
 
@@ -99,9 +99,9 @@ def test_a_handler_gets_the_decoded_request_and_its_response_is_sent() -> None:
 def test_a_newer_version_of_api_versions_is_answered_in_version_0() -> None:
     """KIP-511: the client then retries with a version that the response contains."""
     _, caller = dispatched(bytes.fromhex("0012 03e7 00000007 ffff"))
-    (sent,) = caller.answers
-    header, answer = framing.decode_response(ApiKey.API_VERSIONS, 0, memoryview(sent)[4:])
-    assert (header, answer.error_code) == (7, ErrorCode.UNSUPPORTED_VERSION) and answer.api_keys
+    (sent,) = caller.responses
+    header, response = framing.decode_response(ApiKey.API_VERSIONS, 0, memoryview(sent)[4:])
+    assert (header, response.error_code) == (7, ErrorCode.UNSUPPORTED_VERSION) and response.api_keys
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_newer_version_of_api_versions_is_answered_in_version_0() -> None:
 )
 def test_other_invalid_requests_close_the_connection(frame: bytes) -> None:
     dispatch, caller = dispatched(frame)
-    assert caller.closed and not caller.answers and dispatch.malformed == 1
+    assert caller.closed and not caller.responses and dispatch.malformed == 1
 
 
 def test_a_failed_handler_closes_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:

@@ -50,7 +50,7 @@ class KeyedPartition:
         self.share.validate()
         return out
 
-    def answer(self, member: str, kind: AcknowledgeType, *offsets: int) -> None:
+    def acknowledge(self, member: str, kind: AcknowledgeType, *offsets: int) -> None:
         for offset in offsets:
             acknowledged = self.share.acknowledge(member, [Acknowledgement(offset, offset, (kind,))], 0)
             assert acknowledged == ErrorCode.NONE
@@ -69,7 +69,7 @@ def test_a_member_gets_no_record_of_a_key_that_another_member_holds() -> None:
     assert offsets(p.take("x", 1, exact=True)) == [0]
     assert offsets(p.take("y")) == [1, 3, 4], "the records with key a wait for x"
     assert p.take("z") == []
-    p.answer("x", ACCEPT, 0)
+    p.acknowledge("x", ACCEPT, 0)
     assert offsets(p.take("z")) == [2, 5]
 
 
@@ -82,9 +82,9 @@ def test_a_member_gets_more_records_of_the_keys_that_it_holds() -> None:
 def test_a_released_record_comes_before_later_records_of_its_key() -> None:
     p = KeyedPartition((A, A, A))
     assert offsets(p.take("x", 2, exact=True)) == [0, 1]
-    p.answer("x", RELEASE, 0)
+    p.acknowledge("x", RELEASE, 0)
     assert p.take("y") == [], "x still holds a record with this key"
-    p.answer("x", RELEASE, 1)
+    p.acknowledge("x", RELEASE, 1)
     assert offsets(p.take("y", 1, exact=True)) == [0]
     assert p.take("x") == []
 
@@ -119,7 +119,7 @@ def test_the_limit_of_records_in_flight_includes_waiting_records() -> None:
     p = KeyedPartition((A,) * 60, (A,) * 60, (B,) * 60, locks_max=100)
     assert offsets(p.take("x", 1, exact=True)) == [0]
     assert p.take("y") == [] and p.share.fetch_offset("y") is None
-    p.answer("x", ACCEPT, 0)
+    p.acknowledge("x", ACCEPT, 0)
     assert offsets(p.take("y", 5, exact=True)) == [1, 2, 3, 4, 5]
 
 
@@ -128,8 +128,8 @@ def test_records_acquired_before_the_order_was_required_end_first() -> None:
     assert offsets(p.share.acquire("x", 0, [p.log[0][0]], 2, 0, exact=True)) == [0, 1]
     assert p.take("y") == [], "the keys of the records of x are unknown"
     assert p.take("y") == []
-    p.answer("x", RELEASE, 0)
-    p.answer("x", ACCEPT, 1)
+    p.acknowledge("x", RELEASE, 0)
+    p.acknowledge("x", ACCEPT, 1)
     assert offsets(p.take("y")) == [0, 2, 3]
     p.share.keep_key_order(False)
     assert p.share.slots is None and p.share.fetch_offset() == 4
@@ -212,7 +212,7 @@ def test_the_slots_of_a_batch_do_not_depend_on_the_walk(
     assert batch_slots(damaged, 0, header) == {}
 
 
-def test_adjacent_records_with_the_same_answer_are_found_together() -> None:
+def test_adjacent_records_with_the_same_result_are_found_together() -> None:
     slots = HashSlots()
     slots.learn(batch(0, (A, A, B, C, B)), 0, 5)
     slots.hold(2, 2, "x")

@@ -16,13 +16,13 @@ def cache(*entries: tuple[int, int], end: int = 100) -> EpochCache:
 
 
 @pytest.mark.parametrize(
-    ("requested", "answer"),
+    ("requested", "response"),
     [(0, (0, 0)), (1, (1, 10)), (2, (2, 30)), (3, (2, 30)), (5, (5, 100)), (6, (5, 100)), (-1, (-1, -1))],
 )
 def test_the_end_offset_is_that_of_the_largest_epoch_up_to_the_requested_one(
-    requested: int, answer: tuple[int, int]
+    requested: int, response: tuple[int, int]
 ) -> None:
-    assert cache((1, 0), (2, 10), (5, 30)).end_offset_for(requested) == answer
+    assert cache((1, 0), (2, 10), (5, 30)).end_offset_for(requested) == response
 
 
 def test_an_unknown_epoch_has_no_end_offset() -> None:

@@ -30,8 +30,8 @@ def client_of(*, superuser: bool) -> Client:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_table_has_a_list(model: str) -> None:
-    answer = client_of(superuser=True).get(f"/admin/controlplane/{model}/")
-    assert answer.status_code == 200
+    response = client_of(superuser=True).get(f"/admin/controlplane/{model}/")
+    assert response.status_code == 200
 
 
 def test_only_superusers_see_it() -> None:

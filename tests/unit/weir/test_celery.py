@@ -16,7 +16,7 @@ def test_celery_uses_the_folder_transport() -> None:
         assert isinstance(connection.transport, transport.Transport)
 
 
-def test_a_redis_that_does_not_answer_delays_a_request_by_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redis_that_does_not_respond_delays_a_request_by_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "redis://:secret@127.0.0.1:1/0"
     monkeypatch.setattr(celery, "settings", SimpleNamespace(WEIR=SimpleNamespace(celery_broker_url=url)))
     app = celery.Celery("test")

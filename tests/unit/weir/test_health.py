@@ -22,7 +22,7 @@ def run(steps: Callable[[], Awaitable[Any]]) -> Any:
     return asyncio.run(main())
 
 
-def answers(checks: HealthChecks, *paths: str) -> list[tuple[int, str] | None]:
+def responses(checks: HealthChecks, *paths: str) -> list[tuple[int, str] | None]:
     """Status and state of each path; None: not answered."""
 
     async def ask() -> list[tuple[int, str] | None]:
@@ -33,8 +33,8 @@ def answers(checks: HealthChecks, *paths: str) -> list[tuple[int, str] | None]:
             async def send(message: Any, sent: list[Any] = sent) -> None:
                 sent.append(message)
 
-            answered = await checks.answer(path, send)
-            found.append((sent[0]["status"], json.loads(sent[1]["body"])["status"]) if answered else None)
+            responded = await checks.respond(path, send)
+            found.append((sent[0]["status"], json.loads(sent[1]["body"])["status"]) if responded else None)
         return found
 
     return list(run(ask))
@@ -44,7 +44,7 @@ def test_liveness_does_not_depend_on_the_database() -> None:
     def never() -> WebReadiness:
         raise AssertionError
 
-    assert answers(HealthChecks(never, never), "/healthz", "/", "/healthz/x") == [(200, "live"), None, None]
+    assert responses(HealthChecks(never, never), "/healthz", "/", "/healthz/x") == [(200, "live"), None, None]
 
 
 def test_migrations_are_compared_until_they_are_complete_and_then_the_database_is_asked(
@@ -54,7 +54,7 @@ def test_migrations_are_compared_until_they_are_complete_and_then_the_database_i
     first = [WebReadiness.DATABASE_UNAVAILABLE, WebReadiness.MIGRATIONS_MISSING, WebReadiness.READY]
     later = [WebReadiness.READY, WebReadiness.DATABASE_UNAVAILABLE]
     checks = HealthChecks(lambda: first.pop(0), lambda: later.pop(0))
-    assert answers(checks, *["/readyz"] * 5) == [
+    assert responses(checks, *["/readyz"] * 5) == [
         (503, "database_unavailable"),
         (503, "migrations_missing"),
         (200, "ready"),
@@ -66,7 +66,7 @@ def test_migrations_are_compared_until_they_are_complete_and_then_the_database_i
 def test_a_result_is_used_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "REUSE_SECONDS", 3_600.0)
     results = [WebReadiness.READY]
-    assert answers(HealthChecks(results.pop, results.pop), "/readyz", "/readyz") == [(200, "ready")] * 2
+    assert responses(HealthChecks(results.pop, results.pop), "/readyz", "/readyz") == [(200, "ready")] * 2
 
 
 def test_a_database_that_hangs_is_not_ready_and_is_asked_one_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,10 @@ from weir.languages import Language
     ],
 )
 def test_the_language_of_a_response(path: str, cookie: str, browser: str, language: str) -> None:
-    def answer(_: HttpRequest) -> HttpResponse:
+    def get_response(_: HttpRequest) -> HttpResponse:
         return HttpResponse(translation.get_language())
 
     request = RequestFactory().get(path, HTTP_ACCEPT_LANGUAGE=browser, HTTP_COOKIE=f"weir_language={cookie}")
     with translation.override("en"):
-        response = Language(answer)(request)
+        response = Language(get_response)(request)
     assert response.content.decode() == response["Content-Language"] == language

@@ -45,8 +45,8 @@ def test_the_server_does_not_start_without_a_secret_key(settings: Any) -> None:
 
 def test_errors_outside_the_views_of_the_api_are_problems_and_pages_stay_pages() -> None:
     client = client_of(user("alice"))
-    answer = client.get("/api/v9/x")
-    assert (answer.status_code, answer.headers["Content-Type"]) == (404, "application/problem+json")
+    response = client.get("/api/v9/x")
+    assert (response.status_code, response.headers["Content-Type"]) == (404, "application/problem+json")
     rejected = client.get("/api/v1/topics", headers={"Host": "elsewhere.example"})
     assert (rejected.status_code, rejected.json()["code"]) == (400, "invalid")
     assert client.get("/nothing/").headers["Content-Type"].startswith("text/html")

@@ -15,14 +15,14 @@ class FakeLock:
 
     def __init__(self, clock: FakeClock, *, free: bool = True) -> None:
         self.free, self.had, self._clock = free, False, clock
-        self.answer_seconds = 0.0
+        self.response_seconds = 0.0
 
     def acquire(self) -> bool:
         self.had = self.free
         return self.had
 
     def is_held(self) -> bool:
-        self._clock.now += self.answer_seconds
+        self._clock.now += self.response_seconds
         return self.had
 
 
@@ -72,12 +72,12 @@ def test_a_lock_that_was_lost_with_its_connection_and_is_free_is_acquired_again(
     assert not lease.end_if_expired() and ends.done == []
 
 
-def test_the_lease_counts_from_the_question_and_not_from_the_answer() -> None:
-    """The server may have given the lock away a moment after it has sent the answer."""
+def test_the_lease_counts_from_the_question_and_not_from_the_response() -> None:
+    """The server may have given the lock away a moment after it has sent the response."""
     clock, ends = FakeClock(), Ends()
     lock = FakeLock(clock)
     lease = ends.lease(lock, clock)
-    lock.had, lock.answer_seconds = True, LEASE_SECONDS
+    lock.had, lock.response_seconds = True, LEASE_SECONDS
     assert lease.renew() and lease.end_if_expired()
 
 

@@ -34,13 +34,13 @@ def test_a_time_without_the_transport_does_not_count() -> None:
     assert not progress.works(LATE + LATE, lambda: True)
 
 
-def test_an_unreachable_transport_does_not_answer() -> None:
+def test_an_unreachable_transport_does_not_respond() -> None:
     app = Celery("unreachable", broker=f"redis://127.0.0.1:{free_port()}/0")
-    assert not WorkerWatchdog(app)._transport_answers()
+    assert not WorkerWatchdog(app)._transport_responds()
 
 
 def test_the_transport_of_a_local_cluster_answers() -> None:
-    assert WorkerWatchdog(worker.app)._transport_answers()
+    assert WorkerWatchdog(worker.app)._transport_responds()
 
 
 def test_a_completed_task_counts_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Look-ups in the lake and their answers are the same after they were JSON."""
+"""Look-ups in the lake and their responses are the same after they were JSON."""
 
 from __future__ import annotations
 

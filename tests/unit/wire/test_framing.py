@@ -44,10 +44,10 @@ def test_a_written_message_is_read_back(api: Api, version: int) -> None:
         header, read = decode_request(memoryview(frame)[4:])
         assert header == (api.key, version, seed, "client")
         assert plain(read) == plain(body)
-        answer = Generator(seed).message(api.response, version)
-        out = b"".join(bytes(p) for p in encode_response(api.key, version, seed, answer))  # type: ignore[arg-type]
+        response = Generator(seed).message(api.response, version)
+        out = b"".join(bytes(p) for p in encode_response(api.key, version, seed, response))  # type: ignore[arg-type]
         correlation, read = decode_response(api.key, version, memoryview(out)[4:])
-        assert (correlation, plain(read)) == (seed, plain(answer))
+        assert (correlation, plain(read)) == (seed, plain(response))
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=ids)

@@ -17,7 +17,7 @@ ROW = TransactionRow("billing", "Ongoing", 1, 2, 3, timeout_ms=60_000, open_s=59
 def test_a_transaction_open_for_longer_than_its_timeout_is_a_warning(state: str) -> None:
     row = replace(ROW, state=state)
     assert "st-blue" in transaction_state(row)
-    assert "st-blue" in transaction_state(replace(row, timeout_ms=None)), "the coordinator did not answer"
+    assert "st-blue" in transaction_state(replace(row, timeout_ms=None)), "the coordinator did not respond"
     overdue = transaction_state(replace(row, open_s=61.0))
     assert "st-amber" in overdue and "overdue" in overdue
     assert "st-amber" not in transaction_state(replace(row, state="CompleteCommit", open_s=None))

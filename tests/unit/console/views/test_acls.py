@@ -33,9 +33,9 @@ def test_an_acl_is_created_listed_and_found(operator: Client, acl: int) -> None:
 
 
 def test_a_rejection_is_beside_its_field(operator: Client) -> None:
-    answer = operator.post("/acls/new/", {**FORM, "principal": "User:"})
-    assert answer.status_code == 400 and not Acl.objects.exists()
-    assert Change.objects.get().outcome == "refused" and 'id="id_principal"' in answer.content.decode()
+    response = operator.post("/acls/new/", {**FORM, "principal": "User:"})
+    assert response.status_code == 400 and not Acl.objects.exists()
+    assert Change.objects.get().outcome == "refused" and 'id="id_principal"' in response.content.decode()
 
 
 def test_a_principal_without_a_type_is_a_user(operator: Client) -> None:
@@ -77,9 +77,9 @@ def test_acls_of_a_template_are_shown_and_then_created(operator: Client) -> None
             AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,), enforcing=(1, 3)),
             "<b>Brokers 2 do not enforce ACLs</b>",
         ),
-        (AuthorizerReport(AuthorizerState.UNKNOWN, unanswered=(1,)), "it is unknown whether ACLs are enforced"),
+        (AuthorizerReport(AuthorizerState.UNKNOWN, silent=(1,)), "it is unknown whether ACLs are enforced"),
         (
-            AuthorizerReport(AuthorizerState.ENFORCED, unanswered=(3,), enforcing=(1,)),
+            AuthorizerReport(AuthorizerState.ENFORCED, silent=(3,), enforcing=(1,)),
             "their authorizer is unknown:\n  3.",
         ),
         (AuthorizerReport(AuthorizerState.ENFORCED, allow_if_no_acl=True, enforcing=(1,)), "is open to every client"),
@@ -90,6 +90,6 @@ def test_the_list_loads_a_statement_whether_brokers_enforce_acls(
 ) -> None:
     monkeypatch.setattr(acls, "authorizer_report", lambda: report)
     assert 'hx-get="/acls/enforcement/"' in viewer.get("/acls/").content.decode()
-    answer = viewer.get("/acls/enforcement/").content.decode()
-    assert " ".join(statement.split()) in " ".join(answer.split()) and "<html" not in answer
-    assert ("is open to every client" in answer) == report.allow_if_no_acl
+    response = viewer.get("/acls/enforcement/").content.decode()
+    assert " ".join(statement.split()) in " ".join(response.split()) and "<html" not in response
+    assert ("is open to every client" in response) == report.allow_if_no_acl

@@ -41,8 +41,8 @@ def test_an_administrator_changes_and_resets_a_threshold(administrator: Client) 
     ],
 )
 def test_a_rejection_is_beside_its_field(administrator: Client, form: dict[str, str], text: str) -> None:
-    answer = administrator.post(EDIT, form)
-    assert answer.status_code == 400 and text in answer.content.decode()
+    response = administrator.post(EDIT, form)
+    assert response.status_code == 400 and text in response.content.decode()
     assert not AlertThreshold.objects.exists()
 
 

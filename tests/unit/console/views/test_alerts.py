@@ -25,8 +25,8 @@ def outage(world: World) -> Alert:
     return Alert.objects.get(kind="broker_down")
 
 
-def text(answer: Any) -> str:
-    return " ".join(answer.content.decode().split())
+def text(response: Any) -> str:
+    return " ".join(response.content.decode().split())
 
 
 def test_the_page_has_the_cause_what_it_explains_and_what_changed(outage: Alert, operator: Client) -> None:
@@ -65,15 +65,15 @@ def test_a_note_is_in_the_timeline(outage: Alert, operator: Client) -> None:
     assert "fan &lt;broken&gt;" in text(
         operator.post(f"/alerts/{outage.pk}/note/", {"text": "fan <broken>"}, follow=True)
     )
-    answer = operator.post(f"/alerts/{outage.pk}/note/", {"text": ""})
-    assert answer.status_code == 400 and "Write the note." in text(answer)
+    response = operator.post(f"/alerts/{outage.pk}/note/", {"text": ""})
+    assert response.status_code == 400 and "Write the note." in text(response)
     assert operator.get(f"/alerts/{outage.pk}/note/").status_code == 302
 
 
 def test_a_silence_of_the_object_or_of_the_kind(outage: Alert, operator: Client) -> None:
     address = f"/alerts/{outage.pk}/silence/"
-    answer = operator.post(address, {"minutes": "60", "scope": "object", "comment": ""})
-    assert answer.status_code == 400 and "Give a reason" in text(answer)
+    response = operator.post(address, {"minutes": "60", "scope": "object", "comment": ""})
+    assert response.status_code == 400 and "Give a reason" in text(response)
     page = operator.post(address, {"minutes": "60", "scope": "object", "comment": "new disk"}, follow=True)
     assert "silenced until" in text(page)
     assert AlertSilence.objects.get().subject == "1"
@@ -99,8 +99,8 @@ def test_unknown_alerts_operations_and_runbooks_are_not_found(outage: Alert, ope
 
 
 def test_a_process_without_a_supervisor_is_rejected(outage: Alert, operator: Client) -> None:
-    answer = operator.post("/start/process/broker-1/")
-    assert answer.status_code == 409 and "No supervisor" in text(answer)
+    response = operator.post("/start/process/broker-1/")
+    assert response.status_code == 409 and "No supervisor" in text(response)
 
 
 def test_a_stopped_process_is_started_from_the_page(
@@ -111,11 +111,11 @@ def test_a_stopped_process_is_started_from_the_page(
     monkeypatch.setattr(incidents.supervisor, "request_start", lambda folder, name: started.append(name))
     assert "Start broker 1" in text(operator.get(f"/alerts/{outage.pk}/"))
     page = f"/alerts/{outage.pk}/"
-    answer = operator.post("/start/process/broker-1/", headers={"referer": f"http://testserver{page}"})
-    assert started == ["broker-1"] and answer["Location"].endswith(page), "the page where the button was"
+    response = operator.post("/start/process/broker-1/", headers={"referer": f"http://testserver{page}"})
+    assert started == ["broker-1"] and response["Location"].endswith(page), "the page where the button was"
     for other in ("", "http://testserver/start/process/broker-1/", "https://elsewhere.example/"):
-        answer = operator.post("/start/process/broker-1/", headers={"referer": other})
-        assert answer["Location"] == "/", other
+        response = operator.post("/start/process/broker-1/", headers={"referer": other})
+        assert response["Location"] == "/", other
 
 
 def test_the_alert_about_a_rejected_client_leads_to_its_permission(world: World, operator: Client) -> None:

@@ -19,10 +19,10 @@ def test_the_index_links_every_operation(viewer: Client) -> None:
 
 def test_each_page_holds_the_policy_and_has_no_broken_link(viewer: Client) -> None:
     for page in api_reference():
-        answer = viewer.get(f"/api/v1/docs/{page.noun}/")
-        text = answer.content.decode()
-        assert answer.status_code == 200, page.noun
-        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+        response = viewer.get(f"/api/v1/docs/{page.noun}/")
+        text = response.content.decode()
+        assert response.status_code == 200, page.noun
+        assert "script-src 'self'" in response.headers["Content-Security-Policy"]
         assert not re.search(r"<script(?![^>]*\bsrc=)", text) and not re.search(r"\sstyle=|\son[a-z]+=", text)
         anchors = set(re.findall(r'\sid="([^"]+)"', text))
         missing = {a for a in re.findall(r'href="#([^"]+)"', text) if a not in anchors}
@@ -33,5 +33,5 @@ def test_each_page_holds_the_policy_and_has_no_broken_link(viewer: Client) -> No
 
 def test_an_unknown_noun_and_an_anonymous_reader(viewer: Client, client: Client) -> None:
     assert viewer.get("/api/v1/docs/nothing/").status_code == 404
-    answer = client.get("/api/v1/docs/")
-    assert answer.status_code == 302 and answer.headers["Location"].startswith("/login/")
+    response = client.get("/api/v1/docs/")
+    assert response.status_code == 302 and response.headers["Location"].startswith("/login/")

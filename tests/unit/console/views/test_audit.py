@@ -58,8 +58,8 @@ def test_only_changes_of_the_last_time(
 
 
 def test_the_filtered_changes_are_exported(operator: Client) -> None:
-    answer = operator.get("/audit/?format=csv&outcome=refused")
-    text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()  # type: ignore[attr-defined]
+    response = operator.get("/audit/?format=csv&outcome=refused")
+    text = b"".join(response.streaming_content).decode() if response.streaming else response.content.decode()  # type: ignore[attr-defined]
     assert "acl.create" in text and "topic.create" not in text
 
 
@@ -74,8 +74,8 @@ def test_operations_have_labels_in_each_language(operator: Client, language: str
     pk = Change.objects.get(actor="ann").pk
     assert f"{pk} · {label} <span" in operator.get(f"/audit/{pk}/").content.decode()
     assert label in operator.get("/").content.decode()
-    answer = operator.get("/audit/?format=csv")
-    text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()  # type: ignore[attr-defined]
+    response = operator.get("/audit/?format=csv")
+    text = b"".join(response.streaming_content).decode() if response.streaming else response.content.decode()  # type: ignore[attr-defined]
     assert "topic.create" in text and label not in text
 
 

@@ -18,7 +18,7 @@ from tests.unit.controlplane.world import World
 
 
 @pytest.fixture(autouse=True)
-def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     def values(broker_id: int) -> dict[str, ReportedConfig]:
         source = BrokerConfigSource.FILE
         found = [
@@ -55,15 +55,15 @@ def test_a_silent_broker_is_not_shown_as_one_without_settings(
     operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: [BrokerResponse(1, None, "it is down")])
-    assert "Broker 1 does not answer" in operator.get("/brokers/1/configs/").content.decode()
+    assert "Broker 1 does not respond" in operator.get("/brokers/1/configs/").content.decode()
 
 
 def review(client: Client, **more: str) -> tuple[dict[str, str], str]:
     """The form values of the review page."""
     typed = {"name": "max.connections", "scope": "broker", "value": "5", "comment": "leak", **more}
-    answer = client.post("/brokers/1/configs/edit/", typed)
-    text = answer.content.decode()
-    assert answer.status_code == 200 and not AccessEntry.objects.filter(value=typed["value"]).exists(), text
+    response = client.post("/brokers/1/configs/edit/", typed)
+    text = response.content.decode()
+    assert response.status_code == 200 and not AccessEntry.objects.filter(value=typed["value"]).exists(), text
     form = text[text.index('<form method="post" class="form"') :]
     fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form)
     return {name: html.unescape(value) for name, value in fields}, text
@@ -72,8 +72,8 @@ def review(client: Client, **more: str) -> tuple[dict[str, str], str]:
 def test_a_setting_is_reviewed_and_then_changed(operator: Client) -> None:
     fields, page = review(operator)
     assert not AccessEntry.objects.exists() and "Dynamic value now" in page
-    answer = operator.post("/brokers/1/configs/edit/", fields, follow=True)
-    assert "max.connections changed" in answer.content.decode()
+    response = operator.post("/brokers/1/configs/edit/", fields, follow=True)
+    assert "max.connections changed" in response.content.decode()
     assert AccessEntry.objects.get().value == {"max.connections": "5"}
     fields, page = review(operator, name="log.retention.ms", scope="cluster", value="60000")
     assert "applies to all brokers" in page
@@ -84,8 +84,8 @@ def test_a_setting_is_reviewed_and_then_changed(operator: Client) -> None:
 def test_a_change_since_the_review_leads_back_to_the_form(operator: Client) -> None:
     fields, _ = review(operator)
     services.alter_configs(1, {"max.connections": "6"}, actor="another")
-    answer = operator.post("/brokers/1/configs/edit/", fields)
-    assert answer.status_code == 400 and "Review it again" in answer.content.decode()
+    response = operator.post("/brokers/1/configs/edit/", fields)
+    assert response.status_code == 400 and "Review it again" in response.content.decode()
     without: dict[str, Any] = {**fields, "reviewed": "nonsense"}
     assert "no reviewed change" in operator.post("/brokers/1/configs/edit/", without).content.decode()
     assert AccessEntry.objects.get().value == {"max.connections": "6"}

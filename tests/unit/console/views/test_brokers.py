@@ -52,8 +52,8 @@ def test_a_broker_without_replicas_is_only_cordoned_and_demoted(world: World, op
 
 def test_unknown_brokers_and_operations_are_not_found_and_a_get_changes_nothing(world: World, operator: Client) -> None:
     assert operator.post("/brokers/9/cordon/").status_code == operator.post("/brokers/1/explode/").status_code == 404
-    answer = operator.get("/brokers/1/cordon/")
-    assert answer.headers["Location"] == "/brokers/1/" and not Change.objects.exists()
+    response = operator.get("/brokers/1/cordon/")
+    assert response.headers["Location"] == "/brokers/1/" and not Change.objects.exists()
 
 
 def test_the_page_has_the_forecast_of_the_disk(seeded: dict[str, Any], viewer: Client) -> None:

@@ -54,20 +54,20 @@ def test_a_deletion_needs_the_number_of_topics(seeded: dict[str, Any], operator:
     found = chosen(operator.post("/bulk/topics/?q=app-", form).content.decode())
     apply = {**form, "step": "apply", "topics": json.dumps(found)}
     for typed in ("", "1", "all"):
-        answer = operator.post("/bulk/topics/?q=app-", {**apply, "confirm_count": typed})
-        assert answer.status_code == 400
-        assert chosen(answer.content.decode()) == found
+        response = operator.post("/bulk/topics/?q=app-", {**apply, "confirm_count": typed})
+        assert response.status_code == 400
+        assert chosen(response.content.decode()) == found
     assert Topic.objects.filter(name__in=found, deleted_at__isnull=True).count() == len(found)
-    answer = operator.post("/bulk/topics/?q=app-", {**apply, "confirm_count": str(len(found))})
-    assert answer.status_code == 200
+    response = operator.post("/bulk/topics/?q=app-", {**apply, "confirm_count": str(len(found))})
+    assert response.status_code == 200
     assert not Topic.objects.filter(name__in=found, deleted_at__isnull=True).exists()
 
 
 def test_every_error_of_the_form_is_shown_at_once(seeded: dict[str, Any], operator: Client) -> None:
     wrong = {"operation": "configs", "configs": "retention.ms=7 parsecs\nsegment.bytes=1 d\nnonsense", "comment": ""}
-    answer = operator.post("/bulk/topics/?q=app-", wrong)
-    page = unescape(answer.content.decode())
-    assert answer.status_code == 400
+    response = operator.post("/bulk/topics/?q=app-", wrong)
+    page = unescape(response.content.decode())
+    assert response.status_code == 400
     assert "“parsecs” is not a unit" in page and "“d” is not a unit" in page and "“nonsense” has no '='" in page
     assert "Give a reason" in page
 
@@ -84,8 +84,8 @@ def test_a_filter_with_too_many_topics_is_rejected_with_the_limit(
 @pytest.mark.parametrize("sent", ["", "[]", "{", '{"orders": "x"}', '{"orders": null}'])
 def test_an_incomplete_second_step_changes_nothing(seeded: dict[str, Any], operator: Client, sent: str) -> None:
     before = Topic.objects.get(name="orders").generation
-    answer = operator.post("/bulk/topics/?t=orders", {**SET, "step": "apply", "topics": sent})
-    assert answer.status_code == 400
+    response = operator.post("/bulk/topics/?t=orders", {**SET, "step": "apply", "topics": sent})
+    assert response.status_code == 400
     assert Topic.objects.get(name="orders").generation == before
 
 
@@ -97,7 +97,7 @@ def test_a_viewer_changes_nothing(seeded: dict[str, Any], viewer: Client) -> Non
 
 def test_several_alerts_are_acknowledged_at_once(seeded: dict[str, Any], operator: Client) -> None:
     open_alerts = list(Alert.objects.filter(ended_at__isnull=True).values_list("pk", flat=True))
-    answer = operator.post("/bulk/alerts/acknowledge/", {"a": [*map(str, open_alerts), "999999", "x"]}, follow=True)
-    page = answer.content.decode()
+    response = operator.post("/bulk/alerts/acknowledge/", {"a": [*map(str, open_alerts), "999999", "x"]}, follow=True)
+    page = response.content.decode()
     assert f"{len(open_alerts)} alert" in page
     assert "1 not:" in page

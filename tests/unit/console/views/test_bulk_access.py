@@ -44,8 +44,8 @@ def test_quotas_and_users_of_the_filter_are_deleted(more: None, operator: Client
     for typed in ("", "3"):
         assert operator.post(address, {**form, "confirm_name": typed}).status_code == 400
     assert living(kind) == before
-    answer = operator.post(address, {**form, "confirm_name": "2"})
-    assert answer.status_code == 200 and "Result" in answer.content.decode()
+    response = operator.post(address, {**form, "confirm_name": "2"})
+    assert response.status_code == 200 and "Result" in response.content.decode()
     gone = before - living(kind)
     assert gone and all("mail-" in key for key in gone) and any("shop" in key for key in living(kind))
     assert "Nothing matches" in operator.get(f"{address}?q=mail-").content.decode()

@@ -43,8 +43,8 @@ def test_empty_groups_of_the_filter_are_deleted(seeded: dict[str, Any], operator
     for typed in ("", str(len(empty) + 1)):
         assert operator.post(ADDRESS, {**form, "confirm_name": typed}).status_code == 400
     assert not deleted
-    answer = operator.post(ADDRESS, {**form, "confirm_name": str(len(empty))})
-    assert answer.status_code == 200 and "Result" in answer.content.decode()
+    response = operator.post(ADDRESS, {**form, "confirm_name": str(len(empty))})
+    assert response.status_code == 200 and "Result" in response.content.decode()
     assert deleted == [f"{name} alice old" for name in empty]
 
 

@@ -37,8 +37,8 @@ def test_limits_of_the_quotas_of_the_filter_are_changed(keys: list[str], operato
     page = operator.post(address, form).content.decode()
     assert "Change 2 rows" in page and "no limit" in page and "2,000,000" in page
     assert AccessEntry.objects.get(pk=keys[0]).value == {"producer_byte_rate": 5e6}
-    answer = operator.post(address, hidden(page))
-    assert answer.status_code == 200 and "Result" in answer.content.decode()
+    response = operator.post(address, hidden(page))
+    assert response.status_code == 200 and "Result" in response.content.decode()
     assert [AccessEntry.objects.get(pk=k).value for k in keys] == [{"consumer_byte_rate": 2e6}] * 2
     assert Change.objects.filter(verb="quota.set", comment="noisy").count() == 2
     page = operator.post(address, {**form, "producer_byte_rate": ""}).content.decode()
@@ -55,8 +55,8 @@ def test_the_throttle_of_the_active_moves_is_changed(seeded: dict[str, Any], ope
     assert "7,000,000" in page and f"move {active[0]}" in page
     chinese = operator.post(THROTTLES, form, headers={"accept-language": "zh-hans"}).content.decode()
     assert f"迁移 {active[0]}" in chinese and f"move {active[0]}" not in chinese
-    answer = operator.post(THROTTLES, hidden(page))
-    assert answer.status_code == 200
+    response = operator.post(THROTTLES, hidden(page))
+    assert response.status_code == 200
     changed = set(Move.objects.filter(throttle_bytes_per_s=7_000_000).values_list("pk", flat=True))
     assert changed and changed <= set(active)
     assert dict(finished.all()) == before

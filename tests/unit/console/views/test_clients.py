@@ -9,14 +9,14 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.models import ConsumerGroup, GroupPartition
-from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, rejection
+from tests.unit.controlplane.selectors.test_clients import WRITE, client, patch_responses, rejection
 from tests.unit.controlplane.world import World
 
 
 def text(viewer: Client, address: str) -> str:
-    answer = viewer.get(address)
-    assert answer.status_code == 200
-    return answer.content.decode()
+    response = viewer.get(address)
+    assert response.status_code == 200
+    return response.content.decode()
 
 
 def test_the_list_shows_the_clients_of_the_brokers(
@@ -24,7 +24,7 @@ def test_the_list_shows_the_clients_of_the_brokers(
 ) -> None:
     java = client("shop", 2_500_000, software_name="apache-kafka-java", software_version="4.1.0")
     old = client("", principal="User:<b>", host="10.0.0.2")
-    answering(monkeypatch, {1: [java, old], 2: [client("broker-1", is_broker=True)]})
+    patch_responses(monkeypatch, {1: [java, old], 2: [client("broker-1", is_broker=True)]})
     page = text(viewer, "/clients/")
     assert "apache-kafka-java 4.1.0" in page and "10.0.0.1" in page and "2.5" in page
     assert "User:&lt;b&gt;" in page and "User:<b>" not in page
@@ -37,7 +37,7 @@ def test_the_list_shows_the_clients_of_the_brokers(
 def test_the_client_id_opens_a_quota_for_it(
     operator: Client, viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answering(monkeypatch, {1: [client("shop api")]})
+    patch_responses(monkeypatch, {1: [client("shop api")]})
     link = "/new/quota/?applies_to=client-id&amp;client_id=shop%20api"
     assert f'href="{link}"' in text(operator, "/clients/")
     form = text(operator, link.replace("&amp;", "&"))
@@ -49,7 +49,7 @@ def test_the_form_of_a_quota_has_the_current_rates_of_the_client(
     operator: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noisy = client("shop", 4_000_000, received_bytes_per_second=1_500_000)
-    answering(monkeypatch, {1: [noisy, client("other", 9_000_000)], 2: [client("shop", 1_000_000)]})
+    patch_responses(monkeypatch, {1: [noisy, client("other", 9_000_000)], 2: [client("shop", 1_000_000)]})
     form = text(operator, "/new/quota/?applies_to=client-id&client_id=shop")
     assert "Current rate of client-id shop: 1.5 MB/s at broker 1, 1.5 MB/s at 2 brokers together." in form
     assert "Current rate of client-id shop: 4.0 MB/s at broker 1, 5.0 MB/s at 2 brokers together." in form
@@ -60,7 +60,7 @@ def test_the_form_of_a_quota_has_the_current_rates_of_the_client(
 
 
 def test_missing_clients_are_named(viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {}, silent=[3], count=1_200)
+    patch_responses(monkeypatch, {}, silent=[3], count=1_200)
     page = text(viewer, "/clients/")
     assert "2 of 3 brokers answered." in page and "Broker 3: it is frozen" in page
     assert "lists 1,000 clients at most" in page and "No connected clients." in page
@@ -70,7 +70,7 @@ def test_rejected_requests_have_their_client_and_reason(
     viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     denied = rejection("10.0.0.9", "app", "unauthorized", 2, 9_000, **WRITE)
-    answering(
+    patch_responses(
         monkeypatch, {}, rejections={1: [rejection("10.0.0.9", "<b>", "authentication_failed", 12, 3_000), denied]}
     )
     page = text(viewer, "/clients/")
@@ -78,7 +78,7 @@ def test_rejected_requests_have_their_client_and_reason(
     assert "write, topic orders" in page
     address = "/permissions/?principal=User%3Ax&amp;host=10.0.0.9&amp;resource_type=topic&amp;resource_name=orders&amp;operation=write"
     assert f'href="{address}"' in viewer.get("/clients/").content.decode()
-    answering(monkeypatch, {})
+    patch_responses(monkeypatch, {})
     assert "No rejected requests." in text(viewer, "/clients/")
 
 
@@ -87,12 +87,12 @@ def test_the_producers_of_a_topic_are_listed_from_its_page(
 ) -> None:
     world.topic("orders", (1, 2, 3))
     assert "/clients/?topic=orders" in text(viewer, "/topics/orders/")
-    answering(monkeypatch, {1: [client("shop", produced_bytes=2_000_000, produced_bytes_per_second=1_500)]})
+    patch_responses(monkeypatch, {1: [client("shop", produced_bytes=2_000_000, produced_bytes_per_second=1_500)]})
     page = text(viewer, "/clients/?topic=orders")
     assert "Clients of topic" in page and 'href="/topics/orders/"' in page
     assert "1.5 kB" in page and "2.0 MB" in page and 'name="topic" value="orders"' in page
     assert "2.0 MB" not in text(viewer, "/clients/")
-    answering(monkeypatch, {})
+    patch_responses(monkeypatch, {})
     assert "No connected client has produced to this topic or read from it" in text(viewer, "/clients/?topic=orders")
 
 
@@ -103,7 +103,7 @@ def test_readers_without_a_group_are_distinguished(
     member = {"member_id": "m", "client_id": "app", "host": "10.0.0.1"}
     GroupPartition.objects.create(group=group, topic="orders", index=0, observed_at=timezone.now(), **member)
     reader = client("app", fetched_bytes=3_000_000, fetched_bytes_per_second=2_500)
-    answering(monkeypatch, {1: [reader, client("dump", fetched_bytes=7), client("writer", produced_bytes=9)]})
+    patch_responses(monkeypatch, {1: [reader, client("dump", fetched_bytes=7), client("writer", produced_bytes=9)]})
     page = text(viewer, "/clients/?topic=orders")
     assert 'href="/groups/billing/eu/"' in page and "3.0 MB" in page and "2.5 kB" in page
     assert page.count("No consumer group has a member") == 1, "only the reader without a group"

@@ -34,9 +34,9 @@ def row(console: OtherConsole, problem: ClusterProblem, age_s: float) -> None:
 
 
 def text(client: Client, path: str) -> str:
-    answer = client.get(path)
-    assert answer.status_code == 200
-    return " ".join(answer.content.decode().split())
+    response = client.get(path)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
 
 
 def test_an_unreachable_cluster_is_never_shown_as_healthy(viewer: Client, settings: Any) -> None:

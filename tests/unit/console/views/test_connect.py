@@ -70,16 +70,16 @@ def test_one_connector_with_the_trace_of_a_failed_task_and_hidden_secrets(state:
     text_of(viewer, "/connect/connector/?cluster=etl&name=gone", 404)
 
 
-def test_workers_that_do_not_answer_are_named_with_what_to_do(settings: Any, world: World, operator: Client) -> None:
+def test_workers_that_do_not_respond_are_named_with_what_to_do(settings: Any, world: World, operator: Client) -> None:
     settings.WEIR = replace(settings.WEIR, connect_urls=())
     assert "Set WEIR_CONNECT_URLS" in text_of(operator, "/connect/")
     assert "Set WEIR_CONNECT_URLS" in text_of(operator, "/connect/new/")
     settings.WEIR = replace(settings.WEIR, connect_urls=(("etl", ("http://127.0.0.1:9",)),))
     page = text_of(operator, "/connect/")
-    assert "Worker http://127.0.0.1:9 of Connect cluster etl did not answer" in page
+    assert "Worker http://127.0.0.1:9 of Connect cluster etl did not respond" in page
     assert "Check that its workers run" in page
-    assert "did not answer" in text_of(operator, f"/connect/connector/?{ONE}", 409)
-    assert "did not answer" in text_of(operator, "/connect/new/", 409)
+    assert "did not respond" in text_of(operator, f"/connect/connector/?{ONE}", 409)
+    assert "did not respond" in text_of(operator, "/connect/new/", 409)
 
 
 def test_a_connector_is_created_after_a_validation_with_all_errors_beside_their_fields(

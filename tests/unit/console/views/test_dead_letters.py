@@ -8,13 +8,13 @@ from django.test import Client
 
 from console.views import dead_letters as views
 from controlplane.models import Topic
-from tests.unit.controlplane.dead_answers import (
+from tests.unit.controlplane.dead_letter_responses import (
     DLQ,
-    DeadAnswers,
-    answering,
+    DeadLetterResponses,
     letter,
+    patch_responses,
+    patch_share_responses,
     permitted,
-    share_answering,
     share_letter,
 )
 from tests.unit.controlplane.world import World
@@ -24,8 +24,8 @@ PAGE = "/topics/orders/dead-letters/"
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswers:
-    return answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterResponses:
+    return patch_responses(monkeypatch, world)
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def producer(operator: Client) -> Client:
 
 
 def text(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status
-    return answer.content.decode()
+    response = client.get(address)
+    assert response.status_code == status
+    return response.content.decode()
 
 
 def test_the_page_has_the_causes(producer: Client, viewer: Client) -> None:
@@ -57,36 +57,36 @@ def test_filters(producer: Client) -> None:
     assert "not a partition" in text(producer, f"{PAGE}?partitions=x", 400)
 
 
-def test_chosen_dead_letters_are_sent_after_a_form(producer: Client, answers: DeadAnswers) -> None:
+def test_chosen_dead_letters_are_sent_after_a_form(producer: Client, responses: DeadLetterResponses) -> None:
     shown = producer.post(f"{PAGE}send/", {"place": ["0@1", "0@2", "junk"]})
-    assert "Send 2 dead letters of orders again" in shown.content.decode() and not answers.written
+    assert "Send 2 dead letters of orders again" in shown.content.decode() and not responses.written
     form = {"place": ["0@1", "0@2"], "step": "apply", "target": "retry", "comment": "fixed"}
-    answer = producer.post(f"{PAGE}send/", form, follow=True)
-    assert "2 sent to orders.retry." in answer.content.decode() and len(answers.written) == 2
+    response = producer.post(f"{PAGE}send/", form, follow=True)
+    assert "2 sent to orders.retry." in response.content.decode() and len(responses.written) == 2
     again = producer.post(f"{PAGE}send/", form, follow=True)
-    assert "2 sent before; not sent again." in again.content.decode() and len(answers.written) == 2
+    assert "2 sent before; not sent again." in again.content.decode() and len(responses.written) == 2
     assert producer.post(f"{PAGE}send/", {**form, "comment": ""}).status_code == 400
     text(producer, f"{PAGE}send/", 409)
-    answers.rejection = "Too large."
+    responses.rejection = "Too large."
     rejected = producer.post(f"{PAGE}send/", {**form, "target": "topic"})
     assert "Too large." in rejected.content.decode() and "2 rejected." in rejected.content.decode()
 
 
 def test_all_that_match_are_sent_and_the_page_continues(
-    producer: Client, answers: DeadAnswers, monkeypatch: pytest.MonkeyPatch
+    producer: Client, responses: DeadLetterResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views, "MATCHING_MAX", 2)
-    answers.letters[0] += [letter(10), letter(11)]
+    responses.letters[0] += [letter(10), letter(11)]
     address = f"{PAGE}send-matching/?group=billing"
     assert "Consumer group: billing." in text(producer, address)
     form = {"target": "retry", "comment": "fixed"}
     page = producer.post(address, form).content.decode()
-    assert "Continue" in page and 'name="resume" value="0@10"' in page and len(answers.written) == 2
-    answer = producer.post(address, {**form, "resume": "0@10"}, follow=True)
-    assert "2 sent to orders.retry." in answer.content.decode() and len(answers.written) == 4
+    assert "Continue" in page and 'name="resume" value="0@10"' in page and len(responses.written) == 2
+    response = producer.post(address, {**form, "resume": "0@10"}, follow=True)
+    assert "2 sent to orders.retry." in response.content.decode() and len(responses.written) == 4
 
 
-def test_one_is_edited_before_it_is_sent(producer: Client, answers: DeadAnswers) -> None:
+def test_one_is_edited_before_it_is_sent(producer: Client, responses: DeadLetterResponses) -> None:
     page = text(producer, f"{PAGE}0/1/edit/")
     assert "x-retry-group: billing" in page and ">v1<" in page.replace("\n", "")
     form = {
@@ -98,9 +98,9 @@ def test_one_is_edited_before_it_is_sent(producer: Client, answers: DeadAnswers)
         "target": "retry",
         "comment": "typo",
     }
-    answer = producer.post(f"{PAGE}0/1/edit/", form, follow=True)
-    assert "1 sent to orders.retry." in answer.content.decode()
-    ((_, sent),) = answers.written
+    response = producer.post(f"{PAGE}0/1/edit/", form, follow=True)
+    assert "1 sent to orders.retry." in response.content.decode()
+    ((_, sent),) = responses.written
     assert (sent.value, sent.partition) == (b"fixed", 0)
     bad = producer.post(f"{PAGE}0/1/edit/", {**form, "key": "xyz", "key_format": "hex"})
     assert bad.status_code == 400 and "Not hex" in bad.content.decode()
@@ -118,13 +118,13 @@ def test_viewers_send_nothing(viewer: Client, operator: Client) -> None:
 
 def test_dead_letters_of_share_groups(monkeypatch: pytest.MonkeyPatch, producer: Client, world: World) -> None:
     Topic.objects.all().delete()
-    answers = share_answering(monkeypatch, World())
+    responses = patch_share_responses(monkeypatch, World())
     page = f"/topics/{DLQ}/dead-letters/"
     shown = text(producer, page)
     assert "Offset rejected by client." in shown and "Deliveries" in shown
     assert "/messages/?topic=orders&amp;partitions=1&amp;start=offset&amp;offset=31&amp;limit=1" in shown
     assert "/share-groups/mail/" in shown and page in text(producer, f"/topics/{DLQ}/")
-    answers.letters[0].append(share_letter(9, 31, group="line\nend"))
+    responses.letters[0].append(share_letter(9, 31, group="line\nend"))
     assert "line\nend" in text(producer, page), "a group name that is no address"
     form = {"place": ["0@0"], "step": "apply", "target": "topic", "comment": "fixed"}
     assert "1 sent to orders." in producer.post(f"{page}send/", form, follow=True).content.decode()
@@ -133,4 +133,8 @@ def test_dead_letters_of_share_groups(monkeypatch: pytest.MonkeyPatch, producer:
     edit = text(producer, f"{page}0/1/edit/")
     assert ">v31<" in edit.replace("\n", "") and "x-retry-group" not in edit
     rest = producer.post(f"{page}send-matching/?source_begins=orders", {"target": "topic", "comment": "fixed"})
-    assert "1 rejected." in rest.content.decode() and {r.value for _, r in answers.written} == {b"v30", b"v31", b"v32"}
+    assert "1 rejected." in rest.content.decode() and {r.value for _, r in responses.written} == {
+        b"v30",
+        b"v31",
+        b"v32",
+    }

@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from tests.unit.controlplane.delayed_answers import DelayAnswers, answering
+from tests.unit.controlplane.delayed_responses import DelayedResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -15,9 +15,9 @@ PAGE = "/topics/orders/delayed-messages/"
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DelayAnswers:
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DelayedResponses:
     monkeypatch.setattr("controlplane.services.delayed_messages.CONFIRM_SECONDS", 0.0)
-    return answering(monkeypatch, world)
+    return patch_responses(monkeypatch, world)
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def producer(operator: Client) -> Client:
 
 
 def text(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status
-    return answer.content.decode()
+    response = client.get(address)
+    assert response.status_code == status
+    return response.content.decode()
 
 
 def test_the_page_has_the_histogram_and_the_next_records(producer: Client, viewer: Client) -> None:
@@ -55,29 +55,29 @@ def test_a_look_up_by_key_and_time(producer: Client, viewer: Client) -> None:
     assert "not before its end" in text(producer, f"{PAGE}?due_from=2030-01-02&due_until=2030-01-01", 400)
 
 
-def test_missing_and_blocked_partitions_are_named(viewer: Client, answers: DelayAnswers) -> None:
-    answers.silent, answers.blocked = {2}, 10
+def test_missing_and_blocked_partitions_are_named(viewer: Client, responses: DelayedResponses) -> None:
+    responses.silent, responses.blocked = {2}, 10
     page = text(viewer, PAGE)
     assert "partition 1 are missing: it is frozen" in page and "MESSAGE_TOO_LARGE" in page
 
 
-def test_a_cancellation_shows_its_effect_first(producer: Client, answers: DelayAnswers) -> None:
+def test_a_cancellation_shows_its_effect_first(producer: Client, responses: DelayedResponses) -> None:
     page = text(producer, f"{PAGE}0/3/cancel/")
-    assert "2 pending records" in page and "delayed-messages/cancel" in page and not answers.written
+    assert "2 pending records" in page and "delayed-messages/cancel" in page and not responses.written
     assert producer.post(f"{PAGE}0/3/cancel/", {"comment": ""}).status_code == 400, "a reason is required"
-    answer = producer.post(f"{PAGE}0/3/cancel/", {"comment": "paid twice"}, follow=True)
-    assert "The record is not delivered. It cancels 2 records with this key." in answer.content.decode()
-    assert len(answers.written) == 1
+    response = producer.post(f"{PAGE}0/3/cancel/", {"comment": "paid twice"}, follow=True)
+    assert "The record is not delivered. It cancels 2 records with this key." in response.content.decode()
+    assert len(responses.written) == 1
     text(producer, f"{PAGE}0/3/cancel/", 409)
     text(producer, "/topics/plain/delayed-messages/0/3/cancel/", 404)
 
 
-def test_a_cancellation_leads_back_to_the_look_up(producer: Client, answers: DelayAnswers) -> None:
+def test_a_cancellation_leads_back_to_the_look_up(producer: Client, responses: DelayedResponses) -> None:
     """The cancelled record had to be searched for in the list of all pending records."""
     looked_up = "key=61&key_format=hex"
     page = text(producer, f"{PAGE}?{looked_up}").replace("&amp;", "&")
     cancel = f"{PAGE}0/4/cancel/?{looked_up}"
     assert f'href="{cancel}"' in page
     assert f'href="{PAGE}?{looked_up}#pending"' in text(producer, cancel).replace("&amp;", "&")
-    answer = producer.post(cancel, {"comment": "paid twice"})
-    assert answer.headers["Location"] == f"{PAGE}?{looked_up}#pending"
+    response = producer.post(cancel, {"comment": "paid twice"})
+    assert response.headers["Location"] == f"{PAGE}?{looked_up}#pending"

@@ -39,9 +39,9 @@ def test_silent_brokers_are_not_shown_as_a_group_without_configs(operator: Clien
 
 def review(client: Client, **more: str) -> tuple[dict[str, str], str]:
     """The form values of the review page."""
-    answer = client.post(EDIT, {"name": LOCK, "value": "40000", "comment": "slow tasks", **more})
-    text = answer.content.decode()
-    assert answer.status_code == 200, text
+    response = client.post(EDIT, {"name": LOCK, "value": "40000", "comment": "slow tasks", **more})
+    text = response.content.decode()
+    assert response.status_code == 200, text
     form = text[text.index('<form method="post" class="form"') :]
     fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form)
     return {name: html.unescape(value) for name, value in fields}, text
@@ -59,8 +59,8 @@ def test_a_config_is_reviewed_and_then_changed(operator: Client) -> None:
 
 
 def test_a_rejected_change_keeps_the_form(operator: Client) -> None:
-    answer = operator.post(EDIT, {"name": LOCK, "value": "5", "comment": "x"})
-    assert answer.status_code == 400 and "15000 and 60000" in answer.content.decode()
+    response = operator.post(EDIT, {"name": LOCK, "value": "5", "comment": "x"})
+    assert response.status_code == 400 and "15000 and 60000" in response.content.decode()
     both = operator.post(EDIT, {"name": LOCK, "value": "5", "remove": "on", "comment": "x"})
     assert both.status_code == 400 and "Leave the value empty" in both.content.decode()
     fields, _ = review(operator)

@@ -25,8 +25,8 @@ def groups(db: None) -> None:
 def test_groups_are_listed_by_topic_and_exported(operator: Client) -> None:
     page = operator.get("/groups/?topic=orders").content.decode()
     assert "billing" in page and "nightly" not in page
-    answer: Any = operator.get("/groups/?format=csv&q=night")
-    text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()
+    response: Any = operator.get("/groups/?format=csv&q=night")
+    text = b"".join(response.streaming_content).decode() if response.streaming else response.content.decode()
     assert "nightly" in text and "billing" not in text
 
 

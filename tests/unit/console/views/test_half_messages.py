@@ -9,25 +9,25 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.models import TopicMessages
-from tests.unit.controlplane.half_answers import HalfAnswers, answering
+from tests.unit.controlplane.half_responses import HalfResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
-    return answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfResponses:
+    return patch_responses(monkeypatch, world)
 
 
 def text(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status
-    return answer.content.decode()
+    response = client.get(address)
+    assert response.status_code == status
+    return response.content.decode()
 
 
 def test_the_page_lists_messages_and_offers_requests_to_operators(
-    operator: Client, viewer: Client, answers: HalfAnswers
+    operator: Client, viewer: Client, responses: HalfResponses
 ) -> None:
     page = text(operator, "/topics/orders/half-messages/")
     assert "3 undecided" in page and "/proposals/new/?kind=half.commit&amp;target=orders-0%403" in page
@@ -42,8 +42,8 @@ def test_the_page_lists_messages_and_offers_requests_to_operators(
     text(viewer, "/topics/orders.half/half-messages/", 404)
 
 
-def test_missing_partitions_are_named(viewer: Client, answers: HalfAnswers) -> None:
-    answers.silent = {2}
+def test_missing_partitions_are_named(viewer: Client, responses: HalfResponses) -> None:
+    responses.silent = {2}
     assert "partition 1 are missing: it is frozen" in text(viewer, "/topics/orders/half-messages/")
 
 
@@ -61,7 +61,7 @@ def test_a_filter_selects_from_the_oldest(viewer: Client) -> None:
 
 
 def test_the_page_of_all_topics_lists_filters_and_exports(
-    operator: Client, viewer: Client, answers: HalfAnswers
+    operator: Client, viewer: Client, responses: HalfResponses
 ) -> None:
     page = text(operator, "/half-messages/")
     assert "/proposals/new/?kind=half.commit&amp;target=orders-0%403" in page and page.count("kind=half.rollback") == 2
@@ -72,7 +72,7 @@ def test_the_page_of_all_topics_lists_filters_and_exports(
     assert "No undecided half messages match" in text(viewer, "/half-messages/?topic=zz")
     csv = viewer.get("/half-messages/?format=csv&q=c")
     assert csv.headers["Content-Type"].startswith("text/csv") and csv.content.decode().count("orders-1@5") == 1
-    answers.silent = {2}
+    responses.silent = {2}
     assert "orders-1: it is frozen" in text(viewer, "/half-messages/")
 
 

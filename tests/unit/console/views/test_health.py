@@ -17,9 +17,9 @@ pytestmark = pytest.mark.django_db
 
 
 def text(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status
-    return re.sub(r"\s+", " ", answer.content.decode())
+    response = client.get(address)
+    assert response.status_code == status
+    return re.sub(r"\s+", " ", response.content.decode())
 
 
 def test_checks_say_what_why_and_what_next(viewer: Client, world: World) -> None:

@@ -55,8 +55,8 @@ def test_a_result_and_an_error_of_a_query(operator: Client, monkeypatch: pytest.
     monkeypatch.setattr(services.lake, "query", lambda sql: next(results))
     page = operator.post("/lake/query/", {"sql": "SELECT 7"}).content.decode()
     assert "there are more" in page and ">7<" in page
-    answer = operator.post("/lake/query/", {"sql": "SELECT x"})
-    assert answer.status_code == 400 and "no such table" in answer.content.decode()
+    response = operator.post("/lake/query/", {"sql": "SELECT x"})
+    assert response.status_code == 400 and "no such table" in response.content.decode()
     found = operator.post("/api/v1/lake/query", {"sql": "SELECT 7"}, content_type="application/json").json()
     assert found["rows"] == [[7]] and found["error"] is None
 
@@ -64,5 +64,5 @@ def test_a_result_and_an_error_of_a_query(operator: Client, monkeypatch: pytest.
 def test_a_viewer_reads_tables_and_sends_no_query(viewer: Client, lake: Path) -> None:
     assert viewer.get("/lake/topics/t/").status_code == 200
     assert viewer.get("/lake/query/").status_code == 403
-    answer = viewer.post("/api/v1/lake/query", {"sql": "SELECT 7"}, content_type="application/json")
-    assert answer.status_code == 403
+    response = viewer.post("/api/v1/lake/query", {"sql": "SELECT 7"}, content_type="application/json")
+    assert response.status_code == 403

@@ -31,8 +31,8 @@ def test_english_is_the_default_and_the_browser_may_ask_for_chinese(seeded: dict
 
 
 def test_the_switch_keeps_the_language_in_a_cookie(seeded: dict[str, Any], operator: Client) -> None:
-    answer = operator.post("/language/", {"language": "zh-hans", "next": "/alerts/?state=resolved"})
-    assert answer.status_code == 302 and answer["Location"] == "/alerts/?state=resolved"
+    response = operator.post("/language/", {"language": "zh-hans", "next": "/alerts/?state=resolved"})
+    assert response.status_code == 302 and response["Location"] == "/alerts/?state=resolved"
     assert "告警" in operator.get("/alerts/").content.decode()
     assert operator.post("/language/", {"language": "en", "next": "https://example.org/"})["Location"] == "/"
     assert '<html lang="en"' in operator.get("/alerts/", **CHINESE).content.decode(), (
@@ -46,8 +46,8 @@ def test_the_log_in_page_and_the_error_pages_have_the_language(client: Client, d
 
 
 def test_the_api_answers_in_english_and_its_reference_does_not(seeded: dict[str, Any], operator: Client) -> None:
-    answer = operator.get("/api/v1/topics/none", **CHINESE)
-    assert answer.status_code == 404 and answer.content.isascii() and answer["Content-Language"] == "en"
+    response = operator.get("/api/v1/topics/none", **CHINESE)
+    assert response.status_code == 404 and response.content.isascii() and response["Content-Language"] == "en"
     rejected = operator.post(
         "/api/v1/topics", {"name": "a b", "surplus": 1}, content_type="application/json", **CHINESE
     )
@@ -63,7 +63,7 @@ def test_the_audit_log_stores_no_translated_text(seeded: dict[str, Any], operato
 
 
 def test_the_texts_of_scripts_are_a_catalogue_of_the_language(client: Client, db: None) -> None:
-    answer = client.get("/texts/zh-hans.js")
-    assert answer.status_code == 200 and answer["Content-Type"].startswith("text/javascript")
-    assert "\\u5b9e\\u65f6\\u66f4\\u65b0\\u5df2\\u6682\\u505c" in answer.content.decode(), "Live updates are paused."
+    response = client.get("/texts/zh-hans.js")
+    assert response.status_code == 200 and response["Content-Type"].startswith("text/javascript")
+    assert "\\u5b9e\\u65f6\\u66f4\\u65b0\\u5df2\\u6682\\u505c" in response.content.decode(), "Live updates are paused."
     assert client.get("/texts/fr.js").status_code == 404

@@ -7,7 +7,7 @@ from django.test import Client
 
 from controlplane.clients.connection import NoResponse
 from controlplane.models import Change
-from tests.unit.controlplane.election_answers import Elections, electing
+from tests.unit.controlplane.election_responses import Elections, electing
 from tests.unit.controlplane.world import World
 
 ALL, TOPIC, ONE = (
@@ -18,7 +18,7 @@ ALL, TOPIC, ONE = (
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> Elections:
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> Elections:
     return electing(monkeypatch, world)
 
 
@@ -43,18 +43,18 @@ def test_the_review_names_changes_and_reasons(operator: Client, viewer: Client) 
         assert operator.get(f"/brokers/leader-elections/{missing}").status_code == 404, missing
 
 
-def test_the_result_is_the_row_of_the_audit_log(operator: Client, viewer: Client, answers: Elections) -> None:
+def test_the_result_is_the_row_of_the_audit_log(operator: Client, viewer: Client, responses: Elections) -> None:
     assert viewer.post(TOPIC, {"comment": ""}).status_code == 403
-    answer = operator.post(TOPIC, {"comment": "after the restart"}, follow=True)
-    page = answer.content.decode()
-    assert answer.redirect_chain == [(f"/audit/{Change.objects.get().pk}/", 302)]
+    response = operator.post(TOPIC, {"comment": "after the restart"}, follow=True)
+    page = response.content.decode()
+    assert response.redirect_chain == [(f"/audit/{Change.objects.get().pk}/", 302)]
     assert "Preferred leaders: 2 elected, 1 rejected." in page and "orders-1" in page
     assert Change.objects.get().comment == "after the restart"
     rejected = operator.post(TOPIC, {"comment": ""})
     assert rejected.status_code == 409 and "No preferred leader can be elected" in rejected.content.decode()
 
 
-def test_an_unknown_outcome_is_not_success(operator: Client, answers: Elections) -> None:
-    answers.error = NoResponse("it is frozen")
+def test_an_unknown_outcome_is_not_success(operator: Client, responses: Elections) -> None:
+    responses.error = NoResponse("it is frozen")
     page = operator.post(ALL, {"comment": ""}, follow=True).content.decode()
     assert "2 with an unknown outcome" in page and "it is frozen" in page

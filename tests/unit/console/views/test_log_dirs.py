@@ -12,7 +12,7 @@ from django.test import Client
 from controlplane.clients.connection import Declined, NoResponse
 from controlplane.domain.log_dirs import LogDirState
 from controlplane.models import Broker, Change
-from tests.unit.controlplane.log_dir_answers import MOVING, Directories, reporting
+from tests.unit.controlplane.log_dir_responses import MOVING, Directories, reporting
 from tests.unit.controlplane.world import World
 
 LIST, MOVE, CANCEL = (f"/brokers/1/log-directories/{x}" for x in ("", "orders/0/move/", "orders/1/cancel/"))
@@ -36,7 +36,7 @@ def test_the_page_lists_directories_and_replicas(operator: Client, viewer: Clien
     page = operator.get(LIST).content.decode()
     assert "slow" in page and "1,234" in page
     directories.silent = True
-    assert "does not answer, so its log directories are unknown" in operator.get(LIST).content.decode()
+    assert "does not respond, so its log directories are unknown" in operator.get(LIST).content.decode()
     assert operator.get("/brokers/9/log-directories/").status_code == 404
     assert LIST in operator.get("/brokers/1/").content.decode()
 
@@ -46,7 +46,9 @@ def test_the_page_of_a_broker_names_slow_and_hung_disks(operator: Client) -> Non
     Broker.objects.filter(pk=1).update(dirs_slow=["/a"], dirs_hung=["/b"], dirs_failed=["/b"])
     page = operator.get("/brokers/1/").content.decode()
     assert (
-        "Slow log directories:" in page and "Move leadership off the broker" in page and "Disk does not answer:" in page
+        "Slow log directories:" in page
+        and "Move leadership off the broker" in page
+        and "Disk does not respond:" in page
     )
 
 
@@ -56,20 +58,23 @@ def test_a_move_is_reviewed_and_then_started(operator: Client, directories: Dire
     review = operator.post(MOVE, {"directory": "/b", "comment": "disk a is full"}).content.decode()
     assert "copies 3.0 MB" in review and directories.asked == []
     fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', review[review.index('class="form"') :])
-    answer = operator.post(MOVE, {n: html.unescape(v) for n, v in fields}, follow=True)
-    assert "orders-0 is moving to /b" in answer.content.decode() and directories.asked == [("orders", 0, "/b")]
+    response = operator.post(MOVE, {n: html.unescape(v) for n, v in fields}, follow=True)
+    assert "orders-0 is moving to /b" in response.content.decode() and directories.asked == [("orders", 0, "/b")]
     assert Change.objects.get().comment == "disk a is full"
 
 
 def test_rejections_stay_on_the_form(operator: Client, viewer: Client, directories: Directories) -> None:
-    answer = operator.post(MOVE, {"directory": "/b", "comment": ""})
-    assert answer.status_code == 400 and "Give a reason" in answer.content.decode()
-    answer = operator.post(MOVE, {"directory": "/failed", "comment": "x"})
-    assert answer.status_code == 400 and "Select a valid choice" in answer.content.decode()
+    response = operator.post(MOVE, {"directory": "/b", "comment": ""})
+    assert response.status_code == 400 and "Give a reason" in response.content.decode()
+    response = operator.post(MOVE, {"directory": "/failed", "comment": "x"})
+    assert response.status_code == 400 and "Select a valid choice" in response.content.decode()
     apply = {"directory": "/b", "comment": "x", "step": "apply"}
     directories.error = Declined("KAFKA_STORAGE_ERROR")
-    answer = operator.post(MOVE, apply)
-    assert answer.status_code == 400 and "Broker 1 rejected the request: KAFKA_STORAGE_ERROR" in answer.content.decode()
+    response = operator.post(MOVE, apply)
+    assert (
+        response.status_code == 400
+        and "Broker 1 rejected the request: KAFKA_STORAGE_ERROR" in response.content.decode()
+    )
     directories.error = NoResponse("frozen")
     assert "it is unknown whether" in operator.post(MOVE, apply, follow=True).content.decode()
     assert viewer.post(MOVE, apply).status_code == 403
@@ -94,12 +99,12 @@ def test_rest(operator: Client, directories: Directories) -> None:
     assert operator.get("/api/v1/brokers/9/log-directories").status_code == 404
 
     def post(verb: str, **body: object) -> tuple[int, object]:
-        answer = operator.post(
+        response = operator.post(
             f"/api/v1/brokers/1/log-directories/{verb}",
             {"topic": "orders", "partition": 0, **body},
             content_type="application/json",
         )
-        return answer.status_code, answer.json() if answer.content else None
+        return response.status_code, response.json() if response.content else None
 
     status, preview = post("move", directory="/b", dry=True)
     assert status == 200 and isinstance(preview, dict) and preview["size_bytes"] == 3_000_000 and not directories.asked

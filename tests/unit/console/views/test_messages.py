@@ -103,12 +103,12 @@ def root(asked: Any) -> Client:
 @pytest.mark.parametrize("address", [READ, REST, ONE])
 def test_records_are_read_with_a_permission_of_its_own_and_each_read_is_in_the_audit(asked: Any, address: str) -> None:
     viewer = user("viewer", is_staff=True)
-    answer = client_of(viewer).get(address)
-    assert answer.status_code == 403 and "secret" not in answer.content.decode() and not asked
-    assert "read_records" in answer.content.decode()
+    response = client_of(viewer).get(address)
+    assert response.status_code == 403 and "secret" not in response.content.decode() and not asked
+    assert "read_records" in response.content.decode()
     call_command("read_records", "viewer")
-    answer = client_of(get_user_model().objects.get(pk=viewer.pk)).get(address)
-    assert answer.status_code == 200 and "secret" in answer.content.decode()
+    response = client_of(get_user_model().objects.get(pk=viewer.pk)).get(address)
+    assert response.status_code == 200 and "secret" in response.content.decode()
     read, rejected = Change.objects.order_by("-id")[:2]
     assert (read.actor, read.verb, read.object_kind, read.object_name) == (
         "viewer",
@@ -172,9 +172,9 @@ def masked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_viewer_sees_no_masked_part_in_any_format(masked: None, address: str, wanted: Format) -> None:
     viewer = user("viewer")
     viewer.user_permissions.add(Permission.objects.get(codename="read_records"))
-    answer = client_of(viewer).get(f"{address}&key_format={wanted}&value_format={wanted}")
-    text = answer.content.decode()
-    assert answer.status_code == 200 and "Ann" in text and "[masked]" in text
+    response = client_of(viewer).get(f"{address}&key_format={wanted}&value_format={wanted}")
+    text = response.content.decode()
+    assert response.status_code == 200 and "Ann" in text and "[masked]" in text
     encoded = SECRET.encode()
     spaced = " ".join(f"{b:02x}" for b in encoded)
     for form in (SECRET, encoded.hex(), spaced, base64.b64encode(encoded).decode()[:-2]):
@@ -231,8 +231,8 @@ def test_a_time_is_utc(root: Client, asked: list[tuple[RecordQuery, str]]) -> No
     "given", ["partitions=x", "limit=0", "limit=501", "start=x", "offset=-1", "time=x", "minutes=7"]
 )
 def test_invalid_input_reads_nothing(root: Client, asked: Any, given: str) -> None:
-    answer = root.get(f"/messages/?topic=flights&{given}")
-    assert answer.status_code == 400 and 'role="alert"' in answer.content.decode() and not asked
+    response = root.get(f"/messages/?topic=flights&{given}")
+    assert response.status_code == 400 and 'role="alert"' in response.content.decode() and not asked
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------------
@@ -281,8 +281,8 @@ def test_a_permalink_replaces_a_start_relative_to_now(root: Client) -> None:
 def test_a_download_has_one_line_per_record_and_a_note_if_it_is_incomplete(
     root: Client, asked: list[tuple[RecordQuery, str]]
 ) -> None:
-    answer = root.get("/messages/download/?topic=flights&start=earliest")
-    first, second = [json.loads(line) for line in answer.content.decode().splitlines()]
+    response = root.get("/messages/download/?topic=flights&start=earliest")
+    first, second = [json.loads(line) for line in response.content.decode().splitlines()]
     assert first == {
         "topic": "flights",
         "partition": 0,
@@ -294,8 +294,8 @@ def test_a_download_has_one_line_per_record_and_a_note_if_it_is_incomplete(
         "binary": ["value"],
     }
     assert second["value"] == "ü" * 10_000 and second["timestamp_ms"] is None and "binary" not in second
-    assert answer.headers["Content-Disposition"] == 'attachment; filename="flights-bytes.ndjson"'
-    assert answer.headers["Weir-Complete"] == "false"
+    assert response.headers["Content-Disposition"] == 'attachment; filename="flights-bytes.ndjson"'
+    assert response.headers["Weir-Complete"] == "false"
     assert asked[0][0].limit == messages.DOWNLOAD_RECORDS_MAX
     assert Change.objects.get(verb="records.download").after["records"] == 2
 
@@ -409,10 +409,10 @@ def test_a_reader_of_masked_keys_scans_them(root: Client, asked: list[Any], look
 
 
 def test_the_download_of_a_search_uses_the_index(root: Client, asked: list[Any], lookups: list[dict[str, Any]]) -> None:
-    answer = root.get("/messages/download/?topic=indexed&key=UA")
-    assert [json.loads(line)["offset"] for line in answer.content.decode().splitlines()] == [8, 7]
-    assert answer.headers["Content-Disposition"] == 'attachment; filename="indexed-limit.ndjson"'
-    assert answer.headers["Weir-Complete"] == "false" and lookups and not asked
+    response = root.get("/messages/download/?topic=indexed&key=UA")
+    assert [json.loads(line)["offset"] for line in response.content.decode().splitlines()] == [8, 7]
+    assert response.headers["Content-Disposition"] == 'attachment; filename="indexed-limit.ndjson"'
+    assert response.headers["Weir-Complete"] == "false" and lookups and not asked
     assert Change.objects.latest("id").verb == "records.download"
 
 
@@ -443,9 +443,9 @@ def test_the_page_of_a_tail_reads_nothing_and_has_its_query(root: Client, asked:
 
 
 def test_the_page_of_a_tail_needs_the_permission(asked: list[Any]) -> None:
-    answer = client_of(user("viewer", is_staff=True)).get("/messages/?topic=flights&tail=on")
-    text = answer.content.decode()
-    assert answer.status_code == 403 and "data-tail-state" not in text and "read_records" in text
+    response = client_of(user("viewer", is_staff=True)).get("/messages/?topic=flights&tail=on")
+    text = response.content.decode()
+    assert response.status_code == 403 and "data-tail-state" not in text and "read_records" in text
 
 
 def test_the_address_of_one_record_shows_it_whole_and_claims_no_longer_range(

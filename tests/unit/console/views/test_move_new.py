@@ -16,9 +16,9 @@ from controlplane.models import Broker, Change, Move, MovePartition, ObservedPar
 def test_a_pasted_plan_is_reviewed_and_nothing_is_written(seeded: dict[str, Any], operator: Client) -> None:
     before = operator.get("/api/v1/moves").json()["total"]
     plan = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 2, 1]}]}'
-    answer = operator.post("/moves/new/", {"plan": plan})
-    assert answer.status_code == 200
-    assert "Review move" in answer.content.decode() and "orders-0" in answer.content.decode()
+    response = operator.post("/moves/new/", {"plan": plan})
+    assert response.status_code == 200
+    assert "Review move" in response.content.decode() and "orders-0" in response.content.decode()
     for nonsense, word in (("[1]", "partitions"), ("{", "Invalid JSON"), ("", "kafka-reassign-partitions")):
         rejected = operator.post("/moves/new/", {"plan": nonsense})
         assert (rejected.status_code, word in rejected.content.decode()) == (400, True), nonsense
@@ -136,9 +136,9 @@ def test_a_whole_rack_is_drained_by_the_wizard_and_its_brokers_show_the_drain(
     assert rejected.status_code == 409
     assert "flights-0 has 4 replicas, and no other live broker" in rejected.content.decode(), "above the form, not lost"
     ObservedPartition.objects.filter(topic__name="flights").delete()
-    answer = operator.post("/moves/new/", form, follow=True)
+    response = operator.post("/moves/new/", form, follow=True)
     move = Move.objects.latest("id")
-    assert to_json(move.scope) == scope and "Drain rack row &amp; 1" in answer.content.decode()
+    assert to_json(move.scope) == scope and "Drain rack row &amp; 1" in response.content.decode()
     assert all(1 in p.replicas_from and 1 not in p.replicas_to for p in move.parts.all()) and move.parts.exists()
     assert operator.get("/api/v1/brokers/1/drain").json()["move_id"] == move.pk
 
@@ -147,9 +147,9 @@ def test_a_rejection_that_was_not_recorded_does_not_link_to_the_audit_log(
     seeded: dict[str, Any], operator: Client
 ) -> None:
     before = Change.objects.count()
-    answer = operator.get("/proposals/new/")
-    text = answer.content.decode()
-    assert answer.status_code == 409
+    response = operator.get("/proposals/new/")
+    text = response.content.decode()
+    assert response.status_code == 409
     assert "The kind of approval request is missing; use" in text
     assert "The rejection is in the" not in text
     assert Change.objects.count() == before

@@ -43,10 +43,10 @@ def test_an_administrator_creates_edits_tests_and_deletes_a_channel(
     row = NotificationChannel.objects.get()
     page = f"/notifications/{row.pk}/"
     assert created.status_code == 302 and created["Location"] == page and row.secret == "s3cret"
-    receiver.answers = [(403, "token revoked")]
-    answer = administrator.post(f"{page}test/", follow=True)
-    assert "Test notification failed: 403 token revoked" in text(answer) and "failing" in text(answer)
-    receiver.answers = [(200, "accepted")]
+    receiver.responses = [(403, "token revoked")]
+    response = administrator.post(f"{page}test/", follow=True)
+    assert "Test notification failed: 403 token revoked" in text(response) and "failing" in text(response)
+    receiver.responses = [(200, "accepted")]
     assert "Test notification delivered: 200 accepted" in text(administrator.post(f"{page}test/", follow=True))
     assert administrator.post(f"{page}edit/", form(name="on call", remove_secret="on")).status_code == 302
     row.refresh_from_db()
@@ -70,12 +70,12 @@ def test_an_administrator_creates_edits_tests_and_deletes_a_channel(
 def test_a_test_notification_is_listed_in_chinese(administrator: Client, receiver: HttpReceiver) -> None:
     administrator.post("/new/notification/?kind=webhook", form(url=f"{receiver.url}/hook"))
     page = f"/notifications/{NotificationChannel.objects.get().pk}/"
-    receiver.answers = [(200, "accepted")]
+    receiver.responses = [(200, "accepted")]
     administrator.post(f"{page}test/")
     administrator.cookies["weir_language"] = "zh-hans"
     for path in (page, "/notifications/deliveries/"):
-        answer = administrator.get(path)
-        assert answer.status_code == 200 and "已送达" in text(answer)
+        response = administrator.get(path)
+        assert response.status_code == 200 and "已送达" in text(response)
 
 
 @pytest.mark.parametrize(

@@ -23,15 +23,15 @@ def group(monkeypatch: pytest.MonkeyPatch) -> GroupWorld:
 
 def previewed(operator: Client, **values: str) -> str:
     """The address of a new preview."""
-    answer = operator.post(NEW, {"target": "earliest", **values})
-    assert answer.status_code == 302, answer.content.decode()
-    return str(answer.headers["Location"])
+    response = operator.post(NEW, {"target": "earliest", **values})
+    assert response.status_code == 302, response.content.decode()
+    return str(response.headers["Location"])
 
 
 def page(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status
-    return " ".join(answer.content.decode().split())
+    response = client.get(address)
+    assert response.status_code == status
+    return " ".join(response.content.decode().split())
 
 
 def test_preview_apply_and_undo(seeded: dict[str, Any], group: GroupWorld, operator: Client) -> None:
@@ -39,8 +39,8 @@ def test_preview_apply_and_undo(seeded: dict[str, Any], group: GroupWorld, opera
     text = page(operator, address)
     assert "Reset the offsets of 3 partitions" in text and "orders-2" in text and ">none<" in text
     assert group.offsets["g"] == OFFSETS
-    answer = operator.post(f"{address}apply/", {"comment": ""})
-    assert answer.status_code == 409 and "Give a reason" in answer.content.decode()
+    response = operator.post(f"{address}apply/", {"comment": ""})
+    assert response.status_code == 409 and "Give a reason" in response.content.decode()
     operator.post(f"{address}apply/", {"comment": "replay"})
     text = page(operator, address)
     assert "applied" in text and "Reset the offsets of" not in text and f"{address}undo/" in text
@@ -57,9 +57,9 @@ def test_a_commit_in_between_is_shown_as_a_difference(
 ) -> None:
     address = previewed(operator)
     group.commit(60)
-    answer = operator.post(f"{address}apply/", {"comment": "replay"})
-    text = " ".join(answer.content.decode().split())
-    assert answer.status_code == 409 and "orders-0: expected 50, found 60" in text
+    response = operator.post(f"{address}apply/", {"comment": "replay"})
+    text = " ".join(response.content.decode().split())
+    assert response.status_code == 409 and "orders-0: expected 50, found 60" in text
     assert group.offsets["g"]["orders", 0] == CommittedOffset(60)
     again = operator.post(f"{address}preview/").headers["Location"]
     operator.post(f"{again}apply/", {"comment": "replay"})
@@ -76,8 +76,8 @@ def test_an_active_group_is_waited_for_and_the_wait_is_cancelled(
     assert "waits until the group is empty" in page(operator, address)
     operator.post(f"{address}cancel/")
     assert OffsetReset.objects.get().state == ResetState.CANCELLED
-    answer = operator.post(f"{address}undo/")
-    assert answer.status_code == 409 and "only an applied one" in answer.content.decode()
+    response = operator.post(f"{address}undo/")
+    assert response.status_code == 409 and "only an applied one" in response.content.decode()
 
 
 def test_pages_of_a_reset_lead_to_the_members_of_an_active_group(
@@ -101,8 +101,8 @@ def test_invalid_input_is_shown_at_its_field(seeded: dict[str, Any], group: Grou
         ({"target": "delete"}, "Name the topics"),
         ({"target": "group", "value": "absent"}, "has no committed offsets"),
     ):
-        answer = operator.post(NEW, values)
-        assert answer.status_code == 400 and said in answer.content.decode(), values
+        response = operator.post(NEW, values)
+        assert response.status_code == 400 and said in response.content.decode(), values
     assert not OffsetReset.objects.exists()
 
 

@@ -63,9 +63,9 @@ def use(settings: Any, issuer: str, **more: Any) -> None:
 
 
 def started(client: Client, following: str = "/topics/?q=a") -> str:
-    answer = client.get("/login/oidc/", {"next": following})
-    assert answer.status_code == 302, answer.content
-    return answer.headers["Location"]
+    response = client.get("/login/oidc/", {"next": following})
+    assert response.status_code == 302, response.content
+    return response.headers["Location"]
 
 
 def callback(client: Client, address: str) -> Any:
@@ -86,8 +86,8 @@ def test_a_user_lands_on_the_page_that_was_asked_for_with_the_rights_of_the_grou
     page = client.get("/topics/?q=a")
     login = client.get(page.headers["Location"]).content.decode()
     assert 'href="/login/oidc/?next=%2Ftopics%2F%3Fq%3Da"' in login and "Log in with OpenID Connect" in login
-    answer = log_in(client, idp)
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/topics/?q=a")
+    response = log_in(client, idp)
+    assert (response.status_code, response.headers["Location"]) == (302, "/topics/?q=a")
     user = get_user_model().objects.get(username="alice")
     assert user.is_staff and not user.is_superuser and not user.has_usable_password()
     assert [g.name for g in user.groups.all()] == ["payments-team"]
@@ -139,10 +139,10 @@ def test_the_claim_may_be_inside_of_an_object_and_come_from_userinfo(
 # -- rejected ---------------------------------------------------------------------------------------------------------------------
 
 
-def rejection(answer: Any, status: int) -> str:
-    assert answer.status_code == status, answer.content
-    assert "Content-Security-Policy" in answer.headers
-    return " ".join(answer.content.decode().split())
+def rejection(response: Any, status: int) -> str:
+    assert response.status_code == status, response.content
+    assert "Content-Security-Policy" in response.headers
+    return " ".join(response.content.decode().split())
 
 
 def test_a_state_of_another_browser_or_used_twice_is_rejected(client: Client, idp: Provider) -> None:
@@ -168,8 +168,8 @@ def test_an_expired_token_is_rejected(client: Client, settings: Any) -> None:
 
 def test_a_token_for_another_client_is_rejected(client: Client, idp: Provider, settings: Any) -> None:
     back = idp.log_in(with_query(started(client), client_id="another-client"), "s-1")
-    answer = callback(client, back)
-    assert "rejected the login" in rejection(answer, 403), "the provider rejects the code of another client"
+    response = callback(client, back)
+    assert "rejected the login" in rejection(response, 403), "the provider rejects the code of another client"
 
 
 def test_a_token_that_another_key_signed_is_rejected(client: Client, idp: Provider) -> None:
@@ -223,10 +223,10 @@ def api(token: str) -> Any:
 
 def test_a_rejection_of_the_provider_is_shown(client: Client) -> None:
     state = query_of(started(client))["state"]
-    answer = client.get(
+    response = client.get(
         "/login/oidc/callback/", {"state": state, "error": "access_denied", "error_description": "<b>no"}
     )
-    assert "rejected the login: &lt;b&gt;no" in rejection(answer, 403)
+    assert "rejected the login: &lt;b&gt;no" in rejection(response, 403)
 
 
 def test_a_local_user_is_not_taken_over_unless_the_setting_permits_it(
@@ -263,12 +263,12 @@ def test_a_session_ends_at_a_fixed_time_and_is_renewed_without_a_question_before
     key = client.session.session_key
     assert timedelta(minutes=59) < client.session.get_expiry_date() - timezone.now() <= timedelta(minutes=60)
     due(client)
-    answer = client.get("/topics/?q=b")
-    assert answer.headers["Location"] == "/login/renew/?next=%2Ftopics%2F%3Fq%3Db"
-    address = client.get(answer.headers["Location"]).headers["Location"]
+    response = client.get("/topics/?q=b")
+    assert response.headers["Location"] == "/login/renew/?next=%2Ftopics%2F%3Fq%3Db"
+    address = client.get(response.headers["Location"]).headers["Location"]
     assert SILENT in address and address.startswith(idp.url)
-    answer = callback(client, idp.log_in(address.replace(SILENT, ""), "s-1"))
-    assert answer.headers["Location"] == "/topics/?q=b" and client.session.session_key == key
+    response = callback(client, idp.log_in(address.replace(SILENT, ""), "s-1"))
+    assert response.headers["Location"] == "/topics/?q=b" and client.session.session_key == key
     assert client.session[RENEW_AT] > time.time() + 1700
     assert Change.objects.filter(verb="session.login").count() == 1, "a renewal is no login"
     session = Session.objects.get(session_key=key)
@@ -297,15 +297,15 @@ def test_only_whole_pages_are_sent_to_the_provider(
 ) -> None:
     log_in(client, idp)
     due(client)
-    answer = getattr(client, method)(path, headers=headers)
-    assert "oidc" not in answer.headers.get("Location", "") and answer.status_code in (200, 302)
+    response = getattr(client, method)(path, headers=headers)
+    assert "oidc" not in response.headers.get("Location", "") and response.status_code in (200, 302)
 
 
 def test_a_boosted_link_makes_the_browser_go_to_the_provider(client: Client, idp: Provider) -> None:
     log_in(client, idp)
     due(client)
-    answer = client.get("/topics/", headers={"HX-Request": "true", "HX-Boosted": "true"})
-    assert answer.headers["HX-Redirect"] == "/login/renew/?next=%2Ftopics%2F"
+    response = client.get("/topics/", headers={"HX-Request": "true", "HX-Boosted": "true"})
+    assert response.headers["HX-Redirect"] == "/login/renew/?next=%2Ftopics%2F"
 
 
 def test_a_renewal_without_a_session_at_the_provider_ends_the_session(client: Client, idp: Provider) -> None:
@@ -314,9 +314,9 @@ def test_a_renewal_without_a_session_at_the_provider_ends_the_session(client: Cl
     due(client)
     back = idp.log_in(client.get("/login/renew/?next=/topics/").headers["Location"], "s-1")
     assert query_of(back)["error"] == "login_required"
-    answer = callback(client, back)
-    assert answer.headers["Location"] == "/login/?next=%2Ftopics%2F&ended=1"
-    assert "no longer confirms your session" in client.get(answer.headers["Location"]).content.decode()
+    response = callback(client, back)
+    assert response.headers["Location"] == "/login/?next=%2Ftopics%2F&ended=1"
+    assert "no longer confirms your session" in client.get(response.headers["Location"]).content.decode()
     assert not signed_in(key)
     assert "has no session" in Change.objects.get(verb="session.logout").detail
 
@@ -344,8 +344,8 @@ def test_logins_that_are_started_and_never_finished_are_limited(client: Client) 
 
 def test_the_login_continues_at_the_address_that_the_provider_returns_to(client: Client, settings: Any) -> None:
     settings.WEIR = replace(settings.WEIR, console_url="https://console.example")
-    answer = client.get("/login/oidc/?next=/topics/")
-    assert answer.headers["Location"] == "https://console.example/login/oidc/?next=/topics/"
+    response = client.get("/login/oidc/?next=/topics/")
+    assert response.headers["Location"] == "https://console.example/login/oidc/?next=/topics/"
 
 
 # -- API tokens ---------------------------------------------------------------------------------------------------------------------
@@ -355,8 +355,8 @@ def test_api_tokens_of_a_user_without_a_recent_login_are_rejected(client: Client
     log_in(client, idp)
     token = create_token("ci", actor="alice", scope=TokenScope.READ, limit=TokenScope.READ)[1]
     ExternalIdentity.objects.update(seen_at=timezone.now() - timedelta(days=31))
-    answer = api(token)
-    assert answer.status_code == 401 and "has not logged in for 30 days" in answer.json()["detail"]
+    response = api(token)
+    assert response.status_code == 401 and "has not logged in for 30 days" in response.json()["detail"]
     log_in(Client(), idp)
     assert api(token).status_code == 200
 

@@ -25,8 +25,8 @@ def outage(world: World) -> Alert:
     return Alert.objects.get(kind="broker_down")
 
 
-def text(answer: Any) -> str:
-    return " ".join(answer.content.decode().split())
+def text(response: Any) -> str:
+    return " ".join(response.content.decode().split())
 
 
 def test_the_overview_begins_with_the_open_incidents(outage: Alert, operator: Client) -> None:
@@ -59,8 +59,8 @@ def test_an_incident_is_acknowledged_on_the_overview(
     assert "Acknowledge" not in incidents_of(text(operator.get("/")))
     settings.WEIR = replace(settings.WEIR, read_only=False)
     origin = {"referer": "http://testserver/"}
-    answer = operator.post(path, headers=origin)
-    assert answer.status_code == 302 and answer["Location"] == "http://testserver/", "the page where the button was"
+    response = operator.post(path, headers=origin)
+    assert response.status_code == 302 and response["Location"] == "http://testserver/", "the page where the button was"
     assert Change.objects.get(verb="alert.acknowledge", object_name=str(outage.pk)).actor == "alice"
     page = text(operator.get("/"))
     assert "acknowledged by alice" in incidents_of(page) and path not in page and "/api/v1/alerts/" not in page

@@ -1,4 +1,4 @@
-"""The answer of the command palette."""
+"""The response of the command palette."""
 
 from __future__ import annotations
 

@@ -91,8 +91,8 @@ def test_a_user_who_may_not_change_acls_has_no_button_of_a_denied_operation(
     [
         (AuthorizerReport(AuthorizerState.NONE, without=(1, 2)), "<b>No authorizer is configured</b>"),
         (AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,)), "Brokers 2 have no authorizer"),
-        (AuthorizerReport(AuthorizerState.UNKNOWN, unanswered=(1,)), "it is unknown whether ACLs are enforced"),
-        (AuthorizerReport(AuthorizerState.ENFORCED, unanswered=(3,)), "their authorizer is unknown: 3."),
+        (AuthorizerReport(AuthorizerState.UNKNOWN, silent=(1,)), "it is unknown whether ACLs are enforced"),
+        (AuthorizerReport(AuthorizerState.ENFORCED, silent=(3,)), "their authorizer is unknown: 3."),
     ],
 )
 def test_the_page_shows_whether_the_brokers_enforce_acls(

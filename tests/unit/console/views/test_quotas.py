@@ -19,14 +19,14 @@ FORM = {"applies_to": "user", "user": "ann", "producer_byte_rate": "2", "comment
 @pytest.fixture(autouse=True)
 def two_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = [MeasuredRate('{"user":"ann"}', "producer_byte_rate", 2_400_000.0)]
-    answers: Any = [BrokerResponse(1, rates), BrokerResponse(2, None, "it is down")]
-    monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: answers)
+    responses: Any = [BrokerResponse(1, rates), BrokerResponse(2, None, "it is down")]
+    monkeypatch.setattr(selectors, "call_brokers", lambda brokers, call: responses)
 
 
 def test_a_quota_is_created_shown_with_its_use_edited_and_deleted(operator: Client) -> None:
     page = operator.post("/new/quota/", FORM, follow=True).content.decode()
     number = AccessEntry.objects.get().pk
-    assert "Quota set." in page and "120" in page and "2.4 MB/s" in page and "Brokers without an answer: 2." in page
+    assert "Quota set." in page and "120" in page and "2.4 MB/s" in page and "Brokers without a response: 2." in page
     assert "user ann" in operator.get("/quotas/").content.decode()
     edit = operator.get(f"/quotas/{number}/edit/").content.decode()
     assert 'value="2.0"' in edit
@@ -49,22 +49,22 @@ def test_limits_that_another_operator_changed_are_not_overwritten(operator: Clie
     assert "2000000.0" in operator.get(f"/quotas/{number}/edit/").content.decode()
     operator.post(f"/quotas/{number}/edit/", {"producer_byte_rate": "3", "comment": "x", "seen": json.dumps(seen)})
     late = {"producer_byte_rate": "2.5", "comment": "x", "seen": json.dumps(seen)}
-    answer = operator.post(f"/quotas/{number}/edit/", late)
-    assert answer.status_code == 400 and "after this form was opened" in answer.content.decode()
+    response = operator.post(f"/quotas/{number}/edit/", late)
+    assert response.status_code == 400 and "after this form was opened" in response.content.decode()
     assert AccessEntry.objects.get().value == {"producer_byte_rate": 3_000_000}
 
 
 def test_a_quota_whose_last_limit_is_removed_leaves_the_list(operator: Client) -> None:
     operator.post("/new/quota/", FORM)
     number = AccessEntry.objects.get().pk
-    answer = operator.post(f"/quotas/{number}/edit/", {"producer_byte_rate": "", "comment": "x"}, follow=True)
-    assert "No client quotas." in answer.content.decode()
+    response = operator.post(f"/quotas/{number}/edit/", {"producer_byte_rate": "", "comment": "x"}, follow=True)
+    assert "No client quotas." in response.content.decode()
 
 
 def test_errors_are_beside_their_fields(operator: Client) -> None:
     wrong = {**FORM, "applies_to": "ip", "user": "", "ip": "host", "producer_byte_rate": ""}
-    answer = operator.post("/new/quota/", {**wrong, "connection_creation_rate": "5"})
-    assert answer.status_code == 400 and "not an IP address" in answer.content.decode()
+    response = operator.post("/new/quota/", {**wrong, "connection_creation_rate": "5"})
+    assert response.status_code == 400 and "not an IP address" in response.content.decode()
     negative = operator.post("/new/quota/", {**FORM, "producer_byte_rate": "-1"})
     assert negative.status_code == 400 and "must be greater than 0" in negative.content.decode()
 

@@ -9,8 +9,8 @@ from django.test import Client
 
 
 def test_a_saved_view_is_in_the_list_and_in_the_palette(seeded: dict[str, Any], viewer: Client) -> None:
-    answer = viewer.post("/saved-views/save/", {"name": "Broken topics", "address": "/topics/?state=problems"})
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/topics/?state=problems")
+    response = viewer.post("/saved-views/save/", {"name": "Broken topics", "address": "/topics/?state=problems"})
+    assert (response.status_code, response.headers["Location"]) == (302, "/topics/?state=problems")
     assert "/topics/?state=problems" in viewer.get("/saved-views/").content.decode()
     assert "Broken topics" in viewer.get("/palette/?q=broken").content.decode()
 
@@ -31,8 +31,8 @@ def test_a_hidden_column_stays_hidden_for_this_user(
     seeded: dict[str, Any], viewer: Client, operator: Client, table: str
 ) -> None:
     form = {"all": ["State", "Partitions"], "show": ["Partitions"], "next": f"/{table}/?sort=name"}
-    answer = viewer.post(f"/columns/{table}/", form)
-    assert answer.headers["Location"] == f"/{table}/?sort=name"
+    response = viewer.post(f"/columns/{table}/", form)
+    assert response.headers["Location"] == f"/{table}/?sort=name"
     assert 'class="cards hide-2"' in viewer.get(f"/{table}/").content.decode()
     assert "hide-" not in operator.get(f"/{table}/").content.decode()
     viewer.post(f"/columns/{table}/", {**form, "show": form["all"]})

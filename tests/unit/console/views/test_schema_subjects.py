@@ -42,13 +42,13 @@ def test_the_list_and_one_subject(state: RegistryState, viewer: Client) -> None:
     text_of(viewer, "/schemas/subject/?name=gone", 404)
 
 
-def test_a_registry_that_does_not_answer_is_named_with_what_to_do(settings: Any, world: World, viewer: Client) -> None:
+def test_a_registry_that_does_not_respond_is_named_with_what_to_do(settings: Any, world: World, viewer: Client) -> None:
     settings.WEIR = replace(settings.WEIR, schema_registry_url="")
     assert "Set WEIR_SCHEMA_REGISTRY_URL" in text_of(viewer, "/schemas/")
     settings.WEIR = replace(settings.WEIR, schema_registry_url="http://127.0.0.1:9")
     page = text_of(viewer, "/schemas/")
-    assert "did not answer" in page and "Check that the registry runs" in page
-    assert "did not answer" in text_of(viewer, SUBJECT, 409)
+    assert "did not respond" in page and "Check that the registry runs" in page
+    assert "did not respond" in text_of(viewer, SUBJECT, 409)
 
 
 def test_a_schema_is_checked_and_registered(state: RegistryState, operator: Client) -> None:

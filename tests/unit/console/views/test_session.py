@@ -50,8 +50,8 @@ def test_a_user_with_failed_attempts_waits_even_with_the_right_password(client: 
 
 def test_guesses_from_many_addresses_are_slowed_down_too(client: Client) -> None:
     user("alice")
-    answers = [sign_in(Client(), WRONG, address=f"10.0.1.{i}").status_code for i in range(logins.FREE_BY_NAME + 1)]
-    assert answers[:-1] == [200] * logins.FREE_BY_NAME and answers[-1] == 429
+    responses = [sign_in(Client(), WRONG, address=f"10.0.1.{i}").status_code for i in range(logins.FREE_BY_NAME + 1)]
+    assert responses[:-1] == [200] * logins.FREE_BY_NAME and responses[-1] == 429
 
 
 def test_sign_in_delays_double_up_to_a_maximum() -> None:

@@ -10,14 +10,14 @@ from controlplane.clients import kafka
 from controlplane.domain.access import AccessRecordKind
 from controlplane.models import AccessEntry, ShareGroupPartition, Topic
 from controlplane.services import alerts
-from tests.unit.controlplane.dead_answers import ENABLED as DEAD_LETTERS
-from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering, records_in_flight
+from tests.unit.controlplane.dead_letter_responses import ENABLED as DEAD_LETTERS
+from tests.unit.controlplane.share_group_responses import ShareGroupWorld, patch_responses, records_in_flight
 from tests.unit.controlplane.world import World
 
 
 @pytest.fixture(autouse=True)
 def groups(monkeypatch: pytest.MonkeyPatch, world: World) -> ShareGroupWorld:
-    found = answering(monkeypatch)
+    found = patch_responses(monkeypatch)
     found.groups = {"team/billing": {("orders", 0): (5, 7), ("orders", 1): (-1, -1)}}
     found.members = {"team/billing": ["m1"]}
     monkeypatch.setattr(kafka, "delete_group", found.groups.pop)
@@ -25,9 +25,9 @@ def groups(monkeypatch: pytest.MonkeyPatch, world: World) -> ShareGroupWorld:
 
 
 def text(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status
-    return answer.content.decode()
+    response = client.get(address)
+    assert response.status_code == status
+    return response.content.decode()
 
 
 def test_the_list_names_groups_and_silent_brokers(viewer: Client, groups: ShareGroupWorld) -> None:

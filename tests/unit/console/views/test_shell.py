@@ -19,13 +19,13 @@ from controlplane.selectors import acls
 
 @pytest.mark.parametrize("address", ["/", "/topics/x/", "/moves/new/"])
 def test_an_anonymous_request_is_redirected_to_the_login(db: None, client: Client, address: str) -> None:
-    answer = client.get(address)
-    assert answer.status_code == 302 and answer.headers["Location"].startswith("/login/?next=")
+    response = client.get(address)
+    assert response.status_code == 302 and response.headers["Location"].startswith("/login/?next=")
 
 
 def test_an_anonymous_htmx_request_redirects_the_browser_to_the_login(db: None, client: Client) -> None:
-    answer = client.get("/topics/", headers={"HX-Request": "true"})
-    assert answer.status_code == 204 and answer.headers["HX-Redirect"].startswith("/login/")
+    response = client.get("/topics/", headers={"HX-Request": "true"})
+    assert response.status_code == 204 and response.headers["HX-Redirect"].startswith("/login/")
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_an_anonymous_htmx_request_redirects_the_browser_to_the_login(db: None, 
 def test_a_missing_object_has_a_404_page_with_a_link_to_its_list(
     seeded: dict[str, Any], operator: Client, address: str
 ) -> None:
-    answer = operator.get(address)
-    assert answer.status_code == 404 and "Back to the list" in answer.content.decode()
+    response = operator.get(address)
+    assert response.status_code == 404 and "Back to the list" in response.content.decode()
 
 
 def test_a_viewer_sees_disabled_buttons_with_the_missing_permission(seeded: dict[str, Any], viewer: Client) -> None:
@@ -66,16 +66,16 @@ def test_a_viewer_sees_disabled_buttons_with_the_missing_permission(seeded: dict
 )
 def test_a_viewer_cannot_change_anything(seeded: dict[str, Any], viewer: Client, address: str) -> None:
     before = Change.objects.count()
-    answer = viewer.post(address, {"name": "x", "confirm_name": "orders", "comment": "no"})
-    assert answer.status_code == 403 and Change.objects.count() == before
+    response = viewer.post(address, {"name": "x", "confirm_name": "orders", "comment": "no"})
+    assert response.status_code == 403 and Change.objects.count() == before
 
 
 def test_every_post_needs_a_csrf_token(seeded: dict[str, Any]) -> None:
 
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(get_user_model().objects.create_user("eve", is_staff=True))
-    answer = strict.post("/new/topic/", {"name": "forged", "partitions": "1"})
-    assert answer.status_code == 403 and "expired" in answer.content.decode()
+    response = strict.post("/new/topic/", {"name": "forged", "partitions": "1"})
+    assert response.status_code == 403 and "expired" in response.content.decode()
     assert not Topic.objects.filter(name="forged").exists()
 
 
@@ -89,10 +89,10 @@ def test_an_error_page_shows_path_and_time_and_reads_no_database(
 
     monkeypatch.setattr(moves, "move_list", broken)
     operator.raise_request_exception = False
-    answer = operator.get("/moves/")
-    text = answer.content.decode()
-    assert answer.status_code == 500 and "<code>/moves/</code>" in text and re.search(r"\d\d:\d\d:\d\d UTC", text)
-    assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+    response = operator.get("/moves/")
+    text = response.content.decode()
+    assert response.status_code == 500 and "<code>/moves/</code>" in text and re.search(r"\d\d:\d\d:\d\d UTC", text)
+    assert "script-src 'self'" in response.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_a_database_error_is_a_page_of_its_own(operator: Client, monkeypatch: py
         raise OperationalError("database is locked")
 
     monkeypatch.setattr(acls, "acl_list", broken)
-    answer = operator.get("/acls/")
-    assert answer.status_code == 503 and "database is locked" in answer.content.decode()
-    assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+    response = operator.get("/acls/")
+    assert response.status_code == 503 and "database is locked" in response.content.decode()
+    assert "script-src 'self'" in response.headers["Content-Security-Policy"]
 
 
 def test_a_redirect_has_its_query() -> None:

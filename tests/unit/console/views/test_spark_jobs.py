@@ -29,9 +29,9 @@ def test_the_form_of_a_kind_has_its_parameters(seeded: dict[str, Any], operator:
 
 def test_a_job_is_created_with_typed_parameters(seeded: dict[str, Any], operator: Client) -> None:
     body = {"name": "p", "topics": "flights, orders", "records_per_partition": "500", "schedule": "0 1 * * *"}
-    answer = operator.post("/spark-jobs/new/profile/", body)
+    response = operator.post("/spark-jobs/new/profile/", body)
     job = SparkJob.objects.get(name="p")
-    assert answer.headers["Location"] == f"/spark-jobs/{job.pk}/"
+    assert response.headers["Location"] == f"/spark-jobs/{job.pk}/"
     assert job.parameters == {"topics": ["flights", "orders"], "records_per_partition": 500}
     assert job.schedule == "0 1 * * *" and job.runs.count() == 1
 
@@ -48,8 +48,8 @@ def test_a_job_is_created_with_typed_parameters(seeded: dict[str, Any], operator
 def test_an_error_is_next_to_its_field(
     seeded: dict[str, Any], operator: Client, body: dict[str, str], text: str
 ) -> None:
-    answer = operator.post("/spark-jobs/new/profile/", body)
-    assert answer.status_code == 400 and text in answer.content.decode()
+    response = operator.post("/spark-jobs/new/profile/", body)
+    assert response.status_code == 400 and text in response.content.decode()
 
 
 def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) -> None:

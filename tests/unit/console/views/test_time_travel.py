@@ -17,9 +17,9 @@ pytestmark = pytest.mark.django_db
 
 
 def text(viewer: Client, query: str = "") -> str:
-    answer = viewer.get(f"/time-travel/{query}")
-    assert answer.status_code == 200
-    return re.sub(r"\s+", " ", answer.content.decode())
+    response = viewer.get(f"/time-travel/{query}")
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", response.content.decode())
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ import pytest
 from django.test import Client
 
 from controlplane.models import Broker, ObservedPartition, ObservedTopic
-from tests.unit.controlplane.selectors.test_clients import answering, client
+from tests.unit.controlplane.selectors.test_clients import client, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 def text(viewer: Client, query: str = "") -> str:
-    answer = viewer.get(f"/top/{query}")
-    assert answer.status_code == 200
-    return re.sub(r"\s+", " ", answer.content.decode())
+    response = viewer.get(f"/top/{query}")
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", response.content.decode())
 
 
 def test_each_kind_has_its_lists(viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_each_kind_has_its_lists(viewer: Client, world: World, monkeypatch: pyte
     assert 'href="/topics/orders/1/"' in page and "160" in page
     assert "No groups with a known value" in text(viewer, "?of=groups")
     assert 'href="/brokers/1/"' in text(viewer, "?of=brokers")
-    answering(monkeypatch, {1: [client("shop", 1000)]}, silent=[3])
+    patch_responses(monkeypatch, {1: [client("shop", 1000)]}, silent=[3])
     page = text(viewer, "?of=clients")
-    assert "shop (" in page and "Brokers that did not answer" in page
+    assert "shop (" in page and "Brokers that did not respond" in page
     assert "Top topics" in text(viewer, "?of=nothing")

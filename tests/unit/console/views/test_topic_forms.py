@@ -26,9 +26,9 @@ def test_a_config_with_a_unit_is_reviewed_as_a_number_with_its_meaning(
 
 def test_every_invalid_config_is_marked(seeded: dict[str, Any], operator: Client) -> None:
     sent = {"step": "review", "partitions": "2", "c:retention.ms": "7 parsecs", "c:segment.bytes": "-5"}
-    answer = operator.post("/topics/fresh/alter/", sent)
-    page = answer.content.decode()
-    assert answer.status_code == 400
+    response = operator.post("/topics/fresh/alter/", sent)
+    page = response.content.decode()
+    assert response.status_code == 400
     assert page.count('aria-invalid="true"') == 2
     assert "7 parsecs" in page
     assert Topic.objects.get(name="fresh").generation == 1
@@ -56,16 +56,16 @@ def test_the_form_of_all_configs_is_in_groups_with_a_filter(seeded: dict[str, An
 
 def test_a_new_topic_shows_every_error_at_once(seeded: dict[str, Any], operator: Client) -> None:
     sent = {"name": "bad name!", "partitions": "0", "replication_factor": "9", "configs": "nonsense\nretention.ms=1 x"}
-    answer = operator.post("/new/topic/", sent)
-    page = unescape(answer.content.decode())
-    assert answer.status_code == 400
+    response = operator.post("/new/topic/", sent)
+    page = unescape(response.content.decode())
+    assert response.status_code == 400
     assert page.count('<p class="error" role="alert"') == 5
     assert "has no '='" in page and "is not a unit" in page
 
 
 def test_a_topic_is_created_with_units(seeded: dict[str, Any], operator: Client) -> None:
-    answer = operator.post("/new/topic/", {"name": "new-one", "partitions": "1", "configs": "retention.ms=2 d"})
-    assert answer.status_code == 302
+    response = operator.post("/new/topic/", {"name": "new-one", "partitions": "1", "configs": "retention.ms=2 d"})
+    assert response.status_code == 302
     assert Topic.objects.get(name="new-one").configs == {"retention.ms": "172800000"}
 
 

@@ -24,8 +24,8 @@ def test_topics_are_filtered_and_exported(two: World, operator: Client) -> None:
     page = operator.get("/topics/?state=problems").content.decode()
     assert 'href="/topics/orders/"' in page and 'href="/topics/flights/"' not in page
     assert 'href="/topics/flights/"' in operator.get("/topics/?state=nonsense").content.decode()
-    answer: Any = operator.get("/topics/?format=csv&q=fli")
-    text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()
+    response: Any = operator.get("/topics/?format=csv&q=fli")
+    text = b"".join(response.streaming_content).decode() if response.streaming else response.content.decode()
     assert "flights" in text and "orders" not in text
 
 

@@ -9,57 +9,59 @@ from django.test import Client
 
 from controlplane.domain.transactions import DescribedTransaction
 from controlplane.models import Proposal
-from tests.unit.controlplane.transaction_answers import HANGING, Answers, answering
+from tests.unit.controlplane.transaction_responses import HANGING, TransactionResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 OPEN = DescribedTransaction("team/billing", "Ongoing", 1, 2, 60_000, 1_700_000_000_000, (("orders", 0), ("orders", 1)))
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> Answers:
-    found = answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> TransactionResponses:
+    found = patch_responses(monkeypatch, world)
     found.coordinators, found.open = {1: [OPEN]}, {2: [HANGING]}
     return found
 
 
 def text(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status
-    return answer.content.decode()
+    response = client.get(address)
+    assert response.status_code == status
+    return response.content.decode()
 
 
-def test_the_list_has_filters_and_names_silent_brokers(viewer: Client, answers: Answers) -> None:
+def test_the_list_has_filters_and_names_silent_brokers(viewer: Client, responses: TransactionResponses) -> None:
     page = text(viewer, "/transactions/")
     assert "team/billing" in page and "orders-0, orders-1" in page and "brokers answered" not in page
     assert "No matching transactional IDs." in text(viewer, "/transactions/?q=nothing&state=Odd&minutes=x")
     page = text(viewer, "/transactions/?state=open&minutes=5")
     assert "team/billing" in page and 'name="minutes" min="0" max="999999" value="5"' in page
-    answers.silent, answers.coordinators = {3}, {}
+    responses.silent, responses.coordinators = {3}, {}
     page = text(viewer, "/transactions/")
     assert "2 of 3 brokers answered." in page and "Broker 3: it is frozen" in page and "No transactional IDs." in page
 
 
-def test_one_transactional_id_offers_the_request_to_fence(operator: Client, viewer: Client, answers: Answers) -> None:
+def test_one_transactional_id_offers_the_request_to_fence(
+    operator: Client, viewer: Client, responses: TransactionResponses
+) -> None:
     page = text(operator, "/transactions/team/billing/")
     assert "/proposals/new/?kind=transaction.fence&amp;target=team%2Fbilling" in page and "orders-1" in page
     assert "kind=transaction.fence" not in text(viewer, "/transactions/team/billing/"), "a viewer requests nothing"
-    answers.coordinators = {1: [replace(OPEN, state="CompleteCommit", started_ms=None, partitions=())]}
+    responses.coordinators = {1: [replace(OPEN, state="CompleteCommit", started_ms=None, partitions=())]}
     page = text(operator, "/transactions/team/billing/")
     assert "kind=transaction.fence" not in page and "no open transaction" in page
     assert "nobody" in text(operator, "/transactions/nobody/", 404)
-    answers.silent = {1}
+    responses.silent = {1}
     assert "2 of 3 brokers answered." in text(operator, "/transactions/team/billing/")
 
 
-def test_a_search_runs_only_on_request(operator: Client, answers: Answers) -> None:
+def test_a_search_runs_only_on_request(operator: Client, responses: TransactionResponses) -> None:
     page = text(operator, "/hanging-transactions/")
-    assert answers.requests == [] and "<table" not in page
+    assert responses.requests == [] and "<table" not in page
     page = text(operator, "/hanging-transactions/?topic=orders")
     assert "unknown producer" in page and "/proposals/new/?kind=transaction.abort&amp;target=orders-1%401234" in page
     assert "2 of 2 partitions read" in page and "15 min" in page
     assert "unknown producer" in text(operator, "/hanging-transactions/?all=1")
     assert "There is no topic “none”" in text(operator, "/hanging-transactions/?topic=none")
-    answers.silent = {3}
+    responses.silent = {3}
     page = text(operator, "/hanging-transactions/?topic=orders")
     assert ">undetermined<" in page and "kind=transaction.abort" not in page
 
@@ -69,10 +71,10 @@ def test_an_abort_is_requested_with_the_shown_facts(operator: Client) -> None:
     page = text(operator, address)
     assert "gets an abort marker" in page
     digest = page.split('name="shown_hash" value="')[1].split('"')[0]
-    answer = operator.post(address, {"comment": "consumers wait", "shown_hash": digest}, follow=True)
-    assert Proposal.objects.get().target == "orders-1@1234" and "Approve and run now" in answer.content.decode()
+    response = operator.post(address, {"comment": "consumers wait", "shown_hash": digest}, follow=True)
+    assert Proposal.objects.get().target == "orders-1@1234" and "Approve and run now" in response.content.decode()
     operator.post("/proposals/1/", {"act": "reject", "comment": "wrong one"})
-    answer = operator.post(
+    response = operator.post(
         "/proposals/new/?kind=transaction.fence&target=team/billing", {"comment": "stuck"}, follow=True
     )
-    assert 'href="/transactions/team/billing/"' in answer.content.decode()
+    assert 'href="/transactions/team/billing/"' in response.content.decode()

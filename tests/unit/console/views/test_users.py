@@ -22,10 +22,10 @@ def stored() -> AccessEntry:
 
 
 def test_a_generated_password_is_only_in_the_response_that_creates_it(operator: Client) -> None:
-    answer = operator.post("/new/user/", FORM)
-    page = answer.content.decode()
+    response = operator.post("/new/user/", FORM)
+    page = response.content.decode()
     found = re.search(r'<code id="generated-password">([^<]+)</code>', page)
-    assert answer.status_code == 200 and found is not None and "no-store" in answer.headers["Cache-Control"]
+    assert response.status_code == 200 and found is not None and "no-store" in response.headers["Cache-Control"]
     assert access.password_fits(stored(), found[1])
     for address in ("/users/", "/users/ann/", "/audit/", f"/audit/{Change.objects.get().pk}/"):
         again = operator.get(address)
@@ -37,9 +37,9 @@ def test_a_generated_password_is_only_in_the_response_that_creates_it(operator: 
 
 def test_a_typed_password_is_shown_nowhere_and_not_logged(operator: Client, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG)
-    answer = operator.post("/new/user/", {**FORM, "password": PASSWORD}, follow=True)
-    assert "User ann created." in answer.content.decode() and access.password_fits(stored(), PASSWORD)
-    assert PASSWORD not in answer.content.decode()
+    response = operator.post("/new/user/", {**FORM, "password": PASSWORD}, follow=True)
+    assert "User ann created." in response.content.decode() and access.password_fits(stored(), PASSWORD)
+    assert PASSWORD not in response.content.decode()
     rejected = operator.post("/new/user/", {**FORM, "password": PASSWORD})
     assert rejected.status_code == 400 and "exists already" in rejected.content.decode()
     assert PASSWORD not in rejected.content.decode(), "the form does not return it"
@@ -49,9 +49,9 @@ def test_a_typed_password_is_shown_nowhere_and_not_logged(operator: Client, capl
 
 
 def test_all_errors_of_the_form_are_shown_at_once(operator: Client) -> None:
-    answer = operator.post("/new/user/", {"name": "", "password": "short", "iterations": "1", "comment": ""})
-    text = answer.content.decode()
-    assert answer.status_code == 400 and text.count('class="error"') == 4
+    response = operator.post("/new/user/", {"name": "", "password": "short", "iterations": "1", "comment": ""})
+    text = response.content.decode()
+    assert response.status_code == 400 and text.count('class="error"') == 4
     assert not AccessEntry.objects.exists()
 
 
@@ -69,8 +69,8 @@ def test_a_deletion_names_the_acls_and_needs_the_name(seeded: dict[str, Any], op
 @pytest.mark.parametrize("address", ["/new/user/", "/password/user/billing/", "/delete/user/billing/"])
 def test_a_viewer_changes_no_user(seeded: dict[str, Any], viewer: Client, address: str) -> None:
     before = list(AccessEntry.objects.values("key", "value", "generation"))
-    answer = viewer.post(address, {**FORM, "confirm_name": "billing"})
-    assert answer.status_code == 403
+    response = viewer.post(address, {**FORM, "confirm_name": "billing"})
+    assert response.status_code == 403
     assert list(AccessEntry.objects.values("key", "value", "generation")) == before
 
 

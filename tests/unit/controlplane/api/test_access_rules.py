@@ -178,8 +178,8 @@ def test_a_move_needs_the_role_on_every_topic_of_it(objects: None) -> None:
         "version": 1,
         "partitions": [{"topic": t, "partition": 0, "replicas": [2, 1]} for t in ("team.a", "other", "third")],
     }
-    answer = team.post("/api/v1/moves", {"scope": scope}, format="json")
-    assert answer.status_code == 403 and "role operator on topics other, third." in answer.json()["detail"]
+    response = team.post("/api/v1/moves", {"scope": scope}, format="json")
+    assert response.status_code == 403 and "role operator on topics other, third." in response.json()["detail"]
     assert Move.objects.count() == 2
     MovePartition.objects.filter(move=2).update(move=1)
     assert team.post("/api/v1/moves/1/pause", {}, format="json").status_code == 403
@@ -213,8 +213,8 @@ def test_the_principal_of_a_route_needs_a_role_on_its_user(world: World) -> None
     assert rejected.status_code == 403 and "role operator on user other." in rejected.json()["detail"]
     assert team.post("/api/v1/routes", {**body, "principal": "User:team.a"}, format="json").status_code == 201
     for given, expected in (("User:other", 403), ("", 403), ("User:team.b", 200)):
-        answer = team.patch(place, {"principal": given, "comment": "team"}, format="json")
-        assert answer.status_code == expected, answer.content
+        response = team.patch(place, {"principal": given, "comment": "team"}, format="json")
+        assert response.status_code == expected, response.content
     kept = team.patch(place, {"principal": "User:team.b", "owner": "b", "comment": "owner"}, format="json")
     assert kept.status_code == 200, "an unchanged principal needs no role"
 

@@ -12,8 +12,8 @@ HERE = "/api/v1/acl-templates"
 
 
 def post(client: APIClient, name: str, body: dict[str, object]) -> tuple[int, object]:
-    answer = client.post(f"{HERE}/{name}/apply", body, format="json")
-    return answer.status_code, answer.json()
+    response = client.post(f"{HERE}/{name}/apply", body, format="json")
+    return response.status_code, response.json()
 
 
 def test_templates_are_listed_with_their_fields(viewer_client: APIClient) -> None:

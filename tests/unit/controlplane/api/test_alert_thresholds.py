@@ -45,8 +45,11 @@ def test_thresholds_are_listed_read_changed_and_reset(administrator: Any, viewer
     ],
 )
 def test_wrong_input_is_a_problem(administrator: Any, body: dict[str, Any], field: str, code: str) -> None:
-    answer = administrator.patch(f"{URL}/disk_free_low", body, format="json")
-    assert (answer.status_code, [(e["field"], e["code"]) for e in answer.json()["errors"]]) == (400, [(field, code)])
+    response = administrator.patch(f"{URL}/disk_free_low", body, format="json")
+    assert (response.status_code, [(e["field"], e["code"]) for e in response.json()["errors"]]) == (
+        400,
+        [(field, code)],
+    )
     assert not AlertThreshold.objects.exists()
 
 

@@ -40,9 +40,9 @@ def test_invalid_input_gets_the_error_shape(
     world: World, operator: APIClient, method: str, path: str, body: object, status: int, field: str
 ) -> None:
     call = getattr(operator, method)
-    answer = call(f"{API}/{path}") if body is None else call(f"{API}/{path}", body, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (status, field), answer.content
-    assert len(answer.json()["detail"]) > 10
+    response = call(f"{API}/{path}") if body is None else call(f"{API}/{path}", body, format="json")
+    assert (response.status_code, response.json()["field"]) == (status, field), response.content
+    assert len(response.json()["detail"]) > 10
 
 
 COSTLY = [
@@ -85,16 +85,16 @@ def test_a_costly_act_requires_a_reason(
     row = proposals.propose("move.approve", str(move.pk), actor="bea", comment="x")
     before = Change.objects.count()
     path = path.replace("moves/1", f"moves/{move.pk}").replace("proposals/1", f"proposals/{row.pk}")
-    answer = getattr(operator, method)(f"{API}/{path}", {**body, **comment}, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (400, "comment"), answer.content
-    assert "Give a reason" in answer.json()["detail"]
+    response = getattr(operator, method)(f"{API}/{path}", {**body, **comment}, format="json")
+    assert (response.status_code, response.json()["field"]) == (400, "comment"), response.content
+    assert "Give a reason" in response.json()["detail"]
     assert Change.objects.count() == before
 
 
 def test_a_malformed_json_body_is_rejected(world: World, operator: APIClient) -> None:
-    answer = operator.generic("POST", f"{API}/topics", "{not json", content_type="application/json")
-    assert answer.status_code == 400
-    assert answer.headers["Content-Type"] == "application/problem+json"
+    response = operator.generic("POST", f"{API}/topics", "{not json", content_type="application/json")
+    assert response.status_code == 400
+    assert response.headers["Content-Type"] == "application/problem+json"
 
 
 def test_every_get_endpoint_responds(world: World, operator: APIClient) -> None:
@@ -119,8 +119,8 @@ def test_every_get_endpoint_responds(world: World, operator: APIClient) -> None:
         "changes",
         "archives",
     ):
-        answer = operator.get(f"{API}/{path}")
-        assert answer.status_code == 200, (path, answer.content)
+        response = operator.get(f"{API}/{path}")
+        assert response.status_code == 200, (path, response.content)
 
 
 def test_an_operator_is_created_once_and_keeps_its_token(db: None, tmp_path: object) -> None:

@@ -117,8 +117,8 @@ def test_an_expired_a_revoked_and_an_unknown_token_are_rejected(world: World, op
     ApiToken.objects.update(expires_at=None)
     assert operator.delete(f"{URL}/{ApiToken.objects.get().pk}").status_code == 204
     for gone in (text, "weir_unknown", "weir_\xff"):
-        answer = with_token(gone).get(URL)
-        assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Token")
+        response = with_token(gone).get(URL)
+        assert (response.status_code, response.headers["WWW-Authenticate"]) == (401, "Token")
     assert Change.objects.get(verb="token.revoke").before["user"] == "alice"
 
 

@@ -16,7 +16,7 @@ CONFIGS = "/api/v1/brokers/1/configs"
 
 
 @pytest.fixture(autouse=True)
-def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     config = ReportedConfig("max.connections", "9", BrokerConfigSource.FILE, "100", False, False, "Limit.")
     secret = ReportedConfig("ssl.key.password", None, BrokerConfigSource.FILE, None, True, True, "Password.")
     values = {c.name: c for c in (config, secret)}
@@ -51,8 +51,8 @@ def test_settings_are_listed_and_changed(operator: APIClient, viewer_client: API
     ],
 )
 def test_bad_input(operator: APIClient, body: object, field: str) -> None:
-    answer = operator.patch(CONFIGS, body, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    response = operator.patch(CONFIGS, body, format="json")
+    assert (response.status_code, response.json()["field"]) == (400, field)
     assert operator.get(CONFIGS, {"only": "nonsense"}).status_code == 400
     assert operator.get("/api/v1/brokers/99/configs").status_code == 404
     assert not AccessEntry.objects.exists()

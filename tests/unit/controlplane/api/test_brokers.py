@@ -12,8 +12,8 @@ API = "/api/v1"
 
 @pytest.mark.parametrize("act", ["cordon", "uncordon", "demote", "restore_leadership", "restore"])
 def test_each_act_is_audited_and_returns_the_broker(world: World, operator: APIClient, act: str) -> None:
-    answer = operator.post(f"{API}/brokers/1/{act}", {"comment": "disk"}, format="json")
-    assert (answer.status_code, answer.json()["broker_id"]) == (200, 1)
+    response = operator.post(f"{API}/brokers/1/{act}", {"comment": "disk"}, format="json")
+    assert (response.status_code, response.json()["broker_id"]) == (200, 1)
     assert set(Change.objects.values_list("object_kind", "object_name", "comment")) <= {("broker", "1", "disk")}
     assert operator.post(f"{API}/brokers/77/{act}", {"comment": "disk"}, format="json").status_code == 404
 

@@ -21,9 +21,9 @@ BULK = "/api/v1/bulk"
 
 
 def post(client: APIClient, verb: str, body: dict[str, Any], status: int = 200, **headers: str) -> dict[str, Any]:
-    answer = client.post(f"{BULK}/{verb}", body, format="json", headers=headers)
-    assert answer.status_code == status, answer.content
-    found: dict[str, Any] = answer.json()
+    response = client.post(f"{BULK}/{verb}", body, format="json", headers=headers)
+    assert response.status_code == status, response.content
+    found: dict[str, Any] = response.json()
     return found
 
 

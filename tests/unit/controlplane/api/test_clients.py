@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from tests.unit.controlplane.selectors.test_clients import answering, client
+from tests.unit.controlplane.selectors.test_clients import client, patch_responses
 from tests.unit.controlplane.world import World
 
 
 def test_viewers_read_the_clients(viewer_client: APIClient, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {1: [client("shop", 5), client("billing", 9)], 2: [client("broker-1", is_broker=True)]})
+    patch_responses(
+        monkeypatch, {1: [client("shop", 5), client("billing", 9)], 2: [client("broker-1", is_broker=True)]}
+    )
     found = viewer_client.get("/api/v1/clients").json()
     assert [r["client_id"] for r in found["rows"]] == ["billing", "shop"]
     assert (found["total"], found["brokers_asked"], found["brokers_silent"], found["not_listed"]) == (2, 3, [], 0)
@@ -25,6 +27,6 @@ def test_viewers_read_the_clients(viewer_client: APIClient, world: World, monkey
 def test_the_clients_of_silent_brokers_are_missing(
     viewer_client: APIClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answering(monkeypatch, {1: [client("shop")]}, silent=[2, 3])
+    patch_responses(monkeypatch, {1: [client("shop")]}, silent=[2, 3])
     found = viewer_client.get("/api/v1/clients").json()
     assert [s["broker_id"] for s in found["brokers_silent"]] == [2, 3] and found["total"] == 1

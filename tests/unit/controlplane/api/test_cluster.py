@@ -34,8 +34,8 @@ def test_the_clusters_of_the_settings_have_their_last_metrics(viewer_client: API
     OtherCluster.objects.create(
         name="b", url="https://b.example", metrics=METRICS, answered_at=now, tried_at=now, problem="none"
     )
-    own, answered, unasked = viewer_client.get("/api/v1/clusters").json()
+    own, other, unasked = viewer_client.get("/api/v1/clusters").json()
     assert (own["url"], own["problem"]) == ("", "none") and own["metrics"]["health"] == "unknown"
-    assert answered["metrics"] == METRICS and answered["problem"] == "none" and answered["answer_age_s"] < 60
+    assert other["metrics"] == METRICS and other["problem"] == "none" and other["response_age_s"] < 60
     assert (unasked["name"], unasked["metrics"], unasked["problem"]) == ("c", None, "not_read")
-    assert "weir_x" not in str((own, answered, unasked)), "the token of another console"
+    assert "weir_x" not in str((own, other, unasked)), "the token of another console"

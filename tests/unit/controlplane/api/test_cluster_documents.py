@@ -47,9 +47,9 @@ def test_a_document_is_compared_applied_and_exported(operator: APIClient, viewer
 
 def test_all_faults_of_a_document_are_in_one_problem(operator: APIClient) -> None:
     document = {"topics": [{"name": "t", "partitons": 3}], "acls": 3}
-    answer = operator.post(PLANS, {"document": document}, format="json")
-    assert answer.status_code == 400
-    errors = {e["field"]: (e["code"], e["detail"]) for e in answer.json()["errors"]}
+    response = operator.post(PLANS, {"document": document}, format="json")
+    assert response.status_code == 400
+    errors = {e["field"]: (e["code"], e["detail"]) for e in response.json()["errors"]}
     assert errors.keys() == {"document.topics.0.partitons", "document.acls"}
     code, detail = errors["document.topics.0.partitons"]
     assert code == "unknown_field" and "Did you mean partitions?" in detail

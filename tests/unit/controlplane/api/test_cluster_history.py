@@ -24,9 +24,9 @@ def kept(db: None) -> None:
 
 
 def get(client: APIClient, path: str = "", status: int = 200, **query: Any) -> Any:
-    answer = client.get(f"/api/v1/cluster-history{path}?{urlencode(query)}")
-    assert answer.status_code == status, answer.content
-    return answer.json()
+    response = client.get(f"/api/v1/cluster-history{path}?{urlencode(query)}")
+    assert response.status_code == status, response.content
+    return response.json()
 
 
 def test_viewers_read_the_kept_time_and_a_state(kept: None, viewer_client: APIClient) -> None:

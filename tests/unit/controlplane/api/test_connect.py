@@ -25,9 +25,9 @@ def state(settings: Any, world: World) -> Iterator[WorkerState]:
 
 
 def post(client: APIClient, verb: str, body: dict[str, Any], status: int = 204) -> Any:
-    answer = client.post(f"{ADDRESS}/{verb}", body, format="json")
-    assert answer.status_code == status, answer.content
-    return answer.json() if answer.content else None
+    response = client.post(f"{ADDRESS}/{verb}", body, format="json")
+    assert response.status_code == status, response.content
+    return response.json() if response.content else None
 
 
 def test_connectors_one_of_them_and_plugins(state: WorkerState, operator: APIClient) -> None:
@@ -43,9 +43,9 @@ def test_connectors_one_of_them_and_plugins(state: WorkerState, operator: APICli
     assert operator.get(f"{ADDRESS}?state=odd").status_code == 400
 
 
-def test_workers_that_do_not_answer(settings: Any, world: World, operator: APIClient) -> None:
+def test_workers_that_do_not_respond(settings: Any, world: World, operator: APIClient) -> None:
     settings.WEIR = replace(settings.WEIR, connect_urls=(("etl", ("http://127.0.0.1:9",)),))
-    assert "did not answer" in operator.get(ADDRESS).json()["clusters"][0]["problem"]
+    assert "did not respond" in operator.get(ADDRESS).json()["clusters"][0]["problem"]
     assert operator.get(f"{ADDRESS}/connector?cluster=etl&name=a").status_code == 409
 
 

@@ -7,7 +7,13 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from controlplane.models import Topic
-from tests.unit.controlplane.dead_answers import DLQ, DeadAnswers, answering, permitted, share_answering
+from tests.unit.controlplane.dead_letter_responses import (
+    DLQ,
+    DeadLetterResponses,
+    patch_responses,
+    patch_share_responses,
+    permitted,
+)
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -16,8 +22,8 @@ JSON = "application/json"
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswers:
-    return answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterResponses:
+    return patch_responses(monkeypatch, world)
 
 
 @pytest.fixture
@@ -42,25 +48,25 @@ def test_the_list_has_causes(producer: Client, viewer_client: Client) -> None:
     assert producer.get("/api/v1/topics/orders.dead/dead-letters").status_code == 404
 
 
-def test_chosen_ones_are_sent_once(producer: Client, viewer_client: Client, answers: DeadAnswers) -> None:
+def test_chosen_ones_are_sent_once(producer: Client, viewer_client: Client, responses: DeadLetterResponses) -> None:
     body = {"places": [{"partition": 0, "offset": 1}], "target": "retry", "comment": "fixed"}
     assert viewer_client.post(f"{REST}/send", body, content_type=JSON).status_code == 403
     first = producer.post(f"{REST}/send", body, content_type=JSON).json()
     again = producer.post(f"{REST}/send", body, content_type=JSON).json()
-    assert (first["sent"], again["sent"], again["already"]) == (1, 0, 1) and len(answers.written) == 1
+    assert (first["sent"], again["sent"], again["already"]) == (1, 0, 1) and len(responses.written) == 1
     assert producer.post(f"{REST}/send", {**body, "target": "x"}, content_type=JSON).status_code == 400
     assert producer.post(f"{REST}/send", {**body, "comment": ""}, content_type=JSON).status_code == 400
 
 
-def test_matching_ones_are_sent_in_parts(producer: Client, answers: DeadAnswers) -> None:
+def test_matching_ones_are_sent_in_parts(producer: Client, responses: DeadLetterResponses) -> None:
     body = {"error_contains": "timeout", "limit": 1, "target": "topic", "comment": "fixed"}
     first = producer.post(f"{REST}/send-matching", body, content_type=JSON).json()
     assert first["sent"] == 1 and first["resume"]
     last = producer.post(f"{REST}/send-matching", {**body, "resume": first["resume"]}, content_type=JSON).json()
-    assert last["sent"] == 1 and not last["resume"] and {t for t, _ in answers.written} == {"orders"}
+    assert last["sent"] == 1 and not last["resume"] and {t for t, _ in responses.written} == {"orders"}
 
 
-def test_an_edited_one_is_sent(producer: Client, answers: DeadAnswers) -> None:
+def test_an_edited_one_is_sent(producer: Client, responses: DeadLetterResponses) -> None:
     body = {
         "partition": 0,
         "offset": 1,
@@ -72,17 +78,17 @@ def test_an_edited_one_is_sent(producer: Client, answers: DeadAnswers) -> None:
         "comment": "typo",
     }
     assert producer.post(f"{REST}/send-edited", body, content_type=JSON).json()["sent"] == 1
-    ((_, sent),) = answers.written
+    ((_, sent),) = responses.written
     assert (sent.key, sent.value) == (b"k", None)
     bad = producer.post(f"{REST}/send-edited", {**body, "key": "x"}, content_type=JSON)
     assert bad.status_code == 400
 
 
 def test_dead_letters_of_share_groups(
-    monkeypatch: pytest.MonkeyPatch, world: World, producer: Client, answers: DeadAnswers
+    monkeypatch: pytest.MonkeyPatch, world: World, producer: Client, responses: DeadLetterResponses
 ) -> None:
     Topic.objects.all().delete()
-    answers = share_answering(monkeypatch, World())
+    responses = patch_share_responses(monkeypatch, World())
     base = f"/api/v1/topics/{DLQ}/dead-letters"
     found = producer.get(f"{base}?group=mail").json()
     assert found["kind"] == "share_group"
@@ -93,4 +99,4 @@ def test_dead_letters_of_share_groups(
     retried = producer.post(f"{base}/send", {**body, "target": "retry"}, content_type=JSON).json()
     assert (retried["sent"], retried["refused"]) == (0, 1)
     assert retried["problems"] == ["orders has no retry topic; weir.retry.enable=true creates it."]
-    assert [topic for topic, _ in answers.written] == ["orders"]
+    assert [topic for topic, _ in responses.written] == ["orders"]

@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from tests.unit.controlplane.delayed_answers import DelayAnswers, answering
+from tests.unit.controlplane.delayed_responses import DelayedResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -15,9 +15,9 @@ REST = "/api/v1/topics/orders/delayed-messages"
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DelayAnswers:
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DelayedResponses:
     monkeypatch.setattr("controlplane.services.delayed_messages.CONFIRM_SECONDS", 0.0)
-    return answering(monkeypatch, world)
+    return patch_responses(monkeypatch, world)
 
 
 @pytest.fixture

@@ -52,5 +52,5 @@ def test_brokers_without_an_authorizer_allow_everything(
 
 @pytest.mark.parametrize(("name", "value"), [("principal", "ann"), ("operation", "all"), ("resource_type", "x")])
 def test_an_invalid_query_names_its_field(operator: APIClient, name: str, value: str) -> None:
-    answer = operator.get(f"{HERE}/check", {**CHECK, name: value})
-    assert (answer.status_code, answer.json()["field"]) == (400, name)
+    response = operator.get(f"{HERE}/check", {**CHECK, name: value})
+    assert (response.status_code, response.json()["field"]) == (400, name)

@@ -19,9 +19,9 @@ API = "/api/v1"
 MEDIA_TYPE = "application/problem+json"
 
 
-def checked(answer: Any, status: int, code: str) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(answer.content)
-    assert (answer.status_code, answer.headers["Content-Type"]) == (status, MEDIA_TYPE), answer.content
+def checked(response: Any, status: int, code: str) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(response.content)
+    assert (response.status_code, response.headers["Content-Type"]) == (status, MEDIA_TYPE), response.content
     assert (body["status"], body["code"], body["type"]) == (status, code, f"urn:weir:problem:{code}")
     assert body["title"] and body["detail"]
     return body
@@ -59,13 +59,13 @@ def test_the_other_statuses_have_codes_too(world: World, operator: APIClient, vi
 
 
 def test_a_throttled_request_is_429_with_the_time_to_wait() -> None:
-    answer = handle(Throttled(wait=7), {})
-    assert answer is not None
-    checked(answer, 429, "too_many_requests")
-    assert answer.headers["Retry-After"] == "7"
+    response = handle(Throttled(wait=7), {})
+    assert response is not None
+    checked(response, 429, "too_many_requests")
+    assert response.headers["Retry-After"] == "7"
 
 
-def test_a_database_that_does_not_answer_is_503() -> None:
+def test_a_database_that_does_not_respond_is_503() -> None:
     checked(handle(OperationalError("locked"), {}), 503, "unavailable")
 
 
@@ -77,15 +77,15 @@ def test_a_defect_is_500_in_the_same_shape(world: World, operator: APIClient, mo
 
 def test_a_misspelled_field_is_rejected_with_the_right_one(world: World, operator: APIClient) -> None:
     body = {"name": "typo1", "partitons": 30, "config": {"retention.ms": "1"}, "replication_factor": "many"}
-    answer = checked(operator.post(f"{API}/topics", body, format="json"), 400, "invalid")
-    assert {(e["field"], e["code"]) for e in answer["errors"]} == {
+    response = checked(operator.post(f"{API}/topics", body, format="json"), 400, "invalid")
+    assert {(e["field"], e["code"]) for e in response["errors"]} == {
         ("partitons", "unknown_field"),
         ("config", "unknown_field"),
         ("replication_factor", "invalid"),
     }
-    assert "Did you mean partitions?" in answer["errors"][0]["detail"]
-    assert answer["field"] == answer["errors"][0]["field"] == "partitons"
-    assert answer["detail"].endswith("(2 more in `errors`)")
+    assert "Did you mean partitions?" in response["errors"][0]["detail"]
+    assert response["field"] == response["errors"][0]["field"] == "partitons"
+    assert response["detail"].endswith("(2 more in `errors`)")
     assert not Topic.objects.exists()
 
 
@@ -102,14 +102,14 @@ def test_a_misspelled_field_is_rejected_with_the_right_one(world: World, operato
 def test_all_faults_of_a_query_are_named(
     world: World, operator: APIClient, query: str, faults: set[tuple[str, str]]
 ) -> None:
-    answer = checked(operator.get(f"{API}/topics?{query}"), 400, "invalid")
-    assert {(e["field"], e["code"]) for e in answer["errors"]} == faults
+    response = checked(operator.get(f"{API}/topics?{query}"), 400, "invalid")
+    assert {(e["field"], e["code"]) for e in response["errors"]} == faults
 
 
 @pytest.mark.parametrize(("method", "path"), [("get", "brokers/1"), ("get", "overview"), ("post", "topics")])
 def test_a_path_without_parameters_rejects_each(world: World, operator: APIClient, method: str, path: str) -> None:
-    answer = operator.generic(method.upper(), f"{API}/{path}?dry=1", '{"name": "t"}', content_type="application/json")
-    assert [e["field"] for e in checked(answer, 400, "invalid")["errors"]] == ["dry"]
+    response = operator.generic(method.upper(), f"{API}/{path}?dry=1", '{"name": "t"}', content_type="application/json")
+    assert [e["field"] for e in checked(response, 400, "invalid")["errors"]] == ["dry"]
     assert not Topic.objects.exists()
 
 

@@ -15,7 +15,7 @@ LOCK = "share.record.lock.duration.ms"
 
 
 @pytest.fixture(autouse=True)
-def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     ConfigBroker({"team/workers": {LOCK: "20000"}}).replace_connections(monkeypatch)
 
 
@@ -45,6 +45,6 @@ def test_configs_are_listed_and_changed(operator: APIClient, viewer_client: APIC
     ],
 )
 def test_bad_input(operator: APIClient, body: object, field: str) -> None:
-    answer = operator.patch(PATH, body, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    response = operator.patch(PATH, body, format="json")
+    assert (response.status_code, response.json()["field"]) == (400, field)
     assert not AccessEntry.objects.exists()

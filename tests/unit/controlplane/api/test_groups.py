@@ -45,8 +45,8 @@ def test_a_deleted_group_without_a_response_is_accepted_only(
             raise error
 
     monkeypatch.setattr(kafka, "delete_group", delete)
-    answer = operator.delete(f"{API}/groups/with/slash", {"comment": "unused"}, format="json")
-    assert answer.status_code == status
+    response = operator.delete(f"{API}/groups/with/slash", {"comment": "unused"}, format="json")
+    assert response.status_code == status
     assert operator.delete(f"{API}/groups/none", {"comment": "x"}, format="json").status_code == 404
 
 

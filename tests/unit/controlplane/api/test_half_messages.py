@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.unit.controlplane.half_answers import answering
+from tests.unit.controlplane.half_responses import patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -13,7 +13,7 @@ REST = "/api/v1/topics/orders/half-messages"
 
 
 def test_filters_select_rows(monkeypatch: pytest.MonkeyPatch, world: World, viewer_client: Client) -> None:
-    answering(monkeypatch, world)
+    patch_responses(monkeypatch, world)
     for query, offsets in (
         ("", [3, 5, 9]),
         ("?checks_min=4", [5, 9]),

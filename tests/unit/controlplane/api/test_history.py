@@ -41,9 +41,9 @@ def test_viewers_read_points_with_gaps(rows: None, viewer_client: APIClient) -> 
 
 
 def test_points_are_available_as_csv(rows: None, viewer_client: APIClient) -> None:
-    answer = viewer_client.get(address(since=iso(NOW - 120), until=iso(NOW - 100), format="csv"))
-    lines = answer.content.decode().split("\r\n")
-    assert (answer.headers["Content-Type"].split(";")[0], answer.headers["X-Total-Count"]) == ("text/csv", "2")
+    response = viewer_client.get(address(since=iso(NOW - 120), until=iso(NOW - 100), format="csv"))
+    lines = response.content.decode().split("\r\n")
+    assert (response.headers["Content-Type"].split(";")[0], response.headers["X-Total-Count"]) == ("text/csv", "2")
     assert lines[0] == "at,value,peak" and lines[1].endswith(",5.0,5.0") and lines[2].endswith(",,")
 
 
@@ -61,10 +61,10 @@ def test_points_are_available_as_csv(rows: None, viewer_client: APIClient) -> No
 def test_a_fault_of_the_query_is_named(
     rows: None, viewer_client: APIClient, query: dict[str, str], field: str, sentence: str
 ) -> None:
-    answer = viewer_client.get(address(**query))
-    assert (answer.status_code, answer.json()["field"]) == (400, field)
-    assert sentence in answer.json()["detail"]
-    assert answer.headers["Content-Type"] == "application/problem+json"
+    response = viewer_client.get(address(**query))
+    assert (response.status_code, response.json()["field"]) == (400, field)
+    assert sentence in response.json()["detail"]
+    assert response.headers["Content-Type"] == "application/problem+json"
 
 
 def test_a_metric_that_was_never_recorded_is_not_found(rows: None, viewer_client: APIClient) -> None:

@@ -92,8 +92,8 @@ def test_a_key_belongs_to_its_user_and_expires(orders: World, operator: APIClien
 
 @pytest.mark.parametrize("key", ["x" * 256, "two words", "é"])
 def test_a_key_has_visible_characters(orders: World, operator: APIClient, key: str) -> None:
-    answer = post(operator, "topics", {"name": "t"}, key)
-    assert (answer.status_code, answer.json()["field"]) == (400, "Idempotency-Key")
+    response = post(operator, "topics", {"name": "t"}, key)
+    assert (response.status_code, response.json()["field"]) == (400, "Idempotency-Key")
 
 
 def test_a_response_with_a_password_is_not_stored(orders: World, operator: APIClient) -> None:

@@ -35,11 +35,11 @@ def test_an_operator_may_read_rules_only(operator: APIClient, administrator: Any
     number = administrator.post(RULES, RULE, format="json").json()["id"]
     assert operator.get(RULES).status_code == 200
     assert operator.post(RULES, {**RULE, "field": "$.x"}, format="json").status_code == 403
-    answer = operator.delete(f"{RULES}/{number}", {"comment": "x"}, format="json")
-    assert (answer.status_code, "administrators" in answer.json()["detail"]) == (403, True)
+    response = operator.delete(f"{RULES}/{number}", {"comment": "x"}, format="json")
+    assert (response.status_code, "administrators" in response.json()["detail"]) == (403, True)
     assert Change.objects.filter(outcome="refused").count() == 2
 
 
 def test_a_wrong_rule_names_its_field(administrator: Any) -> None:
-    answer = administrator.post(RULES, {**RULE, "field": "card"}, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (400, "field")
+    response = administrator.post(RULES, {**RULE, "field": "card"}, format="json")
+    assert (response.status_code, response.json()["field"]) == (400, "field")

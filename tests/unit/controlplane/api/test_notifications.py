@@ -35,18 +35,18 @@ def test_a_channel_is_created_read_changed_and_deleted_and_shows_no_credential(a
     assert stale.status_code == 412
     assert administrator.patch(address, {"secret": None}, format="json").json()["has_secret"] is False
     assert NotificationChannel.objects.get().url == CHANNEL["url"]
-    for answer in (made, read, changed, stale, administrator.get(CHANNELS)):
-        assert b"p4th" not in answer.content and b"s3cret" not in answer.content
+    for response in (made, read, changed, stale, administrator.get(CHANNELS)):
+        assert b"p4th" not in response.content and b"s3cret" not in response.content
     assert administrator.delete(address, {}, format="json").status_code == 400
     assert administrator.delete(address, {"comment": "old"}, format="json").status_code == 204
     assert administrator.get(address).status_code == 404
 
 
 def test_a_repeated_create_with_a_key_makes_one_channel(administrator: Any) -> None:
-    answers = [
+    responses = [
         administrator.post(CHANNELS, CHANNEL, format="json", HTTP_IDEMPOTENCY_KEY="k" * 20).json() for _ in range(2)
     ]
-    assert answers[0] == answers[1] and NotificationChannel.objects.count() == 1
+    assert responses[0] == responses[1] and NotificationChannel.objects.count() == 1
 
 
 def test_unknown_and_wrong_fields_are_problems(administrator: Any) -> None:
@@ -55,14 +55,14 @@ def test_unknown_and_wrong_fields_are_problems(administrator: Any) -> None:
         ({"severity_min": "bad"}, "severity_min"),
         ({"url": "ftp://x"}, "url"),
     ):
-        answer = administrator.post(CHANNELS, {**CHANNEL, **given}, format="json")
-        assert answer.status_code == 400 and answer["Content-Type"].startswith("application/problem+json")
-        assert field in answer.content.decode()
+        response = administrator.post(CHANNELS, {**CHANNEL, **given}, format="json")
+        assert response.status_code == 400 and response["Content-Type"].startswith("application/problem+json")
+        assert field in response.content.decode()
 
 
-def test_a_test_notification_returns_the_answer_of_the_receiver(administrator: Any) -> None:
+def test_a_test_notification_returns_the_response_of_the_receiver(administrator: Any) -> None:
     with http_receiver() as receiver:
-        receiver.answers = [(401, "unknown key")]
+        receiver.responses = [(401, "unknown key")]
         number = administrator.post(CHANNELS, {**CHANNEL, "url": receiver.url}, format="json").json()["id"]
         done = administrator.post(f"{CHANNELS}/{number}/test", {}, format="json")
     assert done.status_code == 200
@@ -76,11 +76,11 @@ def test_a_test_notification_returns_the_answer_of_the_receiver(administrator: A
 def test_operators_read_and_administrators_change(operator: APIClient, administrator: Any) -> None:
     address = f"{CHANNELS}/{administrator.post(CHANNELS, CHANNEL, format='json').json()['id']}"
     assert operator.get(address).status_code == operator.get("/api/v1/notification-deliveries").status_code == 200
-    for answer in (
+    for response in (
         operator.post(CHANNELS, {**CHANNEL, "name": "b"}, format="json"),
         operator.patch(address, {"enabled": False}, format="json"),
         operator.delete(address, {"comment": "x"}, format="json"),
         operator.post(f"{address}/test", {}, format="json"),
     ):
-        assert answer.status_code == 403 and "administrators" in answer.json()["detail"]
+        assert response.status_code == 403 and "administrators" in response.json()["detail"]
     assert Change.objects.filter(outcome="refused").count() == 4

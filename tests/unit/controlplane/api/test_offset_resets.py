@@ -87,8 +87,8 @@ def test_a_wait_is_accepted_and_cancelled(group: GroupWorld, operator: APIClient
     ],
 )
 def test_an_invalid_field_is_named(group: GroupWorld, operator: APIClient, body: dict[str, Any], field: str) -> None:
-    answer = post(operator, **body)
-    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    response = post(operator, **body)
+    assert (response.status_code, response.json()["field"]) == (400, field)
 
 
 def test_a_viewer_reads_and_does_not_act(group: GroupWorld, operator: APIClient, viewer_client: APIClient) -> None:

@@ -26,15 +26,15 @@ def names(body: dict[str, Any]) -> list[str]:
 
 
 def test_a_page_has_rows_the_total_and_the_next_cursor(topics: None, operator: APIClient) -> None:
-    answer = operator.get(f"{API}/topics?limit=2&sort=-name")
-    page = answer.json()
+    response = operator.get(f"{API}/topics?limit=2&sort=-name")
+    page = response.json()
     assert names(page) == ["c", "b"]
     cursor = page.pop("next_cursor")
     assert {k: v for k, v in page.items() if k != "rows"} == {"total": 3, "limit": 2, "sort": "-name", "query": ""}
     # The cursor has the order. The header has the address with all parameters.
     last = operator.get(f"{API}/topics?limit=2&cursor={cursor}").json()
     assert (names(last), last["sort"], last["next_cursor"]) == (["a"], "-name", None)
-    address, relation = answer.headers["Link"].split(";")
+    address, relation = response.headers["Link"].split(";")
     assert relation.strip() == 'rel="next"' and "sort=-name" in address
     assert operator.get(address.strip("<>")).json() == last
     assert "Link" not in operator.get(f"{API}/topics").headers
@@ -72,21 +72,21 @@ def test_topics_that_are_not_applied_yet_are_on_the_first_page_only(topics: None
 )
 def test_a_cursor_belongs_to_its_list_and_its_order(topics: None, operator: APIClient, path: str, query: str) -> None:
     cursor = operator.get(f"{API}/topics?limit=1&sort=-name").json()["next_cursor"]
-    answer = operator.get(f"{API}/{path}?{query}&cursor={cursor}")
-    assert (answer.status_code, answer.json()["field"]) == (400, "cursor")
+    response = operator.get(f"{API}/{path}?{query}&cursor={cursor}")
+    assert (response.status_code, response.json()["field"]) == (400, "cursor")
 
 
 @pytest.mark.parametrize("cursor", ["x", "WyItbmFtZSJd:x", "%00", "..."])
 def test_another_text_is_no_cursor(topics: None, operator: APIClient, cursor: str) -> None:
-    answer = operator.get(f"{API}/topics?cursor={cursor}&limit=0&only=x")
-    assert {e["field"] for e in answer.json()["errors"]} >= {"limit", "only"} and answer.status_code == 400
+    response = operator.get(f"{API}/topics?cursor={cursor}&limit=0&only=x")
+    assert {e["field"] for e in response.json()["errors"]} >= {"limit", "only"} and response.status_code == 400
     assert operator.get(f"{API}/topics?cursor={cursor}").json()["field"] == "cursor"
 
 
 @pytest.mark.parametrize("limit", ["501", "0", "-1", "x"])
 def test_a_number_outside_its_bounds_is_rejected(topics: None, operator: APIClient, limit: str) -> None:
-    answer = operator.get(f"{API}/topics?limit={limit}")
-    assert (answer.status_code, answer.json()["field"]) == (400, "limit")
+    response = operator.get(f"{API}/topics?limit={limit}")
+    assert (response.status_code, response.json()["field"]) == (400, "limit")
 
 
 @pytest.mark.parametrize(("name", "meant"), [("page=2", "cursor"), ("per_page=5", "limit"), ("only=drift", "state")])
@@ -109,5 +109,5 @@ def test_an_action_pages_with_its_own_selector_and_order(topics: None, operator:
 def test_a_filter_rejects_unknown_choices(
     topics: None, operator: APIClient, query: str, status: int, total: int | None
 ) -> None:
-    answer = operator.get(f"{API}/topics{query}")
-    assert (answer.status_code, answer.json().get("total")) == (status, total)
+    response = operator.get(f"{API}/topics{query}")
+    assert (response.status_code, response.json().get("total")) == (status, total)

@@ -21,8 +21,8 @@ def flights(world: World) -> World:
 
 def test_a_plan_exported_as_kafkas_json_is_imported_unchanged(flights: World, operator: APIClient) -> None:
     made = operator.post(f"{API}/plans", {"scope": DRAIN, "comment": "x", "name": "n"}, format="json").json()
-    answer = operator.get(f"{API}/plans/{made['id']}/file")
-    file = json.loads(b"".join(answer.streaming_content))  # type: ignore[attr-defined]
+    response = operator.get(f"{API}/plans/{made['id']}/file")
+    file = json.loads(b"".join(response.streaming_content))  # type: ignore[attr-defined]
     assert file["version"] == 1 and len(file["partitions"]) == 3
     again = operator.post(f"{API}/plans", {"scope": file, "comment": "x"}, format="json").json()
     assert again["digest"] == made["digest"]

@@ -90,15 +90,15 @@ def test_a_rejection_under_a_precondition_is_in_the_audit_log(topic: str, operat
 
 def test_a_missing_object_is_404_and_a_path_without_tags_400(topic: str, operator: APIClient) -> None:
     assert patch(operator, f"{API}/topics/nope", RETENTION, '"1"').status_code == 404
-    answer = operator.post(f"{API}/brokers/1/cordon", {}, format="json", HTTP_IF_MATCH='"1"')
-    assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
+    response = operator.post(f"{API}/brokers/1/cordon", {}, format="json", HTTP_IF_MATCH='"1"')
+    assert (response.status_code, response.json()["field"]) == (400, "If-Match")
 
 
 @pytest.mark.parametrize("path", ["records", "record-copies", "record-copies/preview"])
 def test_a_precondition_of_a_request_to_a_broker_is_400(topic: str, operator: APIClient, path: str) -> None:
     """A transaction around the request to the broker would lock the database during the request."""
-    answer = operator.post(f"{topic}/{path}", {"value": "x"}, format="json", HTTP_IF_MATCH='"1"')
-    assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
+    response = operator.post(f"{topic}/{path}", {"value": "x"}, format="json", HTTP_IF_MATCH='"1"')
+    assert (response.status_code, response.json()["field"]) == (400, "If-Match")
     assert not Change.objects.filter(verb__startswith="record").exists()
 
 
@@ -112,8 +112,8 @@ def test_a_precondition_of_a_test_notification_is_400(db: None) -> None:
     client = administrator()
     channel = {"name": "ops", "kind": "webhook", "url": "https://a.example/"}
     path = f"{API}/notification-channels/{client.post(f'{API}/notification-channels', channel, format='json').json()['id']}"
-    answer = client.post(f"{path}/test", {}, format="json", HTTP_IF_MATCH="*")
-    assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
+    response = client.post(f"{path}/test", {}, format="json", HTTP_IF_MATCH="*")
+    assert (response.status_code, response.json()["field"]) == (400, "If-Match")
     assert not NotificationDelivery.objects.exists()
     assert patch(client, path, {"enabled": False}, '"1"').status_code == 200
 
@@ -146,9 +146,9 @@ def test_no_guarded_request_opens_a_connection(
         ("delete", stored, {}),
         ("delete", topic, {"comment": "x"}),
     ]
-    answers = [getattr(operator, verb)(path, body, format="json", HTTP_IF_MATCH="*") for verb, path, body in requests]
-    assert {a.status_code for a in answers} <= {200, 201, 202, 204, 400, 409}
-    assert not [a.json() for a in answers if a.status_code == 400 and a.json()["field"] == "If-Match"]
+    responses = [getattr(operator, verb)(path, body, format="json", HTTP_IF_MATCH="*") for verb, path, body in requests]
+    assert {a.status_code for a in responses} <= {200, 201, 202, 204, 400, 409}
+    assert not [a.json() for a in responses if a.status_code == 400 and a.json()["field"] == "If-Match"]
     assert opened == []
 
 

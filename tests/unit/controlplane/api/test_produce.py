@@ -47,11 +47,11 @@ def test_a_record_in_formats_with_headers(sent: list[NewRecord], operator: APICl
         "timestamp_ms": 9,
         "count": 2,
     }
-    answer = operator.post(ADDRESS, body, format="json")
-    assert answer.status_code == 200, answer.json()
+    response = operator.post(ADDRESS, body, format="json")
+    assert response.status_code == 200, response.json()
     assert sent == [NewRecord(b"\x00\xff", b'{"a": 1}', (("h", b"x"), ("n", None)), 0, 9)] * 2
-    assert answer.json()["written"] == 2
-    assert answer.json()["records"][1] == {"partition": 0, "offset": 42, "problem": "", "unknown": False}
+    assert response.json()["written"] == 2
+    assert response.json()["records"][1] == {"partition": 0, "offset": 42, "problem": "", "unknown": False}
 
 
 def test_a_tombstone_is_a_null_value_and_must_be_given(sent: list[NewRecord], operator: APIClient) -> None:
@@ -63,29 +63,29 @@ def test_a_tombstone_is_a_null_value_and_must_be_given(sent: list[NewRecord], op
 def test_input_without_its_format_is_400_and_without_permission_403(
     sent: list[NewRecord], operator: APIClient, viewer_client: APIClient
 ) -> None:
-    answer = operator.post(ADDRESS, {"value": "{", "value_format": "json"}, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (400, "value")
+    response = operator.post(ADDRESS, {"value": "{", "value_format": "json"}, format="json")
+    assert (response.status_code, response.json()["field"]) == (400, "value")
     assert viewer_client.post(ADDRESS, {"value": "x"}, format="json").status_code == 403
     assert operator.post("/api/v1/topics/missing/records", {"value": "x"}, format="json").status_code == 404
     call_command("produce_records", "alice", "--revoke")
-    answer = operator.post(ADDRESS, {"value": "x"}, format="json")
-    assert (answer.status_code, "produce_records" in answer.json()["detail"]) == (403, True)
+    response = operator.post(ADDRESS, {"value": "x"}, format="json")
+    assert (response.status_code, "produce_records" in response.json()["detail"]) == (403, True)
     assert sent == []
 
 
 def test_a_copy_and_its_preview(sent: list[NewRecord], operator: APIClient) -> None:
     preview = operator.post("/api/v1/topics/orders/record-copies/preview", COPY, format="json")
     assert (preview.status_code, preview.json()["records"]) == (200, 1) and sent == []
-    answer = operator.post("/api/v1/topics/orders/record-copies", COPY, format="json")
-    assert (answer.status_code, answer.json()["written"]) == (200, 1)
+    response = operator.post("/api/v1/topics/orders/record-copies", COPY, format="json")
+    assert (response.status_code, response.json()["written"]) == (200, 1)
     assert sent == [NewRecord(b"k", b"v", (), None, 7)]
     operator.post("/api/v1/topics/orders/record-copies", {**COPY, "timestamp": "now"}, format="json")
     assert sent[1].timestamp_ms is None
 
 
 def test_the_paths_of_the_actions_reject_unknown_values(sent: list[NewRecord], operator: APIClient) -> None:
-    answer = operator.post("/api/v1/topics/orders/record-copies", {**COPY, "last_offset": 5000}, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (400, "last_offset")
+    response = operator.post("/api/v1/topics/orders/record-copies", {**COPY, "last_offset": 5000}, format="json")
+    assert (response.status_code, response.json()["field"]) == (400, "last_offset")
 
 
 def test_a_value_with_a_schema_and_all_its_faults(
@@ -95,14 +95,14 @@ def test_a_value_with_a_schema_and_all_its_faults(
     body = {"value": '{"price": 1}', "value_format": "schema", "key": "k"}
     assert operator.post(ADDRESS, body, format="json").status_code == 200
     assert sent == [NewRecord(b"k", b'\0\0\0\0\x05{"price": 1}')]
-    answer = operator.post(ADDRESS, {**body, "value": '{"price": "x"}'}, format="json")
-    assert answer.status_code == 400 and answer["Content-Type"] == "application/problem+json"
-    assert answer.json()["errors"] == [
+    response = operator.post(ADDRESS, {**body, "value": '{"price": "x"}'}, format="json")
+    assert response.status_code == 400 and response["Content-Type"] == "application/problem+json"
+    assert response.json()["errors"] == [
         {
             "field": "value.price",
             "code": "rejected",
             "detail": '$.price: expected the type number, found the text "x".',
         }
     ]
-    answer = operator.post(ADDRESS, {**body, "value_subject": "gone"}, format="json")
-    assert answer.json()["errors"][0]["field"] == "value_subject" and len(sent) == 1
+    response = operator.post(ADDRESS, {**body, "value_subject": "gone"}, format="json")
+    assert response.json()["errors"][0]["field"] == "value_subject" and len(sent) == 1

@@ -51,8 +51,8 @@ def test_a_quota_is_set_changed_and_deleted(world: World, operator: APIClient) -
 )
 def test_bad_input(operator: APIClient, method: str, path: str, body: object, status: int, field: str) -> None:
     call = getattr(operator, method)
-    answer = call(f"{QUOTAS}{path}") if body is None else call(f"{QUOTAS}{path}", body, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (status, field), answer.content
+    response = call(f"{QUOTAS}{path}") if body is None else call(f"{QUOTAS}{path}", body, format="json")
+    assert (response.status_code, response.json()["field"]) == (status, field), response.content
     assert not AccessEntry.objects.exists()
 
 

@@ -17,21 +17,23 @@ pytestmark = pytest.mark.django_db
 API = "/api/v1"
 
 
-def parsed(answer: Any) -> list[dict[str, str]]:
-    assert (answer.status_code, answer.headers["Content-Type"].partition(";")[0]) == (200, "text/csv"), answer.content
-    return list(csv.DictReader(io.StringIO(answer.content.decode())))
+def parsed(response: Any) -> list[dict[str, str]]:
+    assert (response.status_code, response.headers["Content-Type"].partition(";")[0]) == (200, "text/csv"), (
+        response.content
+    )
+    return list(csv.DictReader(io.StringIO(response.content.decode())))
 
 
 def test_a_page_is_csv_on_request(world: World, operator: APIClient) -> None:
     for name in "abc":
         world.topic(name, (1, 2))
-    for answer in (
+    for response in (
         operator.get(f"{API}/topics?format=csv&limit=2"),
         operator.get(f"{API}/topics?limit=2", HTTP_ACCEPT="text/csv"),
     ):
-        rows = parsed(answer)
+        rows = parsed(response)
         assert [(r["name"], r["partitions"], r["internal"]) for r in rows] == [("a", "1", "false"), ("b", "1", "false")]
-        assert answer.headers["X-Total-Count"] == "3"
+        assert response.headers["X-Total-Count"] == "3"
     assert operator.get(f"{API}/topics").headers["Content-Type"] == "application/json"
 
 
@@ -63,7 +65,7 @@ def test_time_ordered_lists_have_since_and_until(world: World, operator: APIClie
     found = operator.get(f"{API}/changes", between).json()
     assert [row["object_name"] for row in found["rows"]] == ["b"]
     for path in ("moves", "plans", "alerts", "proposals", "recoveries", "damage-reports", "offset-resets"):
-        answer = operator.get(f"{API}/{path}?since=2026-11-21T00:00:00Z&until=2026-11-22T00:00:00Z")
-        assert (answer.status_code, answer.json()["total"]) == (200, 0), path
+        response = operator.get(f"{API}/{path}?since=2026-11-21T00:00:00Z&until=2026-11-22T00:00:00Z")
+        assert (response.status_code, response.json()["total"]) == (200, 0), path
     rejected = operator.get(f"{API}/changes?since=yesterday")
     assert (rejected.status_code, rejected.json()["field"]) == (400, "since")

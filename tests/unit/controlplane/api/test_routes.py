@@ -61,8 +61,8 @@ def test_the_principal_is_shown_and_changed(operator: APIClient) -> None:
     ],
 )
 def test_bad_input(operator: APIClient, body: dict[str, Any], field: str) -> None:
-    answer = operator.post(ROUTES, {**BODY, **body}, format="json")
-    assert answer.status_code in (400, 409, 422) and answer.json()["field"] == field, answer.content
+    response = operator.post(ROUTES, {**BODY, **body}, format="json")
+    assert response.status_code in (400, 409, 422) and response.json()["field"] == field, response.content
     assert not AccessEntry.objects.exists()
 
 

@@ -14,9 +14,9 @@ API = "/api/v1"
 
 
 def test_the_schema_names_every_operation_once(world: World, operator: APIClient) -> None:
-    answer = operator.get(f"{API}/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json")
-    assert answer.status_code == 200
-    schema = json.loads(answer.content)
+    response = operator.get(f"{API}/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json")
+    assert response.status_code == 200
+    schema = json.loads(response.content)
     names = [op["operationId"] for path in schema["paths"].values() for op in path.values() if "operationId" in op]
     assert len(names) == len(set(names))
     assert {"topics_list", "topics_create", "topics_partial_update", "moves_roll_back_create"} <= set(names)
@@ -65,8 +65,10 @@ def test_bodies_of_requests_have_no_other_fields(world: World, operator: APIClie
     schema = json.loads(operator.get(f"{API}/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json").content)
     body = schema["paths"][f"{API}/topics"]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
     assert schema["components"]["schemas"][body.rpartition("/")[2]]["additionalProperties"] is False
-    answer = schema["paths"][f"{API}/transactions"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-    assert answer["$ref"].endswith("/TransactionPage"), "one page, not a list of pages"
+    response = schema["paths"][f"{API}/transactions"]["get"]["responses"]["200"]["content"]["application/json"][
+        "schema"
+    ]
+    assert response["$ref"].endswith("/TransactionPage"), "one page, not a list of pages"
 
 
 def test_no_two_components_have_the_same_name(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,9 +36,9 @@ def test_subjects_a_version_and_a_difference(state: RegistryState, operator: API
     assert operator.get(f"{ADDRESS}/difference?name=a").status_code == 400
 
 
-def test_a_registry_that_does_not_answer(settings: Any, world: World, operator: APIClient) -> None:
+def test_a_registry_that_does_not_respond(settings: Any, world: World, operator: APIClient) -> None:
     settings.WEIR = replace(settings.WEIR, schema_registry_url="http://127.0.0.1:9")
-    assert "did not answer" in operator.get(ADDRESS).json()["problem"]
+    assert "did not respond" in operator.get(ADDRESS).json()["problem"]
     assert operator.get(f"{ADDRESS}/version?name=a").status_code == 409
 
 

@@ -6,13 +6,13 @@ import pytest
 from rest_framework.test import APIClient
 
 from controlplane.clients import kafka
-from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
+from tests.unit.controlplane.share_group_responses import ShareGroupWorld, patch_responses
 from tests.unit.controlplane.world import World
 
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch, world: World) -> ShareGroupWorld:
-    found = answering(monkeypatch)
+    found = patch_responses(monkeypatch)
     found.groups = {"team/billing": {("orders", 0): (5, 7)}}
     monkeypatch.setattr(kafka, "delete_group", found.groups.pop)
     return found

@@ -30,10 +30,10 @@ def api(monkeypatch: pytest.MonkeyPatch) -> APIClient:
 
 def test_the_life_of_a_job(api: APIClient) -> None:
     body = {"name": "p", "kind": "profile", "parameters": {"topics": ["orders"]}, "schedule": "0 3 * * *"}
-    answer = api.post("/api/v1/spark-jobs", body, format="json")
-    assert answer.status_code == 201, answer.content
-    path = f"/api/v1/spark-jobs/{answer.json()['id']}"
-    assert answer.json()["state"] == "requested" and answer.json()["next_run_at"]
+    response = api.post("/api/v1/spark-jobs", body, format="json")
+    assert response.status_code == 201, response.content
+    path = f"/api/v1/spark-jobs/{response.json()['id']}"
+    assert response.json()["state"] == "requested" and response.json()["next_run_at"]
     run = api.get("/api/v1/spark-runs").json()["rows"][0]
     assert run["parameters"] == {"topics": ["orders"], "records_per_partition": 100_000}
     assert api.post(f"{path}/run", {}, format="json").status_code == 409
@@ -47,8 +47,8 @@ def test_the_life_of_a_job(api: APIClient) -> None:
 
 def test_an_error_names_the_parameter(api: APIClient) -> None:
     body = {"name": "p", "kind": "profile", "parameters": {"topics": ["orders"], "records_per_partition": 1}}
-    answer = api.post("/api/v1/spark-jobs", body, format="json")
-    assert answer.status_code == 400 and "records_per_partition" in answer.content.decode()
+    response = api.post("/api/v1/spark-jobs", body, format="json")
+    assert response.status_code == 400 and "records_per_partition" in response.content.decode()
 
 
 def test_kinds_have_their_parameters(api: APIClient) -> None:

@@ -48,5 +48,5 @@ def test_a_list_has_the_rows_of_the_state(rows: None, operator: APIClient, path:
 
 @pytest.mark.parametrize("path", ["restarts", "archives", "groups", "offset-resets"])
 def test_an_unknown_state_is_rejected(rows: None, operator: APIClient, path: str) -> None:
-    answer = operator.get(f"/api/v1/{path}", {"state": "odd"})
-    assert answer.status_code == 400 and answer.json()["field"] == "state"
+    response = operator.get(f"/api/v1/{path}", {"state": "odd"})
+    assert response.status_code == 400 and response.json()["field"] == "state"

@@ -6,20 +6,20 @@ import pytest
 from rest_framework.test import APIClient
 
 from controlplane.domain.transactions import DescribedTransaction
-from tests.unit.controlplane.transaction_answers import HANGING, Answers, answering
+from tests.unit.controlplane.transaction_responses import HANGING, TransactionResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 OPEN = DescribedTransaction("team/billing", "Ongoing", 1, 2, 60_000, 1_700_000_000_000, (("orders", 1),))
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> Answers:
-    found = answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> TransactionResponses:
+    found = patch_responses(monkeypatch, world)
     found.coordinators, found.open = {1: [OPEN]}, {2: [HANGING]}
     return found
 
 
-def test_a_list_has_pages_filters_and_csv(operator: APIClient, answers: Answers) -> None:
+def test_a_list_has_pages_filters_and_csv(operator: APIClient, responses: TransactionResponses) -> None:
     found = operator.get("/api/v1/transactions?state=open&sort=-producer_id&limit=10").json()
     assert (found["total"], found["brokers_asked"], found["brokers_silent"]) == (1, 3, [])
     assert found["rows"][0]["transactional_id"] == "team/billing" and found["rows"][0]["partitions"] == ["orders-1"]
@@ -29,16 +29,18 @@ def test_a_list_has_pages_filters_and_csv(operator: APIClient, answers: Answers)
         assert operator.get(f"/api/v1/transactions?{wrong}").status_code == 400, wrong
 
 
-def test_one_id_may_contain_slashes(operator: APIClient, answers: Answers) -> None:
+def test_one_id_may_contain_slashes(operator: APIClient, responses: TransactionResponses) -> None:
     found = operator.get("/api/v1/transactions/team/billing").json()
     assert found["row"]["state"] == "Ongoing" and found["partition_count"] == 1
     assert operator.get("/api/v1/transactions/nobody").status_code == 404
-    answers.silent = {1}
+    responses.silent = {1}
     unknown = operator.get("/api/v1/transactions/team/billing")
     assert unknown.status_code == 200 and unknown.json()["row"] is None, "silence is not absence"
 
 
-def test_a_search_for_hanging_transactions(operator: APIClient, viewer_client: APIClient, answers: Answers) -> None:
+def test_a_search_for_hanging_transactions(
+    operator: APIClient, viewer_client: APIClient, responses: TransactionResponses
+) -> None:
     found = viewer_client.get("/api/v1/hanging-transactions?topic=orders").json()
     assert [(r["target"], r["verdict"]) for r in found["rows"]] == [("orders-1@1234", "unknown_producer")]
     assert operator.get("/api/v1/hanging-transactions?topic=orders&partition=0").json()["rows"] == []

@@ -52,9 +52,9 @@ def test_a_user_is_created_changed_and_deleted(world: World, operator: APIClient
 def test_bad_input(operator: APIClient, method: str, path: str, body: object, status: int, field: str) -> None:
     operator.post(USERS, {"name": "ann", "password": "a long password"}, format="json")
     call = getattr(operator, method)
-    answer = call(f"{USERS}{path}") if body is None else call(f"{USERS}{path}", body, format="json")
-    assert (answer.status_code, answer.json()["field"]) == (status, field), answer.content
-    assert "a long password" not in answer.content.decode()
+    response = call(f"{USERS}{path}") if body is None else call(f"{USERS}{path}", body, format="json")
+    assert (response.status_code, response.json()["field"]) == (status, field), response.content
+    assert "a long password" not in response.content.decode()
     assert all(access.password_fits(r, "a long password") for r in AccessEntry.objects.all())
 
 

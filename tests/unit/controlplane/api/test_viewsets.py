@@ -13,9 +13,9 @@ API = "/api/v1"
 @pytest.mark.parametrize("path", ["moves/1/dance", "brokers/1/cordon/again", "nothing"])
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_an_unknown_path_gets_the_error_shape(world: World, operator: APIClient, method: str, path: str) -> None:
-    answer = getattr(operator, method)(f"{API}/{path}", format="json")
-    assert (answer.status_code, answer.json()["field"]) == (404, "")
-    assert "no such path" in answer.json()["detail"]
+    response = getattr(operator, method)(f"{API}/{path}", format="json")
+    assert (response.status_code, response.json()["field"]) == (404, "")
+    assert "no such path" in response.json()["detail"]
 
 
 def test_an_action_rejects_get(world: World, operator: APIClient) -> None:
@@ -23,14 +23,14 @@ def test_an_action_rejects_get(world: World, operator: APIClient) -> None:
 
 
 def test_a_missing_object_is_named(world: World, operator: APIClient) -> None:
-    answer = operator.get(f"{API}/topics/nope")
-    assert (answer.status_code, answer.json()["detail"]) == (404, "There is no topic 'nope'.")
+    response = operator.get(f"{API}/topics/nope")
+    assert (response.status_code, response.json()["detail"]) == (404, "There is no topic 'nope'.")
 
 
 @pytest.mark.parametrize("path", [f"moves/{2**63}", f"moves/{2**70}/parts", f"topics/flights/partitions/{2**63}"])
 def test_a_number_that_no_row_can_have_is_not_found(world: World, operator: APIClient, path: str) -> None:
-    answer = operator.get(f"{API}/{path}")
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    response = operator.get(f"{API}/{path}")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_number_that_no_row_can_have_is_not_found(world: World, operator: APIC
     ],
 )
 def test_a_filter_with_a_wrong_value_is_rejected(world: World, operator: APIClient, path: str, field: str) -> None:
-    answer = operator.get(f"{API}/{path}")
-    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    response = operator.get(f"{API}/{path}")
+    assert (response.status_code, response.json()["field"]) == (400, field)
 
 
 @pytest.mark.parametrize(

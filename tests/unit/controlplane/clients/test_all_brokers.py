@@ -27,5 +27,5 @@ def test_brokers_are_asked_at_the_same_time_and_answer_in_order() -> None:
     ]
 
 
-def test_without_brokers_there_is_no_answer() -> None:
+def test_without_brokers_there_is_no_response() -> None:
     assert call_brokers([], lambda connection: 1) == []

@@ -33,10 +33,10 @@ class Broker:
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
         assert (api, version) == (ApiKey.DESCRIBE_CONFIGS, 4)
-        answers: list[Any] = []
-        request = type("R", (), {"body": body, "reply": lambda self, answer: answers.append(answer)})()
+        responses: list[Any] = []
+        request = type("R", (), {"body": body, "reply": lambda self, response: responses.append(response)})()
         self.api.describe(request)
-        return answers[0]
+        return responses[0]
 
 
 def test_each_setting_has_its_source_its_default_and_no_secret() -> None:

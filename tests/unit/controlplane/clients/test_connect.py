@@ -40,7 +40,7 @@ def test_a_request_that_the_first_worker_did_not_receive_is_sent_to_the_next(sta
     assert api.worker_info(client).version == "4.3.1"
 
 
-def test_a_change_without_an_answer_is_not_sent_again(state: WorkerState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_without_a_response_is_not_sent_again(state: WorkerState, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "CHANGE_SECONDS", 0.2)
     with running_worker() as second:
         second.add("a")
@@ -51,7 +51,7 @@ def test_a_change_without_an_answer_is_not_sent_again(state: WorkerState, monkey
         assert error.value.sent and second.requests == []
 
 
-def test_a_worker_that_did_not_answer_gets_no_request_for_some_seconds(
+def test_a_worker_that_did_not_respond_gets_no_request_for_some_seconds(
     state: WorkerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "READ_SECONDS", 0.2)
@@ -59,7 +59,7 @@ def test_a_worker_that_did_not_answer_gets_no_request_for_some_seconds(
     client = ConnectClient("etl", (state.url,), clock=lambda: now[0])
     state.waiting = True
     for _ in range(2):
-        with pytest.raises(ConnectUnreachable, match="Connect cluster etl did not answer"):
+        with pytest.raises(ConnectUnreachable, match="Connect cluster etl did not respond"):
             api.worker_info(client)
     assert len(state.requests) == 1
     state.waiting = False

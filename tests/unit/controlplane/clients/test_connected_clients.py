@@ -1,4 +1,4 @@
-"""The request for the connected clients, and its answer."""
+"""The request for the connected clients, and its response."""
 
 from __future__ import annotations
 

@@ -40,10 +40,10 @@ class Server:
     def _respond(self, connection: socket.socket) -> None:
         with connection.makefile("rb") as stream:
             while len(head := stream.read(4)) == 4:
-                answer = self.reply(stream.read(struct.unpack(">i", head)[0]))
-                if answer is None:
+                response = self.reply(stream.read(struct.unpack(">i", head)[0]))
+                if response is None:
                     return
-                connection.sendall(answer)
+                connection.sendall(response)
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Requests for connectors and the answers of workers."""
+"""Requests for connectors and the responses of workers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_version_connectors_and_details(state: WorkerState, client: ConnectClien
 
 
 @pytest.mark.parametrize("body", [[], {"a": 1}, {"a": {}}, "x", None])
-def test_an_answer_of_another_form_is_an_error(state: WorkerState, client: ConnectClient, body: object) -> None:
+def test_a_response_of_another_form_is_an_error(state: WorkerState, client: ConnectClient, body: object) -> None:
     state.statuses["/connectors"] = (200, body)
     if body == []:
         state.statuses["/connectors"] = (200, [1])

@@ -1,4 +1,4 @@
-"""The query about pending delayed messages, and answers that are no answers."""
+"""The query about pending delayed messages, and answers that are no responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesReque
 from controlplane.clients.connection import Declined, NoResponse
 from controlplane.clients.delayed_messages import fetch_pending
 
-ANSWER = DelayedMessagesResponse(
+RESPONSE = DelayedMessagesResponse(
     pending=3,
     counts=[1, 2],
     delivered=0,
@@ -44,9 +44,9 @@ def ask(leader: Any) -> DelayedMessagesResponse:
     return fetch_pending(leader, "t.delay", 4, DelayedMessagesRequest(bounds_ms=[5], duration_ms_max=2_000))
 
 
-def test_the_question_names_the_partition_and_the_answer_is_decoded() -> None:
-    leader = Leader(versioned.encode(ANSWER, VERSION))
-    assert ask(leader) == ANSWER
+def test_the_question_names_the_partition_and_the_response_is_decoded() -> None:
+    leader = Leader(versioned.encode(RESPONSE, VERSION))
+    assert ask(leader) == RESPONSE
     (body, seconds) = leader.asked[0]
     wanted = body.topics[0].partitions[0]
     assert (body.topics[0].topic, wanted.partition) == ("t.delay", 4) and seconds > 2

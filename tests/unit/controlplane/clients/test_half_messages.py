@@ -1,4 +1,4 @@
-"""The query for undecided half messages, and the answers that are rejected."""
+"""The query for undecided half messages, and the responses that are rejected."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def ask(broker: Any) -> HalfMessagesResponse:
     return fetch_undecided(broker, "t.half", 0, 7, 500)
 
 
-def test_the_answer_is_read_back_and_no_records_are_requested() -> None:
-    answer = HalfMessagesResponse(undecided=3, delivered=7)
-    broker = Broker(half_messages=versioned.encode(answer, VERSION))
-    assert ask(broker) == answer
+def test_the_response_is_read_back_and_no_records_are_requested() -> None:
+    response = HalfMessagesResponse(undecided=3, delivered=7)
+    broker = Broker(half_messages=versioned.encode(response, VERSION))
+    assert ask(broker) == response
     (body,) = broker.asked
     (part,) = body.topics[0].partitions
     assert (body.max_bytes, part.partition_max_bytes) == (0, 0)
@@ -40,7 +40,7 @@ def test_the_answer_is_read_back_and_no_records_are_requested() -> None:
     assert (query.from_offset, query.messages_max) == (7, 500)
 
 
-def test_errors_and_older_brokers_decline_and_malformed_bytes_are_no_answer() -> None:
+def test_errors_and_older_brokers_decline_and_malformed_bytes_are_no_response() -> None:
     with pytest.raises(Declined, match="NOT_LEADER_OR_FOLLOWER"):
         ask(Broker(error_code=6))
     with pytest.raises(Declined, match="earlier version"):

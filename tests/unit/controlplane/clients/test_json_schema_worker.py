@@ -1,4 +1,4 @@
-"""The process that validates one value: its answers, and its end above the limit of time."""
+"""The process that validates one value: its responses, and its end above the limit of time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.cluster.local import ROOT
 from weir_common.phrases import TranslatableText, text_from_json
 
 
-def answer_of(definition: Any, text: str) -> tuple[int, Any]:
-    """(exit code, answer) for a schema of this definition and a value."""
+def result_of(definition: Any, text: str) -> tuple[int, Any]:
+    """(exit code, result) for a schema of this definition and a value."""
     done = subprocess.run(
         [sys.executable, "-m", "controlplane.clients.json_schema_worker"],
         input=json.dumps([5, json.dumps(definition), [], text]).encode(),
@@ -25,15 +25,15 @@ def answer_of(definition: Any, text: str) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout) if done.stdout else None
 
 
-def test_the_answer_has_the_faults_or_why_the_schema_cannot_be_used() -> None:
-    assert answer_of({"type": "integer"}, "1") == (0, {"faults": []})
-    code, answer = answer_of({"type": "integer"}, '"x"')
-    assert (code, answer) == (0, {"faults": [["$", "the type integer", 'the text "x"']]})
-    code, answer = answer_of({"type": "nonsense"}, "1")
-    reason = text_from_json(answer["unavailable"])
+def test_the_response_has_the_faults_or_why_the_schema_cannot_be_used() -> None:
+    assert result_of({"type": "integer"}, "1") == (0, {"faults": []})
+    code, result = result_of({"type": "integer"}, '"x"')
+    assert (code, result) == (0, {"faults": [["$", "the type integer", 'the text "x"']]})
+    code, result = result_of({"type": "nonsense"}, "1")
+    reason = text_from_json(result["unavailable"])
     assert code == 0 and reason == "Schema ID 5 is not a valid JSON Schema (SchemaError)."
     assert isinstance(reason, TranslatableText)
 
 
-def test_the_kernel_ends_a_validation_without_an_answer() -> None:
-    assert answer_of({"pattern": "^(a+)+$"}, json.dumps("a" * 60 + "!")) == (-signal.SIGPROF, None)
+def test_the_kernel_ends_a_validation_without_a_response() -> None:
+    assert result_of({"pattern": "^(a+)+$"}, json.dumps("a" * 60 + "!")) == (-signal.SIGPROF, None)

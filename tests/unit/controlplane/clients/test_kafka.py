@@ -17,10 +17,10 @@ Fetch = m.FetchResponse
 
 
 class Brokers:
-    """Answers by API. An exception in the answers is raised. `calls`: (port, api)."""
+    """Answers by API. An exception in the responses is raised. `calls`: (port, api)."""
 
     def __init__(self) -> None:
-        self.answers: dict[ApiKey, list[Any]] = {}
+        self.responses: dict[ApiKey, list[Any]] = {}
         self.calls: list[tuple[int, ApiKey]] = []
         self.open = 0
 
@@ -31,11 +31,11 @@ class Brokers:
         class Connection:
             def call(self, key: ApiKey, version: int, body: Any, timeout_s: float = 1.0) -> Any:
                 brokers.calls.append((port, key))
-                queue = brokers.answers[key]
-                answer = queue.pop(0) if len(queue) > 1 else queue[0]
-                if isinstance(answer, Exception):
-                    raise answer
-                return answer
+                queue = brokers.responses[key]
+                response = queue.pop(0) if len(queue) > 1 else queue[0]
+                if isinstance(response, Exception):
+                    raise response
+                return response
 
             def close(self) -> None:
                 brokers.open -= 1
@@ -60,7 +60,7 @@ FOUND = m.FindCoordinatorResponse(host="h", port=9)
 
 
 def test_a_group_is_deleted_at_its_coordinator_after_retriable_errors(brokers: Brokers) -> None:
-    brokers.answers = {
+    brokers.responses = {
         ApiKey.FIND_COORDINATOR: [NoResponse("down"), m.FindCoordinatorResponse(error_code=15), FOUND],
         ApiKey.DELETE_GROUPS: [deleted(ErrorCode.NOT_COORDINATOR), deleted(ErrorCode.NONE)],
     }
@@ -68,11 +68,11 @@ def test_a_group_is_deleted_at_its_coordinator_after_retriable_errors(brokers: B
     assert [port for port, key in brokers.calls if key == ApiKey.DELETE_GROUPS] == [9, 9] and brokers.open == 0
 
 
-def test_a_group_with_members_is_declined_and_silence_is_no_answer(brokers: Brokers) -> None:
-    brokers.answers = {ApiKey.FIND_COORDINATOR: [FOUND], ApiKey.DELETE_GROUPS: [deleted(ErrorCode.NON_EMPTY_GROUP)]}
+def test_a_group_with_members_is_declined_and_silence_is_no_response(brokers: Brokers) -> None:
+    brokers.responses = {ApiKey.FIND_COORDINATOR: [FOUND], ApiKey.DELETE_GROUPS: [deleted(ErrorCode.NON_EMPTY_GROUP)]}
     with pytest.raises(Declined):
         kafka.delete_group("g")
-    brokers.answers = {ApiKey.FIND_COORDINATOR: [NoResponse("h:1 is down")]}
+    brokers.responses = {ApiKey.FIND_COORDINATOR: [NoResponse("h:1 is down")]}
     with pytest.raises(NoResponse, match=r"Group 'g': h:1 is down\."):
         kafka.delete_group("g", timeout_s=0.01)
     assert brokers.open == 0
@@ -84,7 +84,7 @@ def elected(code: ErrorCode, message: str = "") -> Elect:
 
 
 @pytest.mark.parametrize(
-    ("answers", "result"),
+    ("responses", "result"),
     [
         ([elected(ErrorCode.NONE)], True),
         ([elected(ErrorCode.ELECTION_NOT_NEEDED)], False),
@@ -92,34 +92,34 @@ def elected(code: ErrorCode, message: str = "") -> Elect:
     ],
 )
 def test_an_unclean_election_is_requested_from_the_first_broker_that_answers(
-    brokers: Brokers, answers: list[Any], result: bool
+    brokers: Brokers, responses: list[Any], result: bool
 ) -> None:
-    brokers.answers = {ApiKey.ELECT_LEADERS: answers}
+    brokers.responses = {ApiKey.ELECT_LEADERS: responses}
     assert kafka.elect_uncleanly("t", 0) is result and brokers.open == 0
 
 
 def test_a_rejected_election_has_the_brokers_message(brokers: Brokers) -> None:
-    brokers.answers = {ApiKey.ELECT_LEADERS: [elected(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no live replica")]}
+    brokers.responses = {ApiKey.ELECT_LEADERS: [elected(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no live replica")]}
     with pytest.raises(Declined, match="no live replica"):
         kafka.elect_uncleanly("t", 0)
-    brokers.answers = {ApiKey.ELECT_LEADERS: [Elect(error_code=31)]}
+    brokers.responses = {ApiKey.ELECT_LEADERS: [Elect(error_code=31)]}
     with pytest.raises(Declined):
         kafka.elect_uncleanly("t", 0)
-    brokers.answers = {ApiKey.ELECT_LEADERS: [NoResponse("down")]}
+    brokers.responses = {ApiKey.ELECT_LEADERS: [NoResponse("down")]}
     with pytest.raises(NoResponse, match="t-0: down"):
         kafka.elect_uncleanly("t", 0)
 
 
 def test_the_records_of_one_replica_are_read_from_a_follower_too(brokers: Brokers) -> None:
     part = Fetch.PartitionData(partition_index=0, high_watermark=9, log_start_offset=2, records=b"abc")
-    answer = Fetch(responses=[Fetch.FetchableTopicResponse(topic="t", partitions=[part])])
-    brokers.answers = {ApiKey.FETCH: [answer]}
+    response = Fetch(responses=[Fetch.FetchableTopicResponse(topic="t", partitions=[part])])
+    brokers.responses = {ApiKey.FETCH: [response]}
     found = kafka.read_replica("h", 5, "t", 0, 2, 100)
     assert (found.start, found.high_watermark, found.data) == (2, 9, b"abc")
     part.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
     with pytest.raises(Declined, match="OFFSET_OUT_OF_RANGE"):
         kafka.read_replica("h", 5, "t", 0, 2, 100)
-    brokers.answers = {ApiKey.FETCH: [Fetch()]}
+    brokers.responses = {ApiKey.FETCH: [Fetch()]}
     with pytest.raises(Declined, match="UNKNOWN_TOPIC_OR_PARTITION"):
         kafka.read_replica("h", 5, "t", 0, 2, 100)
 
@@ -137,8 +137,8 @@ def test_bounds_are_those_of_the_leaders_local_log(brokers: Brokers, monkeypatch
 
 
 def test_produce_latency_needs_a_broker_that_reports_it(brokers: Brokers) -> None:
-    brokers.answers = {ApiKey.DESCRIBE_LOG_DIRS: [m.DescribeLogDirsResponse(produce_times=[1, 2])]}
+    brokers.responses = {ApiKey.DESCRIBE_LOG_DIRS: [m.DescribeLogDirsResponse(produce_times=[1, 2])]}
     assert kafka.produce_times("h", 5) == [1, 2]
-    brokers.answers = {ApiKey.DESCRIBE_LOG_DIRS: [m.DescribeLogDirsResponse()]}
+    brokers.responses = {ApiKey.DESCRIBE_LOG_DIRS: [m.DescribeLogDirsResponse()]}
     with pytest.raises(Declined, match="does not report produce latency"):
         kafka.produce_times("h", 5)

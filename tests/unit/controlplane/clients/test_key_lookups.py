@@ -1,4 +1,4 @@
-"""The request of a look-up by key: a Fetch with a private field; errors, brokers of an earlier version and malformed answers are distinct errors."""
+"""The request of a look-up by key: a Fetch with a private field; errors, brokers of an earlier version and malformed responses are distinct errors."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def ask(broker: Broker) -> KeyLookupResponse:
 
 
 def test_the_question_is_in_the_request_and_the_deadline_is_above_that_of_the_broker() -> None:
-    answer = KeyLookupResponse(matches=[], stop=LookupStop.TIME, next_before_offset=7)
-    broker = Broker(versioned.encode(answer, 0))
-    assert ask(broker) == answer
+    response = KeyLookupResponse(matches=[], stop=LookupStop.TIME, next_before_offset=7)
+    broker = Broker(versioned.encode(response, 0))
+    assert ask(broker) == response
     ((body, timeout_s),) = broker.asked
     (part,) = body.topics[0].partitions
     assert (body.topics[0].topic, part.partition, body.isolation_level) == ("t", 3, 1) and timeout_s > 0.5
     assert versioned.decode(KeyLookupRequest, part.key_lookup, 0) == QUESTION
 
 
-def test_an_error_an_earlier_version_and_a_malformed_answer_are_distinct() -> None:
+def test_an_error_an_earlier_version_and_a_malformed_response_are_distinct() -> None:
     with pytest.raises(Declined, match="NOT_LEADER_OR_FOLLOWER"):
         ask(Broker(code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with pytest.raises(Declined, match="earlier version"):

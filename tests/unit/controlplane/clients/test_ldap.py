@@ -69,14 +69,14 @@ def due(client: Client) -> None:
     session.save()
 
 
-def text(answer: Any, status: int) -> str:
-    assert answer.status_code == status, answer.content
-    return " ".join(answer.content.decode().split())
+def text(response: Any, status: int) -> str:
+    assert response.status_code == status, response.content
+    return " ".join(response.content.decode().split())
 
 
 def test_a_user_logs_in_with_the_password_of_the_directory(client: Client, slapd: Directory) -> None:
-    answer = log_in(client)
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/topics/")
+    response = log_in(client)
+    assert (response.status_code, response.headers["Location"]) == (302, "/topics/")
     user = get_user_model().objects.get(username="alice")
     assert user.is_staff and not user.is_superuser and not user.has_usable_password()
     assert user.email == "alice@example.org" and [g.name for g in user.groups.all()] == ["payments-team"]
@@ -107,7 +107,7 @@ def test_a_user_in_no_configured_group_sees_the_needed_groups(client: Client, sl
     assert "One of these groups is needed: admins" in page and "kafka-oncall, payments" in page
 
 
-def test_a_directory_that_does_not_answer_is_named_and_local_users_still_log_in(
+def test_a_directory_that_does_not_respond_is_named_and_local_users_still_log_in(
     client: Client, slapd: Directory, settings: Any
 ) -> None:
     use(settings, "ldap://127.0.0.1:9")
@@ -158,8 +158,8 @@ def test_the_session_of_a_removed_user_ends_and_a_new_entry_of_the_name_is_anoth
     due(client)
     slapd.delete(f"uid=alice,{PEOPLE}")
     slapd.add_user("alice", "of another alice")
-    answer = client.get("/login/renew/?next=/topics/")
-    assert answer.headers["Location"] == "/login/?next=%2Ftopics%2F&ended=1" and "_auth_user_id" not in client.session
+    response = client.get("/login/renew/?next=/topics/")
+    assert response.headers["Location"] == "/login/?next=%2Ftopics%2F&ended=1" and "_auth_user_id" not in client.session
     assert "Another user named alice exists" in text(log_in(client, password="of another alice"), 403)
 
 

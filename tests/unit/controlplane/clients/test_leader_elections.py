@@ -18,10 +18,10 @@ ORDERS = [("orders", 0), ("orders", 1)]
 
 
 class Cluster:
-    """`answers`: per host the responses in their order; an exception is raised. The last one is repeated."""
+    """`responses`: per host the responses in their order; an exception is raised. The last one is repeated."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> None:
-        self.answers, self.asked = answers, list[tuple[str, ApiKey, Any]]()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **responses: list[Any]) -> None:
+        self.responses, self.asked = responses, list[tuple[str, ApiKey, Any]]()
         monkeypatch.setattr(client, "KafkaConnection", lambda host, port: Link(self, host))
         monkeypatch.setattr(client, "RETRY_SECONDS", 0.0)
 
@@ -32,11 +32,11 @@ class Link:
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float = 1.0) -> Any:
         self._cluster.asked.append((self._host, api, body))
-        given = self._cluster.answers[self._host]
-        answer = given.pop(0) if len(given) > 1 else given[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        given = self._cluster.responses[self._host]
+        response = given.pop(0) if len(given) > 1 else given[0]
+        if isinstance(response, Exception):
+            raise response
+        return response
 
     def close(self) -> None:
         pass

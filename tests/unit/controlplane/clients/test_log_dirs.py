@@ -1,4 +1,4 @@
-"""Log directories as a broker describes them, and the answers to a move between them."""
+"""Log directories as a broker describes them, and the responses to a move between them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ R = m.DescribeLogDirsResponse
 class Broker:
     """Answers with these bodies, in their order."""
 
-    def __init__(self, *answers: Any) -> None:
-        self.answers, self.asked = list(answers), list[tuple[ApiKey, Any]]()
+    def __init__(self, *responses: Any) -> None:
+        self.responses, self.asked = list(responses), list[tuple[ApiKey, Any]]()
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
         self.asked.append((api, body))
-        return self.answers.pop(0)
+        return self.responses.pop(0)
 
 
 def test_slow_and_hung_disks_have_states_of_their_own() -> None:

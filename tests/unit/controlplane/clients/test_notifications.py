@@ -31,35 +31,35 @@ def post(url: str, secret: str = "") -> Any:
     return send(Receiver(ChannelKind.WEBHOOK, url, secret), MESSAGE)
 
 
-def test_the_answer_of_the_receiver_is_kept_and_bounded(receiver: HttpReceiver) -> None:
-    receiver.answers = [(200, "x" * 100_000), (400, "wrong\0key" * 1000)]
+def test_the_response_of_the_receiver_is_kept_and_bounded(receiver: HttpReceiver) -> None:
+    receiver.responses = [(200, "x" * 100_000), (400, "wrong\0key" * 1000)]
     done = post(receiver.url, "secret")
-    assert (done.error, done.status, done.answer) == (DeliveryError.NONE, 200, "x" * notifications.ANSWER_BYTES_MAX)
+    assert (done.error, done.status, done.response) == (DeliveryError.NONE, 200, "x" * notifications.RESPONSE_BYTES_MAX)
     rejected = post(receiver.url)
     assert (rejected.error, rejected.status) == (DeliveryError.STATUS, 400)
-    assert len(rejected.answer) == notifications.ANSWER_BYTES_MAX and rejected.answer.startswith("wrong")
+    assert len(rejected.response) == notifications.RESPONSE_BYTES_MAX and rejected.response.startswith("wrong")
     assert ["X-Weir-Signature-256" in p.headers for p in receiver.posts] == [True, False]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(receiver: HttpReceiver, status: int) -> None:
     with http_receiver() as other:
-        receiver.answers, receiver.headers = [(status, "")], {"Location": other.url}
+        receiver.responses, receiver.headers = [(status, "")], {"Location": other.url}
         done = post(receiver.url)
         assert (done.error, done.status, other.posts) == (DeliveryError.REDIRECT, status, [])
 
 
-def test_a_receiver_that_does_not_answer_is_given_up(receiver: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receiver_that_does_not_respond_is_given_up(receiver: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "TIMEOUT_SECONDS", 0.2)
     receiver.gate.clear()
     assert post(receiver.url).error is DeliveryError.TIMEOUT
 
 
 @pytest.mark.parametrize(("status", "error"), [("200 OK", DeliveryError.NONE), ("500 Error", DeliveryError.STATUS)])
-def test_a_slow_answer_is_bounded_as_a_whole(
+def test_a_slow_response_is_bounded_as_a_whole(
     monkeypatch: pytest.MonkeyPatch, status: str, error: DeliveryError
 ) -> None:
-    monkeypatch.setattr(notifications, "ANSWER_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(notifications, "RESPONSE_SECONDS_MAX", 0.3)
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -79,19 +79,21 @@ def test_a_slow_answer_is_bounded_as_a_whole(
         done = post(f"http://127.0.0.1:{server.getsockname()[1]}/")
         ended.set()
         thread.join(30)
-    assert done.error is error and 0 < len(done.answer) < 1500
+    assert done.error is error and 0 < len(done.response) < 1500
 
 
 def test_a_failure_names_no_address() -> None:
     done = post(f"http://127.0.0.1:{free_port()}/t0ken")
-    assert done.error is DeliveryError.UNREACHABLE and "refused" in done.answer.lower() and "t0ken" not in done.answer
+    assert (
+        done.error is DeliveryError.UNREACHABLE and "refused" in done.response.lower() and "t0ken" not in done.response
+    )
 
 
 def test_a_receiver_without_tls_fails_https(receiver: HttpReceiver) -> None:
     assert post(receiver.url.replace("http:", "https:")).error is DeliveryError.TLS
 
 
-def test_an_answer_that_is_not_http_is_a_failure() -> None:
+def test_a_response_that_is_not_http_is_a_failure() -> None:
     with smtp_receiver() as server:
         done = post(f"http://127.0.0.1:{server.port}/")
     assert done.error is DeliveryError.UNREACHABLE
@@ -112,7 +114,7 @@ def test_pagerduty_has_a_default_address(receiver: HttpReceiver, monkeypatch: py
 
 def test_mail_needs_a_configured_server() -> None:
     done = send(Receiver(ChannelKind.EMAIL, recipients=["a@example.com"]), MESSAGE)
-    assert done.error is DeliveryError.NOT_CONFIGURED and "WEIR_SMTP_URL" in done.answer
+    assert done.error is DeliveryError.NOT_CONFIGURED and "WEIR_SMTP_URL" in done.response
 
 
 def test_rejected_and_unreachable_mail_servers_are_distinguished(settings: Any) -> None:

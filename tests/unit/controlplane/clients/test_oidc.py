@@ -1,4 +1,4 @@
-"""Answers of a provider that cannot be used. The login itself is tested with a whole provider (console/views/test_oidc.py)."""
+"""Responses of a provider that cannot be used. The login itself is tested with a whole provider (console/views/test_oidc.py)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Discovery:
 
     def __init__(self) -> None:
         self.status, self.body = 200, b""
-        answer = self
+        response = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.send_response(answer.status)
-                self.send_header("Content-Length", str(len(answer.body)))
+                self.send_response(response.status)
+                self.send_header("Content-Length", str(len(response.body)))
                 self.end_headers()
-                self.wfile.write(answer.body)
+                self.wfile.write(response.body)
 
             def log_message(self, *args: Any) -> None:
                 pass
@@ -63,13 +63,13 @@ def rejection() -> LoginRejected:
 @pytest.mark.parametrize(
     ("status", "body", "cause"),
     [
-        (404, b"", LoginRejection.BAD_ANSWER),
+        (404, b"", LoginRejection.BAD_RESPONSE),
         (500, b"", LoginRejection.UNREACHABLE),
-        (200, b"<html>", LoginRejection.BAD_ANSWER),
-        (200, b'{"issuer": "https://another"}', LoginRejection.BAD_ANSWER),
+        (200, b"<html>", LoginRejection.BAD_RESPONSE),
+        (200, b'{"issuer": "https://another"}', LoginRejection.BAD_RESPONSE),
     ],
 )
-def test_a_wrong_answer_is_no_missing_one(
+def test_a_wrong_response_is_no_missing_one(
     discovery: Discovery, status: int, body: bytes, cause: LoginRejection
 ) -> None:
     discovery.status, discovery.body = status, body

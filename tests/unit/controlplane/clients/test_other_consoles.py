@@ -1,4 +1,4 @@
-"""Requests to another console: what a wrong answer is called, and its limits."""
+"""Requests to another console: what a wrong response is called, and its limits."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class ScriptedServer:
         self.may_send = threading.Event()
         self.may_send.set()
         self.seen: list[tuple[str, str | None]] = []
-        answer = self
+        response = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                answer.seen.append((self.path, self.headers["Authorization"]))
-                answer.may_send.wait(60)
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
+                response.seen.append((self.path, self.headers["Authorization"]))
+                response.may_send.wait(60)
+                self.send_response(response.status)
+                for name, value in response.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
                 try:
-                    self.wfile.write(answer.body)
+                    self.wfile.write(response.body)
                 except OSError:
                     pass  # the client has read enough
 
@@ -67,12 +67,12 @@ def test_the_metrics_of_an_overview(server: ScriptedServer) -> None:
         (401, b"", ClusterProblem.NOT_PERMITTED),
         (403, b"", ClusterProblem.NOT_PERMITTED),
         (500, b"", ClusterProblem.HTTP_STATUS),
-        (200, b"<html>", ClusterProblem.BAD_ANSWER),
-        (200, b"{}", ClusterProblem.BAD_ANSWER),
-        (200, b" " * (other_consoles.ANSWER_BYTES_MAX + 1), ClusterProblem.BAD_ANSWER),
+        (200, b"<html>", ClusterProblem.BAD_RESPONSE),
+        (200, b"{}", ClusterProblem.BAD_RESPONSE),
+        (200, b" " * (other_consoles.RESPONSE_BYTES_MAX + 1), ClusterProblem.BAD_RESPONSE),
     ],
 )
-def test_a_wrong_answer_has_its_cause(
+def test_a_wrong_response_has_its_cause(
     server: ScriptedServer, status: int, body: bytes, problem: ClusterProblem
 ) -> None:
     server.status, server.body = status, body

@@ -1,4 +1,4 @@
-"""Outcomes of produced records: the words for broker errors, and a broker that does not answer."""
+"""Outcomes of produced records: the words for broker errors, and a broker that does not respond."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_rejection_in_plain_words(code: int, words: str, unknown: bool) -> Non
     assert words in outcome.problem and (outcome.partition, outcome.offset, outcome.unknown) == (3, None, unknown)
 
 
-def test_records_without_an_answer_have_an_unknown_outcome() -> None:
+def test_records_without_a_response_have_an_unknown_outcome() -> None:
     """No broker listens on port 1."""
     records = [NewRecord(b"k", b"v"), NewRecord(b"k", None, [("h", None)], 0, 5)]
     outcomes = producer.produce("orders", records, 0.5, **{"bootstrap.servers": "127.0.0.1:1"})

@@ -1,4 +1,4 @@
-"""The request for the use of quotas, and its answer."""
+"""The request for the use of quotas, and its response."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_a_limit_of_bytes_or_time_leaves_the_range_incomplete(consumers: list[Co
     assert read(2, 9, timeout_s=0.0) == ([], False)
 
 
-def test_retriable_errors_are_skipped_and_others_are_no_answer(
+def test_retriable_errors_are_skipped_and_others_are_no_response(
     consumers: list[Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer = Consumer({})

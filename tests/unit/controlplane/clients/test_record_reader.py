@@ -1,4 +1,4 @@
-"""The reader of records: leaders and offsets, chunks, aborted transactions, brokers that do not answer or are no longer the leader."""
+"""The reader of records: leaders and offsets, chunks, aborted transactions, brokers that do not respond or are no longer the leader."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_fetch_has_one_request_per_leader_and_reads_only_the_range(brokers: Br
     assert all(body.isolation_level == 1 for _, api, body in brokers.sent if api is ApiKey.FETCH)
 
 
-def test_a_broker_that_does_not_answer_costs_its_partitions_only(brokers: Brokers) -> None:
+def test_a_broker_that_does_not_respond_costs_its_partitions_only(brokers: Brokers) -> None:
     client = reader()
     brokers.down.add(2)
     chunks = client.fetch({0: FetchRange(0, END), 1: FetchRange(0, END), 3: FetchRange(0, END)})

@@ -17,7 +17,7 @@ RECORD = Record(5, 1_000, b"k", b"v", (("h", b"1"),))
 
 
 class FakeReader:
-    """`chunks`: the answers of a partition, in order; the last one repeats."""
+    """`chunks`: the responses of a partition, in order; the last one repeats."""
 
     chunks: dict[int, list[Chunk]] = {}
     silent = False

@@ -48,7 +48,7 @@ def test_check_register_and_delete(state: RegistryState) -> None:
     assert subjects.subject_names(client) == []
 
 
-def test_an_answer_of_another_form_is_an_error(state: RegistryState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_of_another_form_is_an_error(state: RegistryState, monkeypatch: pytest.MonkeyPatch) -> None:
     client = SchemaRegistryClient(state.url)
     monkeypatch.setattr(client, "request", lambda *_: {"a": 1})
     for read in (subjects.subject_names, lambda c: subjects.version(c, "a")):

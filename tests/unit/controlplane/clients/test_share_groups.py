@@ -7,7 +7,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from controlplane.clients import share_groups as client
 from controlplane.clients.share_groups import ListedShareGroup, ShareMember, SharePartitionOffset
-from tests.unit.controlplane.share_group_answers import ShareGroupWorld, records_in_flight
+from tests.unit.controlplane.share_group_responses import ShareGroupWorld, records_in_flight
 
 
 def test_a_group_is_listed_and_described_with_members_and_offsets() -> None:
@@ -35,7 +35,7 @@ def test_the_error_of_a_partition_is_named() -> None:
     assert (found.start, found.lag) == (None, None) and "coordinator" in found.error
 
 
-def test_a_sample_without_an_answer_is_unknown() -> None:
+def test_a_sample_without_a_response_is_unknown() -> None:
     world = ShareGroupWorld({"g": {("orders", 0): (5, 7)}})
     sampled = client.sample_share_groups(world.connection("h", 1), 1)
     assert sampled is not None and [g.group_id for g in sampled] == ["g"]

@@ -10,7 +10,7 @@ from controlplane.clients import group_offsets
 from controlplane.clients.group_offsets import GroupOffsetsClient
 from controlplane.clients.share_offsets import ShareOffsetsClient, offsets_client
 from controlplane.domain.offset_reset_types import CommittedOffset
-from tests.unit.controlplane.share_group_answers import ShareGroupWorld
+from tests.unit.controlplane.share_group_responses import ShareGroupWorld
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 

@@ -1,4 +1,4 @@
-"""Requests about transactions, against recorded answers."""
+"""Requests about transactions, against recorded responses."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ HANGING = PartitionTransaction("orders", 3, 1, 4711, 2, -1, 1234, 1_000)
 class Broker:
     """Answers with these bodies, in their order; an exception is raised."""
 
-    def __init__(self, *answers: Any) -> None:
-        self.answers, self.asked, self.closed = list(answers), list[Any](), False
+    def __init__(self, *responses: Any) -> None:
+        self.responses, self.asked, self.closed = list(responses), list[Any](), False
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
         self.asked.append(body)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        response = self.responses.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        return response
 
     def close(self) -> None:
         self.closed = True
@@ -134,12 +134,12 @@ def test_the_limit_of_time_outs_is_read_from_the_broker() -> None:
 def test_an_abort_marker_has_the_producer_and_reports_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     r = m.WriteTxnMarkersResponse
 
-    def answer(code: ErrorCode) -> Any:
+    def respond(code: ErrorCode) -> Any:
         part = r.WritableTxnMarkerPartitionResult(partition_index=3, error_code=code)
         topic = r.WritableTxnMarkerTopicResult(name="orders", partitions=[part])
         return r(markers=[r.WritableTxnMarkerResult(producer_id=4711, topics=[topic])])
 
-    broker = Broker(answer(ErrorCode.NONE), answer(ErrorCode.INVALID_PRODUCER_EPOCH), r())
+    broker = Broker(respond(ErrorCode.NONE), respond(ErrorCode.INVALID_PRODUCER_EPOCH), r())
     monkeypatch.setattr(client, "KafkaConnection", lambda host, port: broker)
     client.write_abort_marker("h", 1, HANGING)
     (marker,) = broker.asked[0].markers

@@ -1,4 +1,4 @@
-"""The command `srvr` over sockets: answers, silence and refused connections."""
+"""The command `srvr` over sockets: responses, silence and refused connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.controlplane.clients.test_zookeeper_status import LEADER
 
 
 @contextmanager
-def server(answer: bytes | None) -> Iterator[tuple[str, int]]:
+def server(response: bytes | None) -> Iterator[tuple[str, int]]:
     """A server that answers every connection with these bytes; None: it never answers."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -29,8 +29,8 @@ def server(answer: bytes | None) -> Iterator[tuple[str, int]]:
                 connection = stack.enter_context(listener.accept()[0])
             except OSError:
                 return
-            if answer is not None and connection.recv(4) == b"srvr":
-                connection.sendall(answer)
+            if response is not None and connection.recv(4) == b"srvr":
+                connection.sendall(response)
                 connection.close()
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -45,17 +45,17 @@ def test_every_server_is_asked_and_a_silent_one_is_unreachable_after_the_time_li
     with server(LEADER.encode()) as leader, server(None) as silent, server(b"") as closed:
         gone = ("127.0.0.1", free_port())
         started = time.monotonic()
-        answers = server_states([leader, silent, closed, gone], OPEN)
+        responses = server_states([leader, silent, closed, gone], OPEN)
         assert time.monotonic() - started < 30
-    assert [(a.host, a.port) for a in answers] == [leader, silent, closed, gone]
-    assert answers[0].status is not None and answers[0].status.mode is ServerMode.LEADER
-    assert [a.problem for a in answers] == [
+    assert [(a.host, a.port) for a in responses] == [leader, silent, closed, gone]
+    assert responses[0].status is not None and responses[0].status.mode is ServerMode.LEADER
+    assert [a.problem for a in responses] == [
         None,
         ServerProblem.UNREACHABLE,
         ServerProblem.UNREADABLE,
         ServerProblem.UNREACHABLE,
     ]
-    assert answers[3].detail == "Connection refused"
+    assert responses[3].detail == "Connection refused"
 
 
 def test_without_servers_nothing_is_asked() -> None:

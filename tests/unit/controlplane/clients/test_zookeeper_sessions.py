@@ -20,25 +20,25 @@ class MemoryStore:
         """`nodes`: {path: (data, czxid, session)}."""
         self.nodes, self.lost, self.closed = nodes, lost, False
         self.zk_session = 1
-        self._answers: list[Callable[[], None]] = []
+        self._responses: list[Callable[[], None]] = []
         self._fd = os.eventfd(1)
 
     def fileno(self) -> int:
         return self._fd
 
     def pump(self) -> None:
-        answers, self._answers = self._answers, []
-        for answer in answers:
-            answer()
+        responses, self._responses = self._responses, []
+        for response in responses:
+            response()
 
     def get(self, path: str, done: Done) -> None:
         node = self.nodes.get(path)
         result = Result(Code.NO_NODE) if node is None else Result(Code.OK, node[0], Stat(0, node[1], node[2]))
-        self._answers.append(lambda: done(Result(Code.CONNECTION_LOSS) if self.lost else result))
+        self._responses.append(lambda: done(Result(Code.CONNECTION_LOSS) if self.lost else result))
 
     def children(self, path: str, done: Done) -> None:
         names = tuple(sorted(p.rpartition("/")[2] for p in self.nodes if p.rpartition("/")[0] == path))
-        self._answers.append(lambda: done(Result(Code.OK, children=names)))
+        self._responses.append(lambda: done(Result(Code.OK, children=names)))
 
     def close(self) -> None:
         self.closed = True

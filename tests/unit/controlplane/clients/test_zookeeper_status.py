@@ -1,4 +1,4 @@
-"""Answers of ZooKeeper 3.8 to `srvr`."""
+"""Responses of ZooKeeper 3.8 to `srvr`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_mode_that_is_not_known_is_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("response", "problem"),
     [
         ("srvr is not executed because it is not in the whitelist.\n", ServerProblem.NOT_PERMITTED),
         ("This ZooKeeper instance is not currently serving requests\n", ServerProblem.NOT_SERVING),
@@ -49,7 +49,7 @@ def test_a_mode_that_is_not_known_is_other() -> None:
         (LEADER.replace("0/1.2557/35", "0/1"), ServerProblem.UNREADABLE),
     ],
 )
-def test_an_answer_without_a_state_has_a_problem(answer: str, problem: ServerProblem) -> None:
+def test_a_response_without_a_state_has_a_problem(response: str, problem: ServerProblem) -> None:
     with pytest.raises(StatusUnreadable) as found:
-        parse_status(answer)
+        parse_status(response)
     assert found.value.problem is problem

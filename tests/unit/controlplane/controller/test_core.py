@@ -115,7 +115,7 @@ def test_a_cluster_is_created_when_the_database_belongs_to_no_cluster() -> None:
     core_harness = CoreHarness()
     assert core_harness.deliver(Elected(1)) == [] and core_harness.deliver(BrokersSeen({})) == []
     assert core_harness.deliver(ControllerTick()) == [] and core_harness.reports == [], (
-        "an answer that is still to come is no news for anybody"
+        "a response that is still to come is no news for anybody"
     )
     assert core_harness.deliver(DesiredRead(complete=True))[0] == ClusterCreated("drawn")
 

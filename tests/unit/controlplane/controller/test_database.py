@@ -101,8 +101,8 @@ def test_a_text_that_the_database_cannot_store_is_rejected_and_the_thread_contin
     with monkeypatch.context() as patch:
         error = ValueError("A string literal cannot contain NUL (0x00) characters.")
         patch.setattr(request_persistence, "persist", Mock(side_effect=error))
-        answer = core_harness.request("create_topics", new("a"))
-    assert (type(answer), answer.error) == (DesiredFailed, 42)
+        response = core_harness.request("create_topics", new("a"))
+    assert (type(response), response.error) == (DesiredFailed, 42)
     assert core_harness.request("create_topics", new("a"), request_id="r2").topics[0].name == "a"
 
 
@@ -187,7 +187,7 @@ def test_a_reset_by_the_controller_is_recorded_as_a_recovery_and_a_change(
     change = Change.objects.get(verb="replica.recover")
     assert (change.actor, change.object_name, change.outcome) == ("controller", "flights-0@2", "pending")
     assert change.comment == row.comment == recovery.STARTED_TOO_LATE and change.before["isr"] == [1]
-    # The same entry a second time, for example because ZooKeeper's answer was lost.
+    # The same entry a second time, for example because ZooKeeper's response was lost.
     reported(core_harness, world.image, topic_id, 0, 2, reset_id)
     assert (ReplicaRecovery.objects.count(), Change.objects.filter(verb="replica.recover").count()) == (1, 1)
     world.look()

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from brokerd.cluster import election
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import BrokerUp, PartitionChanged, RequestAnswered, TopicCreated, TopicReady
+from brokerd.cluster.metadata import BrokerUp, PartitionChanged, RequestCompleted, TopicCreated, TopicReady
 from brokerd.cluster.model import NO_BROKER_EPOCH, NO_LEADER, Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.znodes import IsrProposal, Registration
 from controlplane.controller.core import PREFERRED_EVERY_MS, Core
@@ -78,9 +78,9 @@ class CoreHarness:
 
 def verdicts(effects: list[Any]) -> list[list[int]]:
     (append,) = [e for e in effects if isinstance(e, AppendMetadata)]
-    assert append.answered == ("r",)
-    (answer,) = [r for r in append.records if isinstance(r, RequestAnswered)]
-    (result,) = answer.result["results"]
+    assert append.completed == ("r",)
+    (response,) = [r for r in append.records if isinstance(r, RequestCompleted)]
+    (result,) = response.result["results"]
     return list(result["partitions"])
 
 

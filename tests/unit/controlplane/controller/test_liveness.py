@@ -90,7 +90,7 @@ def test_brokers_that_died_before_the_election_are_reported_together(liveness: L
     assert liveness.report(at(6_000 + REFUSED_RETRY_MS)) and liveness.reported == {(1, 7), (2, 8)}
 
 
-def test_a_verdict_waits_only_briefly_for_a_broker_that_does_not_answer(liveness: Liveness) -> None:
+def test_a_verdict_waits_only_briefly_for_a_broker_that_does_not_respond(liveness: Liveness) -> None:
     liveness.begin_term(at(0))
     liveness.on_connection_ended(1, at(0))
     liveness.on_connection_ended(2, at(0))

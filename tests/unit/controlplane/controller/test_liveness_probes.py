@@ -233,7 +233,7 @@ def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: TwoCon
 def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two: TwoConnectedBrokers) -> None:
     two.listeners[2].listening.listen(0)
     crowd = [socket.socket() for _ in range(3)]
-    for one in crowd:  # the listen backlog is full: a new connection gets no answer
+    for one in crowd:  # the listen backlog is full: a new connection gets no response
         one.setblocking(False)
         one.connect_ex(("127.0.0.1", two.listeners[2].port))
     two.listeners[2].hang_up()

@@ -10,7 +10,7 @@ import pytest
 
 from brokerd.cluster.configs import ALL_BROKERS
 from brokerd.cluster.levels import LEVEL_MAX
-from brokerd.cluster.metadata import BROKER, IsrRejected, PartitionChanged, ReplicaReset, RequestAnswered, TopicDeleted
+from brokerd.cluster.metadata import BROKER, IsrRejected, PartitionChanged, ReplicaReset, RequestCompleted, TopicDeleted
 from brokerd.cluster.model import Now, PartitionState
 from brokerd.cluster.znodes import IsrProposal
 from controlplane.controller.core import PREFERRED_EVERY_MS
@@ -96,8 +96,8 @@ def reassign(core_harness: CoreHarness, request_id: str, *replicas: int) -> list
     return core_harness.core.handle(Requested(stored(request_id, 1, 101, "alter_reassignments", payload)), NOW)
 
 
-def answers(effects: list[Any]) -> dict[str, int]:
+def responses(effects: list[Any]) -> dict[str, int]:
     """By request: the error of its only item."""
     return {
-        r.request_id: int(r.result["results"][0]["error"]) for r in records(effects) if isinstance(r, RequestAnswered)
+        r.request_id: int(r.result["results"][0]["error"]) for r in records(effects) if isinstance(r, RequestCompleted)
     }

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.django_db
 
 
 def test_client_requests_and_operator_acts_write_the_same_rows(world: World) -> None:
-    answer = CoreHarness().request("create_topics", new("flights", configs={"retention.ms": "5", "segment.ms": None}))
+    response = CoreHarness().request("create_topics", new("flights", configs={"retention.ms": "5", "segment.ms": None}))
     row = Topic.objects.get()
     assert (row.partitions, row.configs, row.request_id) == (2, {"retention.ms": "5"}, "r1")
-    assert [(t.topic_id, t.request_id) for t in answer.topics] == [(row.id, "r1")]
+    assert [(t.topic_id, t.request_id) for t in response.topics] == [(row.id, "r1")]
     assert Change.objects.get().actor == "client at broker 1", "a broker of before does not say who asked"
 
 
@@ -47,9 +47,9 @@ def test_a_repeated_request_is_written_once_and_answered_each_time(world: World)
 def test_a_request_is_written_atomically(world: World) -> None:
     core_harness = CoreHarness()
     topics.create_topic("taken", actor="alice")
-    answer = core_harness.request("create_topics", new("free"), new("taken"))
-    assert isinstance(answer, DesiredFailed)
-    assert answer.error == 36
+    response = core_harness.request("create_topics", new("free"), new("taken"))
+    assert isinstance(response, DesiredFailed)
+    assert response.error == 36
     assert not Topic.objects.filter(name="free").exists()
     assert not HandledRequest.objects.exists()
 
@@ -76,12 +76,12 @@ def test_an_alter_request_without_a_change_is_answered(world: World) -> None:
     core_harness = CoreHarness()
     core_harness.request("create_topics", new("t", configs={"retention.ms": "9"}))
     same = {"name": "t", "configs": [{"name": "retention.ms", "value": "9", "op": "set"}]}
-    answer = core_harness.request("alter_topic_configs", same, request_id="r2")
-    assert [(t.generation, t.request_id) for t in answer.topics] == [(1, "r2")]
+    response = core_harness.request("alter_topic_configs", same, request_id="r2")
+    assert [(t.generation, t.request_id) for t in response.topics] == [(1, "r2")]
 
 
 def test_a_change_to_a_topic_without_a_row_is_rejected(world: World) -> None:
     topic_id = world.topic("ghost", (1,), row=False)
-    answer = CoreHarness().request("delete_topics", {"id": str(topic_id)})
-    assert isinstance(answer, DesiredFailed)
-    assert "adopt" in answer.message
+    response = CoreHarness().request("delete_topics", {"id": str(topic_id)})
+    assert isinstance(response, DesiredFailed)
+    assert "adopt" in response.message

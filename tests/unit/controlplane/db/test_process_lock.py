@@ -49,7 +49,7 @@ def test_one_process_has_the_lock_until_its_connection_ends(locks: list[ProcessL
 
 
 class BrokenConnection:
-    """A connection to a database that does not answer."""
+    """A connection to a database that does not respond."""
 
     closed = 0
 

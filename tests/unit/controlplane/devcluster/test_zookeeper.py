@@ -32,15 +32,15 @@ def test_a_secured_server_has_no_open_port_and_no_password_in_its_command_line(t
     assert "secret" not in " ".join(command) + settings + repr(SECURITY)
 
 
-@pytest.mark.parametrize(("answer", "ready"), [(b"Mode: standalone\n", True), (b"not currently serving\n", False)])
-def test_a_server_is_ready_when_it_reports_a_mode(answer: bytes, ready: bool) -> None:
+@pytest.mark.parametrize(("response", "ready"), [(b"Mode: standalone\n", True), (b"not currently serving\n", False)])
+def test_a_server_is_ready_when_it_reports_a_mode(response: bytes, ready: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             connection, _ = server.accept()
             with connection:
                 assert connection.recv(4) == b"srvr"
-                connection.sendall(answer)
+                connection.sendall(response)
 
         thread = threading.Thread(target=serve)
         thread.start()

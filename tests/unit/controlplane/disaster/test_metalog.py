@@ -7,7 +7,7 @@ import pytest
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, Unreachable
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import Entry, MetadataError, RequestAnswered
+from brokerd.cluster.metadata import Entry, MetadataError, RequestCompleted
 from controlplane.disaster import metalog
 from tests.unit.cluster.memory_store import MemoryStore
 from tests.unit.controlplane.disaster.test_backups import image
@@ -24,7 +24,7 @@ def written() -> tuple[MemoryStore, BlockingStore, Image]:
 
 
 def append(store: MemoryStore, seq: int, previous: str, request_id: str) -> None:
-    entry = Entry(seq, EPOCH, f"b{seq}", previous, (RequestAnswered(request_id, 0, None, {}),))
+    entry = Entry(seq, EPOCH, f"b{seq}", previous, (RequestCompleted(request_id, 0, None, {}),))
     store.nodes[znodes.entry(seq)] = entry.encode()
     store.nodes[znodes.HEAD] = str(seq).encode()
 
@@ -47,7 +47,7 @@ def test_entries_after_the_snapshot_are_applied_and_their_records_are_given_by_n
     append(store, first.seq + 2, metalog.read_log(zk).image.chain_hash, "r2")
     read = metalog.read_log(zk)
     assert read.image.seq == first.seq + 2
-    assert [r.request_id for r in read.records_after(first.seq + 1) if isinstance(r, RequestAnswered)] == ["r2"]
+    assert [r.request_id for r in read.records_after(first.seq + 1) if isinstance(r, RequestCompleted)] == ["r2"]
     assert len(list(read.records_after(first.seq))) == 2
 
 

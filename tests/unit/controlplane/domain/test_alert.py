@@ -112,7 +112,7 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
         "in about 4 d (80 % interval: 3 d or later): 500 GB of 1.0 TB are used. No earlier forecast of a disk has an outcome yet."
     )
     assert said["disk_failed", "6"] == (
-        "Broker 6 has 2 failed log directories: /data/a, /data/b (the disk does not answer)."
+        "Broker 6 has 2 failed log directories: /data/a, /data/b (the disk does not respond)."
     )
     assert said["group_stopped", "a"] == "Group a has stopped: no members and no commits; lag 1,200 records, 1 min."
     assert said["group_data_lost", "d"].startswith(

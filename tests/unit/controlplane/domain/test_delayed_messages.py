@@ -38,14 +38,14 @@ def test_pages_have_every_row_once_and_in_order(seed: int) -> None:
     limit, token, found = rng.randrange(1, 8), "", []
     for _ in range(500):
         place = d.place_of(token)
-        answered, following = [], {}
+        records, following = [], {}
         for p in range(3):
             after = d.continue_after(place, p)
             own = [(at, o) for at, of, o in rows if of == p and (at, o) > after][: rng.randrange(1, limit + 1)]
-            answered += [(at, p, o) for at, o in own]
+            records += [(at, p, o) for at, o in own]
             if own:
                 following[p] = own[-1]
-        shown, following_place = d.page(answered, following, limit)
+        shown, following_place = d.page(records, following, limit)
         assert len(shown) <= limit
         found += shown
         token = d.token_of(following_place)

@@ -74,15 +74,15 @@ def test_metrics_of_an_overview() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [None, [], "", {}, {**OVERVIEW, "health": {"word": "fine", "reason": ""}}, {**OVERVIEW, "offline": "many"}],
 )
-def test_another_answer_is_no_overview(answer: Any) -> None:
+def test_another_response_is_no_overview(response: Any) -> None:
     with pytest.raises(ValueError):
-        metrics_of(answer)
+        metrics_of(response)
 
 
-def test_an_old_answer_is_not_current() -> None:
+def test_an_old_response_is_not_current() -> None:
     assert problem_now(ClusterProblem.NONE, 1.0) == ClusterProblem.NONE
     assert problem_now(ClusterProblem.NONE, STALE_S + 1) == ClusterProblem.OLD
     assert problem_now(ClusterProblem.NONE, None) == ClusterProblem.NOT_READ

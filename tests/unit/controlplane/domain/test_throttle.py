@@ -24,7 +24,7 @@ class CopyModel:
 
     capacity: float = 100 * MB
     ingest: float = 40 * MB
-    answers: bool = True
+    responses: bool = True
     speed: Speed = Speed(FLOOR, None, 0.0)
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
     rng: random.Random = field(default_factory=lambda: random.Random(1))
@@ -42,7 +42,7 @@ class CopyModel:
                 self.counts[bucket(min(9_000.0, self.rng.expovariate(1 / mean)))] += 1
         worst = p99(before, self.counts)
         self.now += 1
-        self.speed = next_speed(self.speed, worst, answered=self.answers, floor=FLOOR, cap=CAP, now=self.now)
+        self.speed = next_speed(self.speed, worst, complete=self.responses, floor=FLOOR, cap=CAP, now=self.now)
         return worst or 0.0
 
     def run(self, seconds: int) -> list[tuple[float, float]]:
@@ -79,16 +79,16 @@ def test_without_producers_the_rate_is_the_cap() -> None:
 def test_without_measurements_the_rate_falls_to_the_floor_within_five_seconds() -> None:
     model = CopyModel()
     model.run(60)
-    model.answers = False
+    model.responses = False
     rates = [rate for _, rate in model.run(5)]
-    assert rates[-1] == FLOOR and rates[0] > FLOOR, "one answer that is late is no blindness"
+    assert rates[-1] == FLOOR and rates[0] > FLOOR, "one response that is late is no blindness"
 
 
 def reported(series: Iterable[float | None], speed: Speed | None = None, cap: float = CAP) -> list[Speed]:
     """The copy rates that result from this producer latency in each second, independent of the copy rate."""
     speed, out = speed or Speed(FLOOR, None, 0.0), []
     for now, worst in enumerate(series):
-        speed = next_speed(speed, worst, answered=True, floor=FLOOR, cap=cap, now=float(now))
+        speed = next_speed(speed, worst, complete=True, floor=FLOOR, cap=cap, now=float(now))
         out.append(speed)
     return out
 
@@ -176,8 +176,8 @@ def test_counters_of_a_restarted_broker_are_not_compared_with_earlier_ones() -> 
 @given(st.lists(st.tuples(st.one_of(st.none(), st.floats(0, 20_000)), st.booleans()), max_size=80))
 def test_no_sequence_of_measurements_leaves_the_bounds(story: list[tuple[float | None, bool]]) -> None:
     speed = Speed(FLOOR, None, 0.0)
-    for now, (worst, answered) in enumerate(story):
-        speed = next_speed(speed, worst, answered=answered, floor=FLOOR, cap=CAP, now=float(now))
+    for now, (worst, complete) in enumerate(story):
+        speed = next_speed(speed, worst, complete=complete, floor=FLOOR, cap=CAP, now=float(now))
         assert FLOOR <= speed.rate <= CAP
 
 

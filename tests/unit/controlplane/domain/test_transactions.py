@@ -23,7 +23,7 @@ LIMIT_MS = 900_000
 
 
 @pytest.mark.parametrize(
-    ("known", "all_answered", "now_ms", "expected"),
+    ("known", "all_responded", "now_ms", "expected"),
     [
         (KNOWN, True, 2_000, TransactionVerdict.ACTIVE),
         (KNOWN, False, 2_000, TransactionVerdict.ACTIVE),
@@ -40,9 +40,9 @@ LIMIT_MS = 900_000
     ],
 )
 def test_a_transaction_hangs_if_no_coordinator_will_end_it(
-    known: DescribedTransaction | None, all_answered: bool, now_ms: int, expected: TransactionVerdict
+    known: DescribedTransaction | None, all_responded: bool, now_ms: int, expected: TransactionVerdict
 ) -> None:
-    assert verdict(FOUND, known, all_answered=all_answered, now_ms=now_ms, timeout_ms_max=LIMIT_MS) is expected
+    assert verdict(FOUND, known, all_responded=all_responded, now_ms=now_ms, timeout_ms_max=LIMIT_MS) is expected
 
 
 def test_only_three_verdicts_hang() -> None:

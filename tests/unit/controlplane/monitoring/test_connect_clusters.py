@@ -66,17 +66,17 @@ def test_several_failed_tasks_are_restarted_by_a_form(state: WorkerState) -> Non
     assert alert.text == "Connector a of Connect cluster etl has failed."
 
 
-def test_a_cluster_that_does_not_answer_again_and_again_is_an_alert(state: WorkerState, settings: Any) -> None:
+def test_a_cluster_that_does_not_respond_again_and_again_is_an_alert(state: WorkerState, settings: Any) -> None:
     state.add("a")
     state.fail_task("a")
     assert list(found()) == [("connector_failed", "etl: a")]
     settings.WEIR = replace(settings.WEIR, connect_urls=(("etl", (NOBODY,)),))
-    assert list(found()) == [("connector_failed", "etl: a")], "one missed answer may be a restart of the worker"
+    assert list(found()) == [("connector_failed", "etl: a")], "one missed response may be a restart of the worker"
     ConnectCluster.objects.update(silent_since=timezone.now() - timedelta(minutes=1))
     both = found()
     assert set(both) == {("connector_failed", "etl: a"), ("connect_silent", "etl")}
     silent = both["connect_silent", "etl"]
-    assert silent.text.startswith("Connect cluster etl does not answer: Worker http://127.0.0.1:9")
+    assert silent.text.startswith("Connect cluster etl does not respond: Worker http://127.0.0.1:9")
     assert [(s.kind, s.target) for s in next_steps(silent)] == [("open_connect", ["etl"])]
     settings.WEIR = replace(settings.WEIR, connect_urls=(("etl", (state.url,)),))
     state.states.clear()

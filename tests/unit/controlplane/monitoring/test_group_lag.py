@@ -127,8 +127,8 @@ def test_a_read_committed_consumer_behind_an_open_transaction_is_blocked(
     assert metrics.lags.stalled_partitions({"flights": [0]}) == []
     for s in range(60, 200):
         asked = {F0: 590} if metrics.lags.stalled_partitions({"flights": [0]}) else {}
-        answer = BrokerSample(1, s * 1000, {F0: (0, 10 * s)}, None, (group({F0: 590}),), stable=asked)
-        metrics.write(metrics.apply([answer], {}, world.image, s * 1000), world.projection, world.image)
+        response = BrokerSample(1, s * 1000, {F0: (0, 10 * s)}, None, (group({F0: 590}),), stable=asked)
+        metrics.write(metrics.apply([response], {}, world.image, s * 1000), world.projection, world.image)
     row = GroupPartition.objects.get()
     assert (row.status, row.block) == ("blocked", block)
 
@@ -138,8 +138,8 @@ def test_offsets_of_a_topic_without_an_assigned_member_are_not_subscribed(world:
     world.topic("orders", (1, 2))
     metrics, old = MetricsCache(), ("orders", 0)
     for s in range(0, 400, 2):
-        answer = BrokerSample(1, s * 1000, {F0: (0, s), old: (0, 50 + s)}, None, (group({F0: s, old: 50}),))
-        metrics.write(metrics.apply([answer], {}, world.image, s * 1000), world.projection, world.image)
+        response = BrokerSample(1, s * 1000, {F0: (0, s), old: (0, 50 + s)}, None, (group({F0: s, old: 50}),))
+        metrics.write(metrics.apply([response], {}, world.image, s * 1000), world.projection, world.image)
     assert dict(GroupPartition.objects.values_list("topic", "status")) == {
         "flights": "healthy",
         "orders": "not_subscribed",
@@ -156,8 +156,8 @@ def test_an_added_partition_has_no_unknown_lag_while_it_is_empty(
     member = DescribedMember("m", "client", "127.0.0.1", (F0, ("flights", 1)))
     reader = GroupSample("g", "Stable", "consumer", "range", (member,), {F0: 9})
     metrics = MetricsCache()
-    answer = BrokerSample(1, 1000, {F0: (0, 9), ("flights", 1): (0, end)}, None, (reader,))
-    metrics.write(metrics.apply([answer], {}, world.image, 1000), world.projection, world.image)
+    response = BrokerSample(1, 1000, {F0: (0, 9), ("flights", 1): (0, end)}, None, (reader,))
+    metrics.write(metrics.apply([response], {}, world.image, 1000), world.projection, world.image)
     row = ConsumerGroup.objects.get()
     assert (row.status, row.lag_records, row.partitions_unknown) == (status, 0, unknown)
 

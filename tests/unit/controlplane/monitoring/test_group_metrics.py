@@ -47,10 +47,10 @@ def test_retention_is_forecast_before_records_are_lost(world: World) -> None:
     metrics = MetricsCache()
     for s in range(300):
         # `sample` gives a replica 700 bytes: one byte per record as soon as 700 records exist.
-        answer = BrokerSample(
+        response = BrokerSample(
             1, s * 1000, {F0: (max(0, 10 * s - 700), 10 * s)}, {F0: (min(700, 10 * s), 0)}, (group({F0: 6 * s}),)
         )
-        metrics.write(metrics.apply([answer], {}, world.image, s * 1000), world.projection, world.image)
+        metrics.write(metrics.apply([response], {}, world.image, s * 1000), world.projection, world.image)
         row = ConsumerGroup.objects.get()
         if s == 120:
             assert row.status == "falling_behind" and (row.retention_partition, row.retention_limit) == (
@@ -87,8 +87,8 @@ def test_a_group_that_reads_its_partitions_in_turn_has_one_status_for_all(world:
             (DescribedMember("m", "c", "h", tuple(keys)),),
             {k: committed(k[1], s) for k in keys},
         )
-        answer = BrokerSample(1, s * 1000, dict.fromkeys(keys, (0, 333 * s)), None, (seen,))
-        metrics.apply([answer], {}, world.image, s * 1000)
+        response = BrokerSample(1, s * 1000, dict.fromkeys(keys, (0, 333 * s)), None, (seen,))
+        metrics.apply([response], {}, world.image, s * 1000)
         found = metrics.groups["g"]
         assert LagStatus.STALLED not in {p.status for p in found.lags.values()}
         if found.status is not LagStatus.HEALTHY and first is None:

@@ -20,15 +20,15 @@ from controlplane.monitoring.hanging_transactions import OPEN_MS_MIN, SEARCH_MS,
 from controlplane.selectors import alerts as alert_selectors
 from controlplane.selectors.next_steps import next_steps
 from controlplane.services import alerts
-from tests.unit.controlplane.transaction_answers import HANGING, Answers, answering
+from tests.unit.controlplane.transaction_responses import HANGING, TransactionResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    return answering(monkeypatch, World())
+def responses(monkeypatch: pytest.MonkeyPatch) -> TransactionResponses:
+    return patch_responses(monkeypatch, World())
 
 
 def search_twice(monitor: HangingTransactionMonitor) -> None:
@@ -40,11 +40,11 @@ def rows() -> list[tuple[str, str]]:
     return [(str(row), row.verdict) for row in HangingTransaction.objects.all()]
 
 
-def test_a_transaction_that_hangs_in_two_searches_is_a_row_until_its_abort(answers: Answers) -> None:
-    answers.open[2] = [HANGING]
+def test_a_transaction_that_hangs_in_two_searches_is_a_row_until_its_abort(responses: TransactionResponses) -> None:
+    responses.open[2] = [HANGING]
     monitor = HangingTransactionMonitor(0)
     monitor.search(0)
-    assert rows() == [] and {kind for kind, _ in answers.requests} == {"scan"}, "no coordinator is asked at once"
+    assert rows() == [] and {kind for kind, _ in responses.requests} == {"scan"}, "no coordinator is asked at once"
     monitor.search(OPEN_MS_MIN - 1)
     assert rows() == []
     monitor.search(OPEN_MS_MIN)
@@ -52,64 +52,66 @@ def test_a_transaction_that_hangs_in_two_searches_is_a_row_until_its_abort(answe
     found_at = HangingTransaction.objects.get().found_at
     monitor.search(OPEN_MS_MIN + SEARCH_MS)
     assert HangingTransaction.objects.get().found_at == found_at
-    answers.open[2] = []
+    responses.open[2] = []
     monitor.search(OPEN_MS_MIN + 2 * SEARCH_MS)
     assert rows() == []
 
 
-def test_an_open_transaction_that_its_coordinator_ends_is_no_row(answers: Answers) -> None:
+def test_an_open_transaction_that_its_coordinator_ends_is_no_row(responses: TransactionResponses) -> None:
     started = time.time_ns() // 1_000_000
     known = DescribedTransaction("app", "Ongoing", HANGING.producer_id, 2, 60_000, started, (HANGING.partition,))
-    answers.open[2], answers.coordinators[1] = [HANGING], [known]
+    responses.open[2], responses.coordinators[1] = [HANGING], [known]
     search_twice(HangingTransactionMonitor(0))
     assert rows() == []
 
 
-def test_successive_short_transactions_are_never_judged(answers: Answers) -> None:
+def test_successive_short_transactions_are_never_judged(responses: TransactionResponses) -> None:
     monitor = HangingTransactionMonitor(0)
     for n in range(5):
-        answers.open[2] = [replace(HANGING, start_offset=n)]
+        responses.open[2] = [replace(HANGING, start_offset=n)]
         monitor.search(n * OPEN_MS_MIN)
-    assert rows() == [] and {kind for kind, _ in answers.requests} == {"scan"}
+    assert rows() == [] and {kind for kind, _ in responses.requests} == {"scan"}
     assert len(monitor._open_since_ms) == 1, "ended transactions are forgotten"
 
 
-def silence_leader(answers: Answers) -> None:
-    answers.silent = {2}
+def silence_leader(responses: TransactionResponses) -> None:
+    responses.silent = {2}
 
 
-def silence_coordinator(answers: Answers) -> None:
-    answers.silent = {3}
+def silence_coordinator(responses: TransactionResponses) -> None:
+    responses.silent = {3}
 
 
-def move_coordinator(answers: Answers) -> None:
-    answers.unclaimed = {0}
+def move_coordinator(responses: TransactionResponses) -> None:
+    responses.unclaimed = {0}
 
 
 @pytest.mark.parametrize("fault", [silence_leader, silence_coordinator, move_coordinator])
-def test_without_every_answer_no_row_begins_and_no_row_ends(answers: Answers, fault: Callable[[Answers], None]) -> None:
-    answers.open[2] = [HANGING]
-    fault(answers)
+def test_without_every_response_no_row_begins_and_no_row_ends(
+    responses: TransactionResponses, fault: Callable[[TransactionResponses], None]
+) -> None:
+    responses.open[2] = [HANGING]
+    fault(responses)
     search_twice(HangingTransactionMonitor(0))
     assert rows() == []
-    answers.silent, answers.unclaimed = set(), set()
+    responses.silent, responses.unclaimed = set(), set()
     monitor = HangingTransactionMonitor(0)
     search_twice(monitor)
-    fault(answers)
+    fault(responses)
     monitor.search(3 * OPEN_MS_MIN)
     assert rows() == [("orders-1@1234", "unknown_producer")]
 
 
-def test_a_restarted_monitor_continues_from_the_rows(answers: Answers) -> None:
-    answers.open[2] = [HANGING]
+def test_a_restarted_monitor_continues_from_the_rows(responses: TransactionResponses) -> None:
+    responses.open[2] = [HANGING]
     search_twice(HangingTransactionMonitor(0))
-    answers.open[2] = []
+    responses.open[2] = []
     HangingTransactionMonitor(0).search(0)
     assert rows() == []
 
 
 def test_a_search_has_a_limited_number_of_partitions_and_the_next_continues(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch
+    responses: TransactionResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PARTITIONS_MAX", 2)
     asked: list[dict[int, Any]] = []
@@ -120,7 +122,7 @@ def test_a_search_has_a_limited_number_of_partitions_and_the_next_continues(
         return asked[-1]
 
     monkeypatch.setattr(HangingTransactionMonitor, "_choose", chosen)
-    answers.open[2] = [HANGING]
+    responses.open[2] = [HANGING]
     monitor = HangingTransactionMonitor(0)
     for n in range(8):
         monitor.search(n * OPEN_MS_MIN)
@@ -131,21 +133,21 @@ def test_a_search_has_a_limited_number_of_partitions_and_the_next_continues(
     assert all(("orders", 1) in s for s in spots[-3:]), "a partition with a row is in every search"
 
 
-def test_rows_stay_when_the_topic_of_the_coordinators_is_lost(answers: Answers) -> None:
-    answers.open[2] = [HANGING]
+def test_rows_stay_when_the_topic_of_the_coordinators_is_lost(responses: TransactionResponses) -> None:
+    responses.open[2] = [HANGING]
     search_twice(HangingTransactionMonitor(0))
     ObservedPartition.objects.filter(topic__name="__transaction_state").delete()
     HangingTransactionMonitor(0).search(0)
     assert rows() == [("orders-1@1234", "unknown_producer")]
-    answers.open[2] = []
+    responses.open[2] = []
     HangingTransactionMonitor(0).search(0)
     assert rows() == []
-    answers.requests.clear()
+    responses.requests.clear()
     HangingTransactionMonitor(0).search(0)
-    assert not answers.requests, "without rows and coordinators no transaction was ever begun"
+    assert not responses.requests, "without rows and coordinators no transaction was ever begun"
 
 
-def test_a_row_ends_with_its_partition(answers: Answers) -> None:
+def test_a_row_ends_with_its_partition(responses: TransactionResponses) -> None:
     HangingTransaction.objects.create(
         topic="gone", partition=0, producer_id=1, start_offset=1, verdict="too_old", checked_at=timezone.now()
     )
@@ -154,7 +156,7 @@ def test_a_row_ends_with_its_partition(answers: Answers) -> None:
 
 
 def test_one_search_runs_at_a_time_and_a_failed_one_is_repeated(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch
+    responses: TransactionResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Callable[[], None]] = []
 
@@ -181,8 +183,8 @@ def test_one_search_runs_at_a_time_and_a_failed_one_is_repeated(
     assert len(started) == 3
 
 
-def test_a_hanging_transaction_is_an_alert_with_the_request_of_its_abort(answers: Answers) -> None:
-    answers.open[2] = [HANGING]
+def test_a_hanging_transaction_is_an_alert_with_the_request_of_its_abort(responses: TransactionResponses) -> None:
+    responses.open[2] = [HANGING]
     search_twice(HangingTransactionMonitor(0))
     alerts.evaluate()
     assert not Alert.objects.exists(), "not before the threshold"
@@ -212,9 +214,9 @@ def test_a_hanging_transaction_is_an_alert_with_the_request_of_its_abort(answers
     assert alert_selectors.alert_list().rows == []
 
 
-def test_two_transactions_of_one_partition_are_two_rows_and_one_partition(answers: Answers) -> None:
+def test_two_transactions_of_one_partition_are_two_rows_and_one_partition(responses: TransactionResponses) -> None:
     other: PartitionTransaction = replace(HANGING, producer_id=9, start_offset=2_000)
-    answers.open[2] = [HANGING, other]
+    responses.open[2] = [HANGING, other]
     search_twice(HangingTransactionMonitor(0))
     assert [name for name, _ in rows()] == ["orders-1@1234", "orders-1@2000"]
     HangingTransaction.objects.update(found_at=timezone.now() - timedelta(days=1))

@@ -53,7 +53,7 @@ def test_metrics_of_a_silent_broker_are_unknown(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
     metrics, recorder = MetricsCache(), HistoryMetrics()
     sampled(metrics, world, 10_000, 100)
-    metrics.apply([], {1: "no answer"}, world.image, 20_000)
+    metrics.apply([], {1: "no response"}, world.image, 20_000)
     found = recorder.collect(world.image, metrics, 20_000)
     assert ("topic:flights", "records_per_s") not in found, "a rate of zero would be wrong"
     assert ("partition:flights:0", "size_bytes") not in found and ("broker:1", "disk_used_bytes") not in found
@@ -115,7 +115,7 @@ def test_produce_latency_is_the_p99_between_two_times(world: World) -> None:
     assert counted(30_000, b0=1100, b3=1, b9=999)[key] == BOUNDS_MS[9]
     assert key not in counted(40_000, b0=1100, b3=1, b9=999), "no produce requests"
     assert key not in counted(50_000, b0=3), "the broker has restarted"
-    metrics.apply([], {1: "no answer"}, world.image, 60_000)
+    metrics.apply([], {1: "no response"}, world.image, 60_000)
     assert key not in recorder.collect(world.image, metrics, 60_000)
 
 
@@ -144,7 +144,7 @@ def test_bytes_in_and_out_of_every_subject(world: World, monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "TOPICS_MAX", 0)
     assert ("topic:flights", "bytes_in_per_s") not in recorder.collect(world.image, metrics, 10_000)
     monkeypatch.undo()
-    metrics.apply([], {2: "no answer"}, world.image, 20_000)
+    metrics.apply([], {2: "no response"}, world.image, 20_000)
     found = recorder.collect(world.image, metrics, 20_000)
     assert ("topic:flights", "bytes_in_per_s") not in found and ("broker:2", "bytes_in_per_s") not in found
 

@@ -1,4 +1,4 @@
-"""Rounds of the collection of message values: rows, leaders that do not answer, limits, growth, and alerts."""
+"""Rounds of the collection of message values: rows, leaders that do not respond, limits, growth, and alerts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controlplane.monitoring.message_metrics import MessageMetricCollector
 from controlplane.selectors.alerts import open_alerts
 from controlplane.selectors.next_steps import next_steps
 from controlplane.services import alerts
-from tests.unit.controlplane import delayed_answers, half_answers
+from tests.unit.controlplane import delayed_responses, half_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ def row(topic: str = "orders") -> TopicMessages:
 
 def test_half_messages_of_all_partitions_are_one_row(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     world.topic("orders.half.expired", (1,), configs={"weir.half.source": "orders.half"})
-    half_answers.answering(monkeypatch, world)
+    half_responses.patch_responses(monkeypatch, world)
     ObservedPartition.objects.filter(topic__name="orders.half.expired").update(start_offset=2, end_offset=5)
     collector = MessageMetricCollector()
     collector.collect()
@@ -36,16 +36,16 @@ def test_half_messages_of_all_partitions_are_one_row(monkeypatch: pytest.MonkeyP
     assert collector.latest["orders"].half_undecided == 2
 
 
-def test_a_silent_partition_keeps_its_answer_and_its_time(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    answers = half_answers.answering(monkeypatch, world)
-    answers.silent = {2}
+def test_a_silent_partition_keeps_its_response_and_its_time(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    responses = half_responses.patch_responses(monkeypatch, world)
+    responses.silent = {2}
     collector = MessageMetricCollector()
     collector.collect()
     assert not TopicMessages.objects.exists(), "one partition has never answered"
-    answers.silent = set()
+    responses.silent = set()
     collector.collect()
     before = row().sampled_at
-    answers.silent, answers.messages[0] = {2}, []
+    responses.silent, responses.messages[0] = {2}, []
     collector.collect()
     assert (row().half_undecided, row().sampled_at) == (1, before)
     ObservedTopic.objects.filter(name="orders.half").delete()
@@ -54,7 +54,7 @@ def test_a_silent_partition_keeps_its_answer_and_its_time(monkeypatch: pytest.Mo
 
 
 def test_a_round_is_limited_and_the_next_one_continues(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    half_answers.answering(monkeypatch, world)
+    half_responses.patch_responses(monkeypatch, world)
     monkeypatch.setattr(module, "PARTITIONS_MAX", 1)
     collector = MessageMetricCollector()
     collector.collect()
@@ -66,13 +66,13 @@ def test_a_round_is_limited_and_the_next_one_continues(monkeypatch: pytest.Monke
 def test_delayed_messages_that_are_due_count_until_they_are_delivered(
     monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
-    delayed_answers.answering(monkeypatch, world)
+    delayed_responses.patch_responses(monkeypatch, world)
     collector = MessageMetricCollector()
     collector.collect()
     found = row()
     assert (found.delayed_pending, found.delayed_late_ms) == (5, None)
     assert found.delayed_next_at is not None and found.delayed_next_at > timezone.now()
-    late = delayed_answers.NOW_MS - 90_000
+    late = delayed_responses.NOW_MS - 90_000
 
     def blocked(*_: object) -> DelayedMessagesResponse:
         return DelayedMessagesResponse(due=2, last_due_ms=late, last_sent_ms=late + 1_500)

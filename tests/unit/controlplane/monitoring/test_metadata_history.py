@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import DatabaseError
 
-from brokerd.cluster.metadata import AccessChanged, AccessKind, RequestAnswered
+from brokerd.cluster.metadata import AccessChanged, AccessKind, RequestCompleted
 from controlplane.domain.metadata_history import unpack_entries, unpack_image
 from controlplane.models import MetadataImage, MetadataSegment
 from controlplane.monitoring import metadata_history as module
@@ -151,7 +151,7 @@ def test_credentials_and_answers_are_not_kept() -> None:
     log = KeptLog()
     log.begin()
     log.write(
-        1, AccessChanged(AccessKind.SCRAM, "alice", 3, {"stored_key": "secret"}), RequestAnswered("r", 0, None, {})
+        1, AccessChanged(AccessKind.SCRAM, "alice", 3, {"stored_key": "secret"}), RequestCompleted("r", 0, None, {})
     )
     log.recorder._image_due = True
     log.keep(2)

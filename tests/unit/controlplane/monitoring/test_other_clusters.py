@@ -24,7 +24,7 @@ B = OtherConsole("b", "https://b.example", "none", "weir_b", "")
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, settings: Any) -> dict[str, ClusterProblem]:
+def responses(monkeypatch: pytest.MonkeyPatch, settings: Any) -> dict[str, ClusterProblem]:
     """The problem of each console by name; none: it answers."""
     problems: dict[str, ClusterProblem] = {}
 
@@ -42,38 +42,38 @@ def rows() -> dict[str, ClusterRow]:
     return {row.name: row for row in cluster_rows(overview())[1:]}
 
 
-def test_a_console_that_does_not_answer_keeps_the_last_metrics_with_their_age_and_the_cause(
-    answers: dict[str, ClusterProblem],
+def test_a_console_that_does_not_respond_keeps_the_last_metrics_with_their_age_and_the_cause(
+    responses: dict[str, ClusterProblem],
 ) -> None:
     hub = Hub()
     reader = OtherClusterReader(hub)
     assert [row.problem for row in rows().values()] == ["not_read", "not_read"]
-    answers["b"] = ClusterProblem.TIMEOUT
+    responses["b"] = ClusterProblem.TIMEOUT
     reader.read_all()
     assert rows()["a"].is_current and rows()["a"].metrics == metrics_of(OVERVIEW)
     assert (rows()["b"].problem, rows()["b"].metrics, rows()["b"].detail) == ("timeout", None, "detail")
-    answers.clear()
-    answers["a"] = ClusterProblem.NO_CONNECTION
+    responses.clear()
+    responses["a"] = ClusterProblem.NO_CONNECTION
     reader.read_all()
     assert rows()["a"].problem == "no_connection" and rows()["a"].metrics == metrics_of(OVERVIEW)
-    assert rows()["a"].answer_age_s is not None and rows()["b"].is_current
+    assert rows()["a"].response_age_s is not None and rows()["b"].is_current
     assert hub.latest()[1] == 2, "one live update per round"
 
 
-def test_a_monitor_that_stopped_leaves_nothing_current(answers: dict[str, ClusterProblem]) -> None:
+def test_a_monitor_that_stopped_leaves_nothing_current(responses: dict[str, ClusterProblem]) -> None:
     OtherClusterReader(Hub()).read_all()
     OtherCluster.objects.update(answered_at=timezone.now() - timedelta(minutes=2))
     assert [row.problem for row in rows().values()] == ["old", "old"]
 
 
 def test_another_address_does_not_keep_metrics_and_a_removed_console_no_row(
-    answers: dict[str, ClusterProblem], settings: Any
+    responses: dict[str, ClusterProblem], settings: Any
 ) -> None:
     reader = OtherClusterReader(Hub())
     reader.read_all()
     settings.OTHER_CONSOLES = (OtherConsole("a", "https://moved.example", "red", "weir_a", ""),)
     assert rows()["a"].problem == "not_read"
-    answers["a"] = ClusterProblem.TIMEOUT
+    responses["a"] = ClusterProblem.TIMEOUT
     reader.read_all()
     assert OtherCluster.objects.get().metrics is None
     settings.OTHER_CONSOLES = ()

@@ -45,7 +45,7 @@ def test_smaller_counters_have_started_again() -> None:
     assert (found.requests_per_s, found.errors) == (2.7, {6: 1.0})
 
 
-def test_a_broker_without_an_answer_has_no_metrics() -> None:
+def test_a_broker_without_a_response_has_no_metrics() -> None:
     metrics = RequestStatistics()
     for at_ms in (0, 10_000):
         take(metrics, at_ms, Produce=api(b0=at_ms))

@@ -88,7 +88,7 @@ def test_records_per_second_are_an_average_over_seconds(world: World) -> None:
 
 
 def test_sizes_of_a_missing_broker_stay_with_their_age(world: World) -> None:
-    """Before the fix, 134 MB became 72.7 kB without a message that a broker did not answer."""
+    """Before the fix, 134 MB became 72.7 kB without a message that a broker did not respond."""
     world.topic("flights", (1,))
     world.topic("orders", (2,))
     here, gone = (
@@ -170,7 +170,7 @@ def test_the_rates_of_a_dead_broker_end_and_are_not_added_to_those_of_the_new_le
     assert Broker.objects.get(broker_id=1).bytes_in_per_s is None, "the monitor was not running when the broker died"
 
 
-def test_metrics_of_requests_become_rows_and_end_with_the_answers(world: World) -> None:
+def test_metrics_of_requests_become_rows_and_end_with_the_responses(world: World) -> None:
     metrics = MetricsCache()
     for at_ms in (0, 10_000):
         counts = (at_ms // 100, *(0,) * len(BOUNDS_S))

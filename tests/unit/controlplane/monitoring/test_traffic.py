@@ -50,7 +50,7 @@ def test_a_counter_that_became_smaller_started_again() -> None:
     assert cache.partitions[U0] == Traffic(500.0)
 
 
-def test_the_topics_of_a_broker_without_an_answer_are_unknown() -> None:
+def test_the_topics_of_a_broker_without_a_response_are_unknown() -> None:
     cache = TrafficCache()
     for at_ms in (0, 10_000):
         take(cache, 1, at_ms, u0=(at_ms, 0))

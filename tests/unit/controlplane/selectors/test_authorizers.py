@@ -25,9 +25,9 @@ def settings(**values: str | None) -> dict[str, ReportedConfig]:
     }
 
 
-def reported(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, ReportedConfig] | None) -> AuthorizerReport:
-    World(brokers=len(answers))
-    found = [BrokerResponse(i, value) for i, value in enumerate(answers, 1)]
+def reported(monkeypatch: pytest.MonkeyPatch, *responses: dict[str, ReportedConfig] | None) -> AuthorizerReport:
+    World(brokers=len(responses))
+    found = [BrokerResponse(i, value) for i, value in enumerate(responses, 1)]
     monkeypatch.setattr(authorizers, "call_brokers", lambda brokers, call: found)
     return authorizer_report()
 
@@ -62,12 +62,12 @@ def test_the_settings_on_which_the_brokers_agree_complete_the_query(monkeypatch:
 
 def test_a_broker_without_an_authorizer_and_a_silent_one_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     report = reported(monkeypatch, settings(authorizer=STANDARD, free="false"), settings(authorizer=""), None)
-    assert report == AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,), unanswered=(3,), enforcing=(1,))
+    assert report == AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,), silent=(3,), enforcing=(1,))
     assert report.options(AuthorizerOptions()) == AuthorizerOptions()
 
 
-def test_without_an_answer_the_acls_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_response_the_acls_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     report = reported(monkeypatch, None)
-    assert report == AuthorizerReport(AuthorizerState.UNKNOWN, unanswered=(1,))
+    assert report == AuthorizerReport(AuthorizerState.UNKNOWN, silent=(1,))
     check = check_permission(**READ, options=report.options(AuthorizerOptions()))
     assert (check.allowed, check.reason) == (False, "no_acl_of_resource")

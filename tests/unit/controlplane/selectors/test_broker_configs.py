@@ -30,7 +30,7 @@ def reported(**values: str) -> dict[str, ReportedConfig]:
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, BrokerResponse[Any]]:
+def responses(monkeypatch: pytest.MonkeyPatch) -> dict[int, BrokerResponse[Any]]:
     World(brokers=3)
     found: dict[int, BrokerResponse[Any]] = {
         1: BrokerResponse(1, reported(log_dirs="/a", num_threads="1", same="1")),
@@ -41,7 +41,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, BrokerResponse[Any]]:
     return found
 
 
-def test_filters_and_counts(answers: Any) -> None:
+def test_filters_and_counts(responses: Any) -> None:
     found = selectors.broker_configs(1, other_id=2)
     assert found is not None and (found.total, found.changed, found.different) == (3, 1, 1)
     for options, names in (
@@ -54,7 +54,7 @@ def test_filters_and_counts(answers: Any) -> None:
         assert listed is not None and [r.name for r in listed.rows] == names and listed.total == 3
 
 
-def test_a_broker_that_does_not_answer_is_named(answers: Any) -> None:
+def test_a_broker_that_does_not_respond_is_named(responses: Any) -> None:
     found = selectors.broker_configs(3, other_id=1)
     assert found is not None and (found.rows, found.problem, found.other_problem) == ([], "it is down", "")
     found = selectors.broker_configs(1, other_id=3)
@@ -64,6 +64,6 @@ def test_a_broker_that_does_not_answer_is_named(answers: Any) -> None:
     assert selectors.broker_configs(99) is None
 
 
-def test_a_broker_is_compared_with_itself(answers: Any) -> None:
+def test_a_broker_is_compared_with_itself(responses: Any) -> None:
     found = selectors.broker_configs(1, other_id=1)
     assert found is not None and found.different == 0 and len(found.rows) == 3

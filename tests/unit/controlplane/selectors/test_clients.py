@@ -32,7 +32,7 @@ def client(client_id: str, sent: float = 0, **more: Any) -> DescribeLogDirsRespo
     return DescribeLogDirsResponse.ConnectedClient(client_id=client_id, sent_bytes_per_second=sent, **{**given, **more})
 
 
-def answering(
+def patch_responses(
     monkeypatch: pytest.MonkeyPatch,
     clients: dict[int, list[DescribeLogDirsResponse.ConnectedClient]],
     silent: Iterable[int] = (),
@@ -69,7 +69,7 @@ def test_a_client_of_several_brokers_is_one_row(monkeypatch: pytest.MonkeyPatch)
     one = client(
         "orders", 500.04, connections=2, idle_ms=9_000, received_bytes_per_second=10, requests_per_second=3, **java
     )
-    answering(monkeypatch, {1: [one], 3: [client("orders", 100, connected_ms=90_000, idle_ms=500, **java)]})
+    patch_responses(monkeypatch, {1: [one], 3: [client("orders", 100, connected_ms=90_000, idle_ms=500, **java)]})
     page = selectors.client_list()
     (row,) = page.rows
     assert (row.client_id, row.principal, row.host, row.software) == (
@@ -80,11 +80,18 @@ def test_a_client_of_several_brokers_is_one_row(monkeypatch: pytest.MonkeyPatch)
     )
     assert (row.brokers, row.connections, row.connected_s, row.idle_s) == ([1, 3], 3, 90, 0.5)
     assert (row.bytes_per_s, row.sent_bytes_per_s, row.received_bytes_per_s, row.requests_per_s) == (610, 600, 10, 3)
-    assert (page.total, page.answered, page.brokers_asked, page.first, page.last, page.not_listed) == (1, 3, 3, 1, 1, 0)
+    assert (page.total, page.brokers_responded, page.brokers_asked, page.first, page.last, page.not_listed) == (
+        1,
+        3,
+        3,
+        1,
+        1,
+        0,
+    )
 
 
 def test_clients_with_the_most_traffic_are_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {1: [client("a", 1), client("b", 3), client("c", 2)]})
+    patch_responses(monkeypatch, {1: [client("a", 1), client("b", 3), client("c", 2)]})
     assert [r.client_id for r in selectors.client_list().rows] == ["b", "c", "a"]
     assert [r.client_id for r in selectors.client_list(sort="client_id").rows] == ["a", "b", "c"]
     assert [r.client_id for r in selectors.client_list(sort="nonsense").rows] == ["b", "c", "a"]
@@ -95,7 +102,7 @@ def test_clients_with_the_most_traffic_are_first(monkeypatch: pytest.MonkeyPatch
 def test_filters(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = client("broker-2", 9, is_broker=True, principal="User:ANONYMOUS", listener="BROKER")
     go = client("Billing", host="10.9.9.9", software_name="sarama", principal="User:ann")
-    answering(monkeypatch, {1: [broker, client("shop")], 2: [go]})
+    patch_responses(monkeypatch, {1: [broker, client("shop")], 2: [go]})
     for options, expected in (
         ({}, {"shop", "Billing"}),
         ({"with_brokers": True}, {"shop", "Billing", "broker-2"}),
@@ -110,10 +117,10 @@ def test_filters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_silent_brokers_and_clients_that_are_not_listed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {1: [client("a")]}, silent=[2], count=5)
+    patch_responses(monkeypatch, {1: [client("a")]}, silent=[2], count=5)
     page = selectors.client_list()
     assert [(s.broker_id, s.problem) for s in page.brokers_silent] == [(2, "it is frozen")]
-    assert (page.answered, page.brokers_asked, page.not_listed) == (2, 3, 4 + 5)
+    assert (page.brokers_responded, page.brokers_asked, page.not_listed) == (2, 3, 4 + 5)
 
 
 def test_the_brokers_are_asked_at_their_addresses() -> None:
@@ -125,7 +132,7 @@ def test_the_brokers_are_asked_at_their_addresses() -> None:
 def test_clients_that_read_from_the_disk_are_counted_as_lagging_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     live, first = client("live", 9), client("replay", 5, cold_bytes_per_second=3.0)
     second, other = client("replay", 5, cold_bytes_per_second=4.0), client("export", 1, cold_bytes_per_second=10.0)
-    answering(monkeypatch, {1: [live, first], 2: [second, other]})
+    patch_responses(monkeypatch, {1: [live, first], 2: [second, other]})
     page = selectors.client_list(sort="-cold_bytes_per_s")
     assert [(r.client_id, r.cold_bytes_per_s) for r in page.rows] == [("export", 10), ("replay", 7), ("live", 0)]
     assert (page.lagging_readers, page.lagging_bytes_per_s) == (2, 17)
@@ -148,7 +155,7 @@ def test_rejected_clients_are_summed_over_brokers_the_latest_first(monkeypatch: 
         rejection("10.0.0.1", "shop", "throttled", 4, 2_000),
         rejection("10.0.0.1", "shop", "unauthorized", 1, 2_000, **WRITE),
     ]
-    answering(monkeypatch, {}, rejections={1: one, 3: other})
+    patch_responses(monkeypatch, {}, rejections={1: one, 3: other})
     found = [(r.host, r.client_id, r.reason, r.count, r.brokers, r.ago_s) for r in selectors.client_list().refused]
     assert found == [
         ("10.0.0.2", "", "tls_failed", 1, [1], 0.5),
@@ -160,7 +167,7 @@ def test_rejected_clients_are_summed_over_brokers_the_latest_first(monkeypatch: 
     assert (denied.principal, denied.operation, denied.resource_type) == ("User:x", "write", "topic")
     assert denied.resource_name == "orders"
     many = {1: [rejection("10.0.0.1", f"c{n}", "throttled", 1, n) for n in range(3 * selectors.REJECTED_MAX)]}
-    answering(monkeypatch, {}, rejections=many)
+    patch_responses(monkeypatch, {}, rejections=many)
     assert len(selectors.client_list().refused) == selectors.REJECTED_MAX
 
 
@@ -177,7 +184,7 @@ def test_failed_logins_are_summed_over_brokers_with_advice(monkeypatch: pytest.M
     too_large = rejection("10.0.0.1", "shop", "too_large", 1, 500)
     one = [failed("bob", "wrong_password", 2, 900), failed("eve", "unknown_user", 1, 500)]
     other = [failed("bob", "wrong_password", 4, 700), failed("x", "of_a_newer_broker", 1, 9_000)]
-    answering(monkeypatch, {}, rejections={1: [rejected, too_large], 3: [rejected]}, logins={1: one, 3: other})
+    patch_responses(monkeypatch, {}, rejections={1: [rejected, too_large], 3: [rejected]}, logins={1: one, 3: other})
     by_reason = {r.reason: r for r in selectors.client_list().refused}
     logins = by_reason["authentication_failed"].logins
     assert [(x.user, x.failure, x.count, x.ago_s) for x in logins] == [
@@ -199,7 +206,7 @@ def test_every_failure_of_a_login_has_advice() -> None:
 def test_the_producers_of_a_topic_have_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     shop = client("shop", produced_bytes=900, produced_bytes_per_second=4.5)
     other = client("audit", produced_bytes=2_000, produced_bytes_per_second=1)
-    answering(monkeypatch, {1: [shop, other], 2: [shop]})
+    patch_responses(monkeypatch, {1: [shop, other], 2: [shop]})
     found = selectors.client_list(topic="orders", sort="-produced_bytes_per_s")
     assert [(r.client_id, r.produced_bytes_per_s, r.produced_bytes) for r in found.rows] == [
         ("shop", 9.0, 1_800),
@@ -231,7 +238,7 @@ def test_the_readers_of_a_topic_have_its_bytes_and_their_groups(monkeypatch: pyt
     app = client("app", fetched_bytes=900, fetched_bytes_per_second=4.5)
     tool = client("tool", fetched_bytes=2_000, fetched_bytes_per_second=20)
     shop = client("shop", produced_bytes=10, produced_bytes_per_second=1)
-    answering(monkeypatch, {1: [app, shop, tool], 2: [app]})
+    patch_responses(monkeypatch, {1: [app, shop, tool], 2: [app]})
     found = selectors.client_list(topic="orders", sort="-fetched_bytes_per_s")
     assert [(r.client_id, r.fetched_bytes_per_s, r.fetched_bytes, r.groups) for r in found.rows] == [
         ("tool", 20.0, 2_000, []),
@@ -268,7 +275,7 @@ def test_the_topic_is_asked_of_each_broker() -> None:
 def test_the_rates_of_an_entity_are_by_broker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     shop, more = client("shop", 4, received_bytes_per_second=1), client("shop", 2, principal="User:ann")
     replication = client("shop", 100, is_broker=True)
-    answering(monkeypatch, {1: [shop, more, replication], 2: [client("other", 7)]}, silent=[3])
+    patch_responses(monkeypatch, {1: [shop, more, replication], 2: [client("other", 7)]}, silent=[3])
     assert selectors.client_rates({"client-id": "shop"}) == ClientRates({1: 1.0}, {1: 6.0}, [3])
     assert selectors.client_rates({"user": "ann"}) == ClientRates({1: 0.0}, {1: 2.0}, [3])
     assert selectors.client_rates({"user": "shop", "client-id": "other"}) == ClientRates({2: 0.0}, {2: 7.0}, [3])

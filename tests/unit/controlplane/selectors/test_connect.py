@@ -51,12 +51,12 @@ def test_connectors_with_problems_are_first(state: WorkerState) -> None:
     assert selectors.connector_list(cluster="other").rows == []
 
 
-def test_a_cluster_that_does_not_answer_is_a_problem_of_its_row(state: WorkerState, settings: Any) -> None:
+def test_a_cluster_that_does_not_respond_is_a_problem_of_its_row(state: WorkerState, settings: Any) -> None:
     state.add("a")
     settings.WEIR = replace(settings.WEIR, connect_urls=(("gone", (NOBODY,)), ("etl", (state.url,))))
     page = selectors.connector_list()
     gone, etl = page.clusters
-    assert "gone did not answer" in gone.problem and gone.connectors is None and gone.version is None
+    assert "gone did not respond" in gone.problem and gone.connectors is None and gone.version is None
     assert etl.problem == "" and [r.name for r in page.rows] == ["a"]
 
 
@@ -67,7 +67,7 @@ def test_a_page_waits_a_bounded_time(state: WorkerState, monkeypatch: pytest.Mon
     started = time.monotonic()
     page = selectors.connector_list()
     assert time.monotonic() - started < 15
-    assert "did not answer within" in page.clusters[0].problem
+    assert "did not respond within" in page.clusters[0].problem
 
 
 def test_one_connector_without_its_secrets(state: WorkerState, world: World) -> None:

@@ -8,14 +8,14 @@ from controlplane.domain.masking import RecordRenderer
 from controlplane.models import DeadLetterBatch, SentDeadLetter, Topic
 from controlplane.selectors import dead_letters as selectors
 from controlplane.selectors.messages import message_row
-from tests.unit.controlplane.dead_answers import DLQ, answering, letter, share_answering
+from tests.unit.controlplane.dead_letter_responses import DLQ, letter, patch_responses, patch_share_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 def test_the_topics_of_the_convention_name_their_topic(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    answering(monkeypatch, world)
+    patch_responses(monkeypatch, world)
     of = selectors.dead_letter_topic("orders")
     assert of is not None and (of.topic, of.dead_topic, of.retry_topic) == ("orders", "orders.dead", "orders.retry")
     assert selectors.source_of("orders.dead") == "orders"
@@ -27,7 +27,7 @@ def test_the_topics_of_the_convention_name_their_topic(monkeypatch: pytest.Monke
 
 
 def test_each_sending_of_a_dead_letter_is_shown(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    answering(monkeypatch, world)
+    patch_responses(monkeypatch, world)
     of = selectors.dead_letter_topic("orders")
     assert of is not None
     for target, state in (("orders", "sent"), ("orders.retry", "sending")):
@@ -46,7 +46,7 @@ def test_each_sending_of_a_dead_letter_is_shown(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_dead_letter_topic_of_share_groups_has_its_own_page(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    share_answering(monkeypatch, world)
+    patch_share_responses(monkeypatch, world)
     of = selectors.dead_letter_topic(DLQ)
     assert of is not None and of.of_share_groups and (of.topic, of.dead_topic, of.retry_topic) == (DLQ, DLQ, None)
     assert selectors.dead_letter_topic("orders") is None

@@ -1,4 +1,4 @@
-"""One query to the leaders of a front topic, and the partitions without an answer."""
+"""One query to the leaders of a front topic, and the partitions without a response."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from console import vocabulary
 from controlplane.clients.all_brokers import BrokerResponse
 from controlplane.clients.connection import Declined
 from controlplane.selectors import front_leaders
-from controlplane.selectors.front_leaders import LeaderProblem, front_of, leader_answers, leaders_of
-from tests.unit.controlplane.delayed_answers import DelayAnswers
+from controlplane.selectors.front_leaders import LeaderProblem, front_of, leader_responses, leaders_of
+from tests.unit.controlplane.delayed_responses import DelayedResponses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -28,14 +28,14 @@ def test_a_front_topic_names_its_topic(world: World) -> None:
 def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.topic("t", (1, 2), (2, 3), (1, 3), (3, 1))
     assert leaders_of("t") == {0: 1, 1: 2, 2: 1, 3: 3} and leaders_of("t", 2) == {2: 1}
-    monkeypatch.setattr(front_leaders, "call_brokers", DelayAnswers(silent={2}).ask)
+    monkeypatch.setattr(front_leaders, "call_brokers", DelayedResponses(silent={2}).ask)
 
     def ask(connection: Any, partition: int) -> str:
         if partition == 2:
             raise Declined("NOT_LEADER_OR_FOLLOWER")
         return f"{connection.port}/{partition}"
 
-    found = leader_answers({**leaders_of("t"), 4: None}, ask)
+    found = leader_responses({**leaders_of("t"), 4: None}, ask)
     with translation.override("zh-hans"):
         problems = [vocabulary.translated(a.problem) for a in found.values() if isinstance(a, LeaderProblem)]
     assert problems == ["it is frozen", "其 Leader 拒绝了该请求：NOT_LEADER_OR_FOLLOWER。", "该分区没有 Leader。"]
@@ -54,4 +54,4 @@ def test_a_broker_that_is_down_has_its_reason(world: World, monkeypatch: pytest.
 
     world.topic("t", (1, 2))
     monkeypatch.setattr(front_leaders, "call_brokers", silent)
-    assert leader_answers(leaders_of("t"), lambda connection, partition: 0) == {0: LeaderProblem("down")}
+    assert leader_responses(leaders_of("t"), lambda connection, partition: 0) == {0: LeaderProblem("down")}

@@ -6,18 +6,18 @@ import pytest
 
 from brokerd.wire.errors import ErrorCode
 from controlplane.selectors import half_messages as selectors
-from tests.unit.controlplane.half_answers import HalfAnswers, answering
+from tests.unit.controlplane.half_responses import HalfResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
-    return answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfResponses:
+    return patch_responses(monkeypatch, world)
 
 
-def test_the_oldest_of_all_partitions_come_first(answers: HalfAnswers) -> None:
+def test_the_oldest_of_all_partitions_come_first(responses: HalfResponses) -> None:
     found = selectors.undecided_messages("orders")
     assert found is not None and found.front_topic == "orders.half" and not found.missing
     assert [(r.partition, r.offset, r.half_id, r.checks, r.expiring) for r in found.rows] == [
@@ -29,20 +29,20 @@ def test_the_oldest_of_all_partitions_come_first(answers: HalfAnswers) -> None:
     assert found.rows[0].target == "orders-0@3" and found.rows[2].half_id_hex == "ff" and found.rows[0].age_ms >= 0
 
 
-def test_partitions_without_an_answer_are_named(answers: HalfAnswers) -> None:
-    answers.rejected, answers.silent, answers.blocked = {0}, {2}, ErrorCode.MESSAGE_TOO_LARGE
+def test_partitions_without_a_response_are_named(responses: HalfResponses) -> None:
+    responses.rejected, responses.silent, responses.blocked = {0}, {2}, ErrorCode.MESSAGE_TOO_LARGE
     found = selectors.undecided_messages("orders")
     assert found is not None and not found.rows and not found.blocked
     assert [(m.partition, m.problem) for m in found.missing] == [
         (0, "Its leader rejected the request: NOT_LEADER_OR_FOLLOWER."),
         (1, "it is frozen"),
     ]
-    answers.rejected, answers.silent = set(), set()
+    responses.rejected, responses.silent = set(), set()
     found = selectors.undecided_messages("orders", 1)
     assert found is not None and [(b.partition, b.problem) for b in found.blocked] == [(1, "MESSAGE_TOO_LARGE")]
 
 
-def test_a_topic_without_half_messages_has_none(answers: HalfAnswers, world: World) -> None:
+def test_a_topic_without_half_messages_has_none(responses: HalfResponses, world: World) -> None:
     world.topic("plain", (1, 2))
     world.topic("plain.half", (1, 2))
     world.look()

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.django_db
 
 
 class Leaders:
-    """Answers as brokers do. `records`: partition to timestamps by offset; all have the key. A part of the scan ends after `per_answer` records."""
+    """Answers as brokers do. `records`: partition to timestamps by offset; all have the key. A part of the scan ends after `per_response` records."""
 
-    def __init__(self, records: dict[int, list[int]], per_answer: int = 1_000) -> None:
-        self.records, self.per_answer = records, per_answer
+    def __init__(self, records: dict[int, list[int]], per_response: int = 1_000) -> None:
+        self.records, self.per_response = records, per_response
         self.dead: set[int] = set()
         self.queries: list[tuple[int, KeyLookupRequest]] = []
 
@@ -33,7 +33,7 @@ class Leaders:
             raise NoResponse("broker 1 does not respond")
         stamps = self.records[partition]
         below = len(stamps) if q.before_offset < 0 else q.before_offset
-        most = min(self.per_answer, q.matches_max)
+        most = min(self.per_response, q.matches_max)
         chosen = range(below - 1, max(-1, below - 1 - most), -1)
         next_ = chosen[-1] if chosen else 0
         return KeyLookupResponse(
@@ -58,31 +58,31 @@ def asked(monkeypatch: pytest.MonkeyPatch, world: World, leaders: Leaders) -> No
 
 
 def whole(limit: int) -> tuple[list[tuple[int, int]], list[KeyLookup]]:
-    """(partition, offset) of every row until the token is empty, and the answers."""
+    """(partition, offset) of every row until the token is empty, and the responses."""
     rows: list[tuple[int, int]] = []
-    answers: list[KeyLookup] = []
+    responses: list[KeyLookup] = []
     token = ""
-    while not answers or token:
-        answers.append(look_up_key("orders", b"k", limit=limit, token=token))
-        assert answers[-1].rows or answers[-1].complete, "each answer makes progress"
-        rows += [(r.partition, r.offset) for r in answers[-1].rows]
-        token = answers[-1].token
-    return rows, answers
+    while not responses or token:
+        responses.append(look_up_key("orders", b"k", limit=limit, token=token))
+        assert responses[-1].rows or responses[-1].complete, "each response makes progress"
+        rows += [(r.partition, r.offset) for r in responses[-1].rows]
+        token = responses[-1].token
+    return rows, responses
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-@pytest.mark.parametrize("per_answer", [1, 2, 1_000])
+@pytest.mark.parametrize("per_response", [1, 2, 1_000])
 def test_tokens_lead_through_all_partitions_once_whatever_the_order_of_timestamps(
-    monkeypatch: pytest.MonkeyPatch, world: World, limit: int, per_answer: int
+    monkeypatch: pytest.MonkeyPatch, world: World, limit: int, per_response: int
 ) -> None:
-    leaders = Leaders({0: [5, 9, 1], 1: [1, 2, 3, 4, 90], 2: [7, 7]}, per_answer)
+    leaders = Leaders({0: [5, 9, 1], 1: [1, 2, 3, 4, 90], 2: [7, 7]}, per_response)
     asked(monkeypatch, world, leaders)
-    rows, answers = whole(limit)
+    rows, responses = whole(limit)
     assert sorted(rows) == [(p, o) for p, stamps in leaders.records.items() for o in range(len(stamps))]
     for partition in leaders.records:
         offsets = [o for p, o in rows if p == partition]
         assert offsets == sorted(offsets, reverse=True)
-    assert answers[-1].complete and all(not a.complete for a in answers[:-1])
+    assert responses[-1].complete and all(not a.complete for a in responses[:-1])
 
 
 def test_the_newest_record_of_all_partitions_is_first(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
@@ -100,7 +100,7 @@ def test_masking_rules_apply_to_found_records(monkeypatch: pytest.MonkeyPatch, w
     assert row.value_format == "masked" and row.value != "ff" and (row.key_bytes, row.value_bytes) == (1, 1)
 
 
-def test_a_leader_that_does_not_answer_leaves_its_partition_in_the_token(
+def test_a_leader_that_does_not_respond_leaves_its_partition_in_the_token(
     monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     leaders = Leaders({0: [1], 1: [2]})
@@ -169,7 +169,7 @@ def test_only_the_chosen_partitions_are_searched(monkeypatch: pytest.MonkeyPatch
     assert found.complete and [p.partition for p in found.partitions] == [0, 2]
 
 
-def test_an_incomplete_answer_has_the_reason(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def test_an_incomplete_response_has_the_reason(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     leaders = Leaders({0: [1, 2, 3], 1: [4]})
     asked(monkeypatch, world, leaders)
     complete = look_up_key("orders", b"k")
@@ -204,9 +204,9 @@ def test_a_value_that_the_broker_cut_is_marked(monkeypatch: pytest.MonkeyPatch, 
     asked(monkeypatch, world, leaders)
 
     def cut(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
-        answer = leaders(broker, topic, partition, q)
-        answer.matches[0].value_size = 70_000
-        return answer
+        response = leaders(broker, topic, partition, q)
+        response.matches[0].value_size = 70_000
+        return response
 
     monkeypatch.setattr(client, "look_up", cut)
     (row,) = look_up_key("orders", b"k").rows
@@ -214,7 +214,7 @@ def test_a_value_that_the_broker_cut_is_marked(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_download_is_several_look_ups_within_its_limits(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    leaders = Leaders({0: list(range(250)), 1: list(range(30))}, per_answer=60)
+    leaders = Leaders({0: list(range(250)), 1: list(range(30))}, per_response=60)
     asked(monkeypatch, world, leaders)
     whole = look_up_for_download("orders", b"k", limit=1_000)
     assert whole.complete and len(whole.rows) == 280 and len({(r.partition, r.offset) for r in whole.rows}) == 280

@@ -32,13 +32,13 @@ class DeletingLeaders(Leaders):
         start = STARTS[partition]
         self.records = {p: stamps[start:] if p == partition else stamps for p, stamps in STAMPS.items()}
         asked = replace(q, before_offset=q.before_offset if q.before_offset < 0 else max(0, q.before_offset - start))
-        answer = super().__call__(broker, topic, partition, asked)
-        for match in answer.matches:
+        response = super().__call__(broker, topic, partition, asked)
+        for match in response.matches:
             match.offset += start
-        answer.start_offset = start
-        if answer.next_before_offset >= 0:
-            answer.next_before_offset += start
-        return answer
+        response.start_offset = start
+        if response.next_before_offset >= 0:
+            response.next_before_offset += start
+        return response
 
 
 class Lake:
@@ -80,7 +80,7 @@ def test_tokens_lead_through_the_brokers_and_the_lake_once(tables: Lake, limit: 
     rows: list[tuple[int, int]] = []
     found = look_up_key("orders", b"k", limit=limit, lake=True)
     while True:
-        assert found.rows or found.complete, "each answer makes progress"
+        assert found.rows or found.complete, "each response makes progress"
         rows += places(found)
         if found.complete:
             break
@@ -176,16 +176,16 @@ def test_a_download_continues_in_the_lake_and_ends_when_the_lake_fails(
     assert (found.complete, len(found.rows), len(tables.asked)) == (False, 6, 1)
 
 
-def test_a_download_ends_when_the_remote_tier_does_not_answer(tables: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_ends_when_the_remote_tier_does_not_respond(tables: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     leaders = DeletingLeaders(STAMPS)
     asked: list[int] = []
 
     def without_remote_tier(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
         asked.append(partition)
-        answer = leaders(broker, topic, partition, q)
-        if answer.stop == LookupStop.LOG_START and STARTS[partition]:
-            answer.stop, answer.next_before_offset = LookupStop.REMOTE, STARTS[partition]
-        return answer
+        response = leaders(broker, topic, partition, q)
+        if response.stop == LookupStop.LOG_START and STARTS[partition]:
+            response.stop, response.next_before_offset = LookupStop.REMOTE, STARTS[partition]
+        return response
 
     monkeypatch.setattr(client, "look_up", without_remote_tier)
     found = look_up_for_download("orders", b"k", limit=100)
@@ -193,16 +193,16 @@ def test_a_download_ends_when_the_remote_tier_does_not_answer(tables: Lake, monk
     assert len(asked) <= 2 * len(STAMPS)
 
 
-def test_the_lake_is_searched_instead_of_a_remote_tier_that_does_not_answer(
+def test_the_lake_is_searched_instead_of_a_remote_tier_that_does_not_respond(
     tables: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaders = DeletingLeaders(STAMPS)
 
     def without_remote_tier(broker: Any, topic: str, partition: int, q: KeyLookupRequest) -> KeyLookupResponse:
-        answer = leaders(broker, topic, partition, q)
-        if answer.stop == LookupStop.LOG_START and STARTS[partition]:
-            answer.stop, answer.next_before_offset, answer.start_offset = LookupStop.REMOTE, STARTS[partition], 0
-        return answer
+        response = leaders(broker, topic, partition, q)
+        if response.stop == LookupStop.LOG_START and STARTS[partition]:
+            response.stop, response.next_before_offset, response.start_offset = LookupStop.REMOTE, STARTS[partition], 0
+        return response
 
     monkeypatch.setattr(client, "look_up", without_remote_tier)
     found = look_up_key("orders", b"k", limit=100)

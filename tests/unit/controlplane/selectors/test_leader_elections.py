@@ -10,7 +10,7 @@ from controlplane.selectors.leader_elections import election_preview, live_broke
 from controlplane.selectors.overview import overview
 from controlplane.selectors.topics import topic_row
 from controlplane.services import brokers
-from tests.unit.controlplane.election_answers import electing
+from tests.unit.controlplane.election_responses import electing
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -73,6 +73,6 @@ def test_a_large_cluster_is_elected_in_parts(world: World, monkeypatch: pytest.M
     assert preview is not None and (len(preview.rows), preview.partitions_more) == (2, 1)
 
 
-def test_brokers_that_did_not_answer_are_asked_last(world: World) -> None:
+def test_brokers_that_did_not_respond_are_asked_last(world: World) -> None:
     Broker.objects.filter(pk=1).update(answered=False)
     assert [b.broker_id for b in live_brokers()] == [2, 3, 1]

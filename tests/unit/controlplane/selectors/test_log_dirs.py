@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.selectors import log_dirs as selectors
-from tests.unit.controlplane.log_dir_answers import MOVING, Directories, reporting
+from tests.unit.controlplane.log_dir_responses import MOVING, Directories, reporting
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -18,9 +18,9 @@ def directories(monkeypatch: pytest.MonkeyPatch) -> Directories:
 
 
 def found(**options: object) -> selectors.BrokerLogDirs:
-    answer = selectors.broker_log_dirs(1, **options)  # type: ignore[arg-type]
-    assert answer is not None
-    return answer
+    response = selectors.broker_log_dirs(1, **options)  # type: ignore[arg-type]
+    assert response is not None
+    return response
 
 
 def test_directories_have_sums_and_a_failed_one_has_none(directories: Directories) -> None:
@@ -48,14 +48,14 @@ def test_replicas_are_listed_from_the_largest_with_filters_and_pages(directories
 
 def test_a_move_has_its_progress_and_its_copy_is_no_replica(directories: Directories) -> None:
     directories.dirs = MOVING
-    answer = found()
-    (move,) = answer.moves
+    response = found()
+    (move,) = response.moves
     assert (move.source, move.target, move.percent, move.lag_records) == ("/a", "/b", 25.0, 7)
-    assert answer.total == 3 and [r.moving for r in answer.rows] == [False, False, True]
-    assert answer.directories[1].replicas == 1
+    assert response.total == 3 and [r.moving for r in response.rows] == [False, False, True]
+    assert response.directories[1].replicas == 1
 
 
-def test_a_broker_without_an_answer_has_a_reason(directories: Directories) -> None:
+def test_a_broker_without_a_response_has_a_reason(directories: Directories) -> None:
     directories.silent = True
     assert (found().problem, found().directories) == ("frozen", [])
     World().down(1)

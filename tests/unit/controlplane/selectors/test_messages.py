@@ -34,7 +34,7 @@ def read_messages(query: RecordQuery, resume: str = "") -> MessageRead:
 class LogReader:
     """Each partition has the offsets 10 to 99, with the offset as timestamp in seconds."""
 
-    no_answer = False
+    no_response = False
     problems: dict[int, PartitionProblem]
     log_problems: dict[int, PartitionProblem]
 
@@ -48,7 +48,7 @@ class LogReader:
         pass
 
     def load_leaders(self) -> None:
-        if self.no_answer:
+        if self.no_response:
             raise NoResponse("nobody")
 
     def log_ranges(self, partitions: Iterable[int]) -> tuple[dict[int, tuple[int, int]], dict[int, PartitionProblem]]:
@@ -173,12 +173,12 @@ def test_problems_belong_to_their_partition_and_are_tried_again(reader: type[Log
 def test_without_a_broker_every_partition_has_a_problem_and_the_token_stays(reader: type[LogReader]) -> None:
     asked = query(limit=5)
     token = read_messages(asked).resume
-    reader.no_answer = True
+    reader.no_response = True
     nothing = read_messages(asked)
     assert [p.problem for p in nothing.problems] == ["leader_unreachable"] * 2
     assert (nothing.percent, nothing.resume, nothing.complete) == (0.0, "", False)
     kept = read_messages(asked, token)
-    reader.no_answer = False
+    reader.no_response = False
     assert places(asked, kept.resume) == places(asked, token)
 
 

@@ -21,7 +21,7 @@ def put(limit: float, **entity: str | None) -> AccessEntry:
     return quotas.set_quota(named, {"producer_byte_rate": limit}, actor="op")
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, by_broker: dict[int, dict[str, float] | None]) -> None:
+def responses(monkeypatch: pytest.MonkeyPatch, by_broker: dict[int, dict[str, float] | None]) -> None:
     def ask(brokers: Any, call: Any) -> list[BrokerResponse[list[MeasuredRate]]]:
         assert [b.broker_id for b in brokers] == list(by_broker)
         return [
@@ -61,7 +61,7 @@ def test_the_use_of_a_default_has_each_client_that_has_no_quota_of_its_own(monke
     World(brokers=3)
     own, default = put(100, user="ann"), put(50, user=None)
     rates = {'{"user":"ann"}': 20.0, '{"user":"bob"}': 60.0, '{"client-id":"c"}': 5.0}
-    answers(monkeypatch, {1: rates, 2: {'{"user":"bob"}': 10.0}, 3: None})
+    responses(monkeypatch, {1: rates, 2: {'{"user":"bob"}': 10.0}, 3: None})
     detail = selectors.quota_detail(default.pk)
     assert detail is not None and detail.silent_brokers == [3]
     assert [(u.name, u.broker_id, u.per_second, u.percent) for u in detail.use] == [
@@ -76,7 +76,7 @@ def test_the_use_of_a_default_has_each_client_that_has_no_quota_of_its_own(monke
 def test_the_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     World(brokers=1)
     default = put(50, user=None)
-    answers(monkeypatch, {1: {f'{{"user":"u{n}"}}': float(n) for n in range(250)}})
+    responses(monkeypatch, {1: {f'{{"user":"u{n}"}}': float(n) for n in range(250)}})
     detail = selectors.quota_detail(default.pk)
     assert (
         detail is not None and (len(detail.use), detail.use_count) == (200, 250) and detail.use[0].name == "user u249"

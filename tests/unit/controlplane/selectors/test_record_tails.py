@@ -108,7 +108,7 @@ def test_a_poll_is_limited_and_continues_at_the_end(leaders: Leaders, monkeypatc
     assert offsets(reader) == [(0, 105)]
 
 
-def test_brokers_that_do_not_answer_are_asked_again(leaders: Leaders) -> None:
+def test_brokers_that_do_not_respond_are_asked_again(leaders: Leaders) -> None:
     reader = TailReader(RecordQuery("orders"), PLAIN)
     leaders.down = True
     reader.poll()

@@ -86,7 +86,7 @@ def test_the_states_are_those_that_brokers_committed() -> None:
     assert (second.state, second.position) == ("unknown", 5)
 
 
-def test_a_coordinator_that_does_not_answer_leaves_the_states_unknown() -> None:
+def test_a_coordinator_that_does_not_respond_leaves_the_states_unknown() -> None:
     observed()
     detail = selectors.route_detail("r")
     assert detail is not None and detail.states_unknown == "no coordinator"

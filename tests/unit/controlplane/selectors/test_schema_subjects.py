@@ -56,10 +56,10 @@ def test_a_registry_that_is_not_there_is_a_problem(settings: Any, world: World) 
         selectors.subject_detail("a")
     settings.WEIR = replace(settings.WEIR, schema_registry_url="http://127.0.0.1:9")
     page = selectors.subject_list()
-    assert page.configured and page.rows == [] and "did not answer" in page.problem
-    with pytest.raises(Rejected, match="did not answer"):
+    assert page.configured and page.rows == [] and "did not respond" in page.problem
+    with pytest.raises(Rejected, match="did not respond"):
         selectors.subject_detail("a")
-    with pytest.raises(Rejected, match="did not answer"):
+    with pytest.raises(Rejected, match="did not respond"):
         selectors.difference("a", 1, 2)
 
 

@@ -1,4 +1,4 @@
-"""Share groups from the answers of their coordinators."""
+"""Share groups from the responses of their coordinators."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.utils import timezone
 from controlplane.domain.access import AccessRecordKind
 from controlplane.models import AccessEntry, ShareGroupPartition
 from controlplane.selectors import share_groups as selectors
-from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering, records_in_flight
+from tests.unit.controlplane.share_group_responses import ShareGroupWorld, patch_responses, records_in_flight
 from tests.unit.controlplane.world import World
 
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch, world: World) -> ShareGroupWorld:
-    found = answering(monkeypatch)
+    found = patch_responses(monkeypatch)
     found.groups = {"b": {("orders", 0): (5, 7), ("orders", 1): (-1, -1)}, "a/1": {}, "other": {}}
     found.members = {"b": ["m1", "m2"]}
     return found
@@ -28,7 +28,7 @@ def test_a_page_has_the_groups_of_all_coordinators(groups: ShareGroupWorld) -> N
         ("other", 0, None, 0),
     ]
     assert page.rows[1].topics == ["orders"] and page.rows[1].coordinator == 1
-    assert (page.total, page.first, page.last, page.answered, page.brokers_asked) == (3, 1, 3, 3, 3)
+    assert (page.total, page.first, page.last, page.brokers_responded, page.brokers_asked) == (3, 1, 3, 3, 3)
     found = selectors.share_group_list(query="O", sort="-state", page=1, per_page=1)
     assert (found.total, found.sort, [r.group_id for r in found.rows]) == (1, "-state", ["other"])
     assert selectors.share_group_list(sort="nonsense").sort == "group_id"
@@ -37,7 +37,7 @@ def test_a_page_has_the_groups_of_all_coordinators(groups: ShareGroupWorld) -> N
 def test_a_silent_broker_is_named(groups: ShareGroupWorld) -> None:
     groups.silent = {1}
     page = selectors.share_group_list()
-    assert (page.rows, page.answered, page.brokers_silent[0].problem) == ([], 2, "it is frozen")
+    assert (page.rows, page.brokers_responded, page.brokers_silent[0].problem) == ([], 2, "it is frozen")
     found = selectors.share_group("b")
     assert found.row is None and [s.broker_id for s in found.brokers_silent] == [1]
 

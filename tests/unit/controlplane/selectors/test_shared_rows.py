@@ -98,10 +98,10 @@ def test_names_and_arguments_identify_rows() -> None:
 
 def test_a_failed_read_is_not_shared() -> None:
     def fail() -> int:
-        raise ValueError("the database does not answer")
+        raise ValueError("the database does not respond")
 
     with use_shared_rows(lambda: at(1)):
-        with pytest.raises(ValueError, match="does not answer"):
+        with pytest.raises(ValueError, match="does not respond"):
             read_shared("rows", fail)
         assert read_shared("rows", Reader()) == 1
 

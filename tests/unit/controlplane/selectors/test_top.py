@@ -13,7 +13,7 @@ from controlplane.monitoring.history import HistoryRecorder
 from controlplane.selectors import top
 from controlplane.selectors.top import METRICS, TopOf, TopRow, top_list
 from tests.unit.controlplane.history_rows import record
-from tests.unit.controlplane.selectors.test_clients import answering, client
+from tests.unit.controlplane.selectors.test_clients import client, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -106,7 +106,7 @@ def test_brokers_by_every_metric(world: World) -> None:
 def test_clients_and_principals_are_summed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = client("shop", 1000, principal="User:alice")
     batch = client("batch", 500, principal="User:alice", host="10.0.0.9")
-    answering(monkeypatch, {1: [shop, batch], 2: [client("web", 600, principal="User:bob")]}, silent=[3])
+    patch_responses(monkeypatch, {1: [shop, batch], 2: [client("web", 600, principal="User:bob")]}, silent=[3])
     rows = top_list("principals", "bytes_per_s").rows
     assert [r.name for r in rows] == ["User:alice", "User:bob"] and rows[0].subject == ""
     assert sum(r.share_pct or 0 for r in rows) == pytest.approx(100, abs=0.2)

@@ -9,15 +9,15 @@ import pytest
 
 from controlplane.domain.transactions import DescribedTransaction
 from controlplane.selectors import transactions as selectors
-from tests.unit.controlplane.transaction_answers import HANGING, Answers, answering
+from tests.unit.controlplane.transaction_responses import HANGING, TransactionResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    return answering(monkeypatch, World())
+def responses(monkeypatch: pytest.MonkeyPatch) -> TransactionResponses:
+    return patch_responses(monkeypatch, World())
 
 
 def described(name: str, producer_id: int, state: str = "Ongoing", age_s: float = 90) -> DescribedTransaction:
@@ -26,20 +26,20 @@ def described(name: str, producer_id: int, state: str = "Ongoing", age_s: float 
     return DescribedTransaction(name, state, producer_id, 2, 60_000, started, partitions)
 
 
-def test_a_page_describes_only_its_own_rows(answers: Answers) -> None:
-    answers.coordinators = {1: [described(f"a{n}", n) for n in range(5)], 3: [described("b", 9, "Empty")]}
+def test_a_page_describes_only_its_own_rows(responses: TransactionResponses) -> None:
+    responses.coordinators = {1: [described(f"a{n}", n) for n in range(5)], 3: [described("b", 9, "Empty")]}
     page = selectors.transaction_list(sort="-producer_id", per_page=2)
     assert (page.total, page.pages, [r.transactional_id for r in page.rows]) == (6, 3, ["b", "a4"])
     assert (page.rows[0].open_s, page.rows[0].coordinator) == (None, 3) and page.rows[1].partitions == ["orders-1"]
     assert 89 < (page.rows[1].open_s or 0) < 150 and page.rows[1].timeout_ms == 60_000
-    assert answers.requests == [("list", 1), ("list", 2), ("list", 3), ("describe", 3), ("describe", 1)] or sorted(
-        answers.requests
+    assert responses.requests == [("list", 1), ("list", 2), ("list", 3), ("describe", 3), ("describe", 1)] or sorted(
+        responses.requests
     ) == [("describe", 1), ("describe", 3), ("list", 1), ("list", 2), ("list", 3)]
-    assert (page.answered, page.brokers_asked, page.first, page.last) == (3, 3, 1, 2)
+    assert (page.brokers_responded, page.brokers_asked, page.first, page.last) == (3, 3, 1, 2)
 
 
-def test_filters(answers: Answers) -> None:
-    answers.coordinators = {1: [described("Alpha", 1), described("beta", 2, "CompleteAbort")]}
+def test_filters(responses: TransactionResponses) -> None:
+    responses.coordinators = {1: [described("Alpha", 1), described("beta", 2, "CompleteAbort")]}
     for options, names in (
         ({"query": "ALPH"}, ["Alpha"]),
         ({"state": "open"}, ["Alpha"]),
@@ -51,27 +51,27 @@ def test_filters(answers: Answers) -> None:
         assert [r.transactional_id for r in selectors.transaction_list(**options).rows] == names, options  # type: ignore[arg-type]
 
 
-def test_silent_brokers_and_offline_coordinators_are_named(answers: Answers) -> None:
-    answers.world.offline("__transaction_state", 0)
-    answers.world.look()
-    answers.coordinators, answers.silent = {1: [described("a", 1)], 2: [described("b", 2)]}, {2}
+def test_silent_brokers_and_offline_coordinators_are_named(responses: TransactionResponses) -> None:
+    responses.world.offline("__transaction_state", 0)
+    responses.world.look()
+    responses.coordinators, responses.silent = {1: [described("a", 1)], 2: [described("b", 2)]}, {2}
     page = selectors.transaction_list()
-    assert [r.transactional_id for r in page.rows] == ["a"] and (page.answered, page.brokers_asked) == (2, 3)
+    assert [r.transactional_id for r in page.rows] == ["a"] and (page.brokers_responded, page.brokers_asked) == (2, 3)
     assert [(s.broker_id, s.problem) for s in page.brokers_silent] == [(2, "it is frozen")]
     assert page.offline_partitions == 1
 
 
-def test_one_transactional_id_has_the_first_offset_in_each_partition(answers: Answers) -> None:
-    answers.coordinators, answers.open = {3: [described("a", 4711)]}, {2: [HANGING]}
+def test_one_transactional_id_has_the_first_offset_in_each_partition(responses: TransactionResponses) -> None:
+    responses.coordinators, responses.open = {3: [described("a", 4711)]}, {2: [HANGING]}
     found = selectors.transaction("a")
     assert found.row is not None and (found.row.coordinator, found.partition_count) == (3, 1)
     assert [(p.topic, p.index, p.leader, p.start_offset) for p in found.partitions] == [("orders", 1, 2, 1234)]
     assert found.started_at is not None and found.partitions[0].last_timestamp is not None
-    answers.silent = {2}
+    responses.silent = {2}
     assert selectors.transaction("a").partitions[0].start_offset is None
     assert selectors.transaction("nobody").row is None
     newer = replace(described("a", 5), producer_epoch=7)
-    answers.coordinators[1] = [newer]
+    responses.coordinators[1] = [newer]
     both = selectors.transaction("a").row
     assert both is not None and both.producer_id == 5, "two coordinators during a move: the higher epoch is newer"
 

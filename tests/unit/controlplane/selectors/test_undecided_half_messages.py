@@ -14,16 +14,16 @@ from controlplane.models import AlertThreshold, AlertThresholdOverride, TopicMes
 from controlplane.selectors import undecided_half_messages as selectors
 from controlplane.selectors.paging import PageCursor
 from controlplane.selectors.visibility import seen_by
-from tests.unit.controlplane.half_answers import HalfAnswers, answering
+from tests.unit.controlplane.half_responses import HalfResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
-    """Topics orders and payments, with the same answers. The messages are older than each threshold."""
-    found = answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfResponses:
+    """Topics orders and payments, with the same responses. The messages are older than each threshold."""
+    found = patch_responses(monkeypatch, world)
     world.topic("payments", (1, 2))
     world.topic("payments.half", (1, 2), configs={"weir.half.topic": "payments"})
     world.look()
@@ -34,7 +34,7 @@ def places(**chosen: object) -> list[tuple[str, int, int]]:
     return [(r.topic, r.partition, r.offset) for r in selectors.undecided_page(**chosen).rows]  # type: ignore[arg-type]
 
 
-def test_the_oldest_of_all_topics_come_first(answers: HalfAnswers) -> None:
+def test_the_oldest_of_all_topics_come_first(responses: HalfResponses) -> None:
     assert places() == [("orders", 0, 3), ("payments", 0, 3), ("orders", 1, 5), ("orders", 0, 9), ("payments", 0, 9)]
     found = selectors.undecided_page()
     assert (found.undecided, found.searched, found.total, found.partitions_asked, found.missing) == (5, 5, 5, 3, [])
@@ -45,14 +45,14 @@ def test_the_oldest_of_all_topics_come_first(answers: HalfAnswers) -> None:
     assert places(page=first.window.after, per_page=2) == [("orders", 1, 5), ("orders", 0, 9)]
 
 
-def test_filters_by_topic_state_and_id(answers: HalfAnswers) -> None:
+def test_filters_by_topic_state_and_id(responses: HalfResponses) -> None:
     assert places(topic="PAY") == [("payments", 0, 3), ("payments", 0, 9)]
     assert places(state="expiring") == places(query="c") == [("orders", 1, 5)]
     assert places(sort="-checks")[0] == ("orders", 1, 5) and places(topic="nothing") == []
 
 
-def test_silent_and_skipped_partitions_are_reported(answers: HalfAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers.silent = {2}
+def test_silent_and_skipped_partitions_are_reported(responses: HalfResponses, monkeypatch: pytest.MonkeyPatch) -> None:
+    responses.silent = {2}
     found = selectors.undecided_page()
     assert [(m.topic, m.partition, m.problem) for m in found.missing] == [("orders", 1, "it is frozen")]
     monkeypatch.setattr(selectors, "PARTITIONS_MAX", 1)
@@ -67,7 +67,7 @@ def test_silent_and_skipped_partitions_are_reported(answers: HalfAnswers, monkey
 
 
 def test_topics_without_a_role_are_neither_asked_nor_listed(
-    answers: HalfAnswers, monkeypatch: pytest.MonkeyPatch
+    responses: HalfResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     TopicMessages.objects.create(
         topic="orders", half_undecided=1, half_oldest_at=timezone.now() - timedelta(hours=1), sampled_at=timezone.now()
@@ -80,7 +80,7 @@ def test_topics_without_a_role_are_neither_asked_nor_listed(
     assert selectors.overdue_topics() == ["orders"]
 
 
-def test_overdue_follows_the_threshold_of_the_topic(answers: HalfAnswers) -> None:
+def test_overdue_follows_the_threshold_of_the_topic(responses: HalfResponses) -> None:
     now = timezone.now()
     for topic, age_s in (("orders", 100), ("payments", 50)):
         oldest = now - timedelta(seconds=age_s)

@@ -19,22 +19,24 @@ from tests.unit.controlplane.clients.test_zookeeper_status import LEADER
 FOLLOWER = LEADER.replace("Mode: leader", "Mode: follower")
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, settings: Any, *answers: ServerResponse, lost: bool = False) -> None:
-    hosts = ",".join(f"{a.host}:{a.port}" for a in answers) + "/weir" if answers else ""
+def patch_responses(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, *responses: ServerResponse, lost: bool = False
+) -> None:
+    hosts = ",".join(f"{a.host}:{a.port}" for a in responses) + "/weir" if responses else ""
     settings.WEIR = replace(settings.WEIR, zookeeper=hosts)
 
     def owned(store: object) -> list[OwnedZnode]:
         if lost:
-            raise Unreachable("ZooKeeper did not answer within 2 s (connecting)")
+            raise Unreachable("ZooKeeper did not respond within 2 s (connecting)")
         return [OwnedZnode(SessionOwner.BROKER, "1", "/brokers/ids/1", "0x1", 5)]
 
-    monkeypatch.setattr(selectors, "server_states", lambda servers, protection: list(answers))
+    monkeypatch.setattr(selectors, "server_states", lambda servers, protection: list(responses))
     monkeypatch.setattr(selectors, "zookeeper_store", lambda hosts, timeout_ms: None)
     monkeypatch.setattr(selectors, "owned_znodes", owned)
 
 
 def test_an_ensemble_with_a_dead_server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    answering(
+    patch_responses(
         monkeypatch,
         settings,
         ServerResponse("a", 2181, parse_status(LEADER)),
@@ -52,16 +54,16 @@ def test_an_ensemble_with_a_dead_server(monkeypatch: pytest.MonkeyPatch, setting
     assert found.sessions is not None and [(s.owner, s.owner_id) for s in found.sessions] == [("broker", "1")]
 
 
-def test_without_an_answer_the_sessions_are_unknown(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+def test_without_a_response_the_sessions_are_unknown(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     down = ServerResponse("a", 2181, None, ServerProblem.NOT_SERVING)
-    answering(monkeypatch, settings, down, lost=True)
+    patch_responses(monkeypatch, settings, down, lost=True)
     found = selectors.ensemble()
     assert (found.serving, found.has_leader, found.sessions) == (0, False, None)
-    assert "did not answer within 2 s" in found.sessions_problem
+    assert "did not respond within 2 s" in found.sessions_problem
 
 
 def test_without_the_setting_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    answering(monkeypatch, settings)
+    patch_responses(monkeypatch, settings)
     found = selectors.ensemble()
     assert (found.servers, found.sessions) == ([], None)
     assert "WEIR_ZOOKEEPER" in found.sessions_problem

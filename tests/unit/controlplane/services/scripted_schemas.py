@@ -20,7 +20,7 @@ class ScriptedSchemas:
 
     def fetch_schema(self, subject: str, version: int | None) -> Schema:
         if self.down:
-            raise RegistryUnreachable("The schema registry did not answer (TimeoutError).")
+            raise RegistryUnreachable("The schema registry did not respond (TimeoutError).")
         if (subject, version) not in self.schemas:
             raise SchemaUnavailable(f"The schema registry has no subject {subject}.")
         return self.schemas[subject, version]

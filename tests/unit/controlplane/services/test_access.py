@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import AccessChanged, BrokerConfigChanged, RequestAnswered
+from brokerd.cluster.metadata import AccessChanged, BrokerConfigChanged, RequestCompleted
 from brokerd.cluster.model import Now
 from brokerd.cluster.typed_json import encode
 from brokerd.security import scram
@@ -105,10 +105,10 @@ def test_a_request_is_answered_in_the_entry_of_its_effect() -> None:
     core.handle(Requested(stored("r", 1, 1, "alter_access", {"topics": [item]})), NOW)
     core.in_flight = False
     effects = core.handle(DesiredRead(access=(DesiredAccess("scram", item["name"], 1, item["value"], "r"),)), NOW)
-    changed, answered = written(effects)[-2:]
+    changed, completed = written(effects)[-2:]
     assert changed == AccessChanged("scram", "SCRAM-SHA-256:a", 1, {"iterations": 4096})
-    assert isinstance(answered, RequestAnswered)
-    assert answered.result["results"][0]["error"] == 0
+    assert isinstance(completed, RequestCompleted)
+    assert completed.result["results"][0]["error"] == 0
 
 
 def settings(name: str, **values: str | None) -> dict[str, Any]:
@@ -123,9 +123,9 @@ def test_broker_configs_have_their_own_metadata_record() -> None:
     assert [encode(e.request.payload)["topics"] for e in effects if isinstance(e, WriteDesired)] == [[item]]
     core.in_flight = False
     effects = core.handle(DesiredRead(access=(DesiredAccess("broker", "-1", 1, {"threads": "5"}, "r"),)), NOW)
-    changed, answered = written(effects)[-2:]
+    changed, completed = written(effects)[-2:]
     assert changed == BrokerConfigChanged(-1, 1, {"threads": "5"})
-    assert answered.result["results"][0]["error"] == 0
+    assert completed.result["results"][0]["error"] == 0
     image.apply(changed)
     core.in_flight = False
     effects = core.handle(DesiredRead(access=(DesiredAccess("broker", "-1", 0, {}),)), NOW)
@@ -138,8 +138,8 @@ def test_broker_configs_have_their_own_metadata_record() -> None:
 def test_configs_of_an_invalid_broker_id_are_rejected(item: dict[str, Any]) -> None:
     core, _ = acting()
     effects = core.handle(Requested(stored("r", 1, 1, "alter_broker_configs", {"topics": [item]})), NOW)
-    (answer,) = [r for r in written(effects) if isinstance(r, RequestAnswered)]
-    assert answer.result["results"][0]["error"] == 42
+    (response,) = [r for r in written(effects) if isinstance(r, RequestCompleted)]
+    assert response.result["results"][0]["error"] == 42
 
 
 @pytest.mark.django_db
@@ -151,7 +151,7 @@ def test_two_changes_of_a_brokers_configs_are_both_kept() -> None:
     for number, item in enumerate((settings("1", a="1", gone=None), settings("1", b="2"))):
         payload = {"topics": [item], "principal": "User:ann"}
         thread._handle(stored(f"r{number}", 1, 1, "alter_broker_configs", payload))
-    assert [(a.kind, a.key, a.generation, a.value) for answer in posted for a in answer.access] == [
+    assert [(a.kind, a.key, a.generation, a.value) for response in posted for a in response.access] == [
         ("broker", "1", 5, {"held": "0", "a": "1"}),
         ("broker", "1", 6, {"held": "0", "a": "1", "b": "2"}),
     ]

@@ -78,9 +78,9 @@ def test_alerts_and_metrics_are_readable_with_a_token(world: World, viewer_clien
     assert APIClient().get("/api/v1/metrics").status_code == 401
     listed = viewer_client.get("/api/v1/alerts").json()
     assert [(a["kind"], a["subject"]) for a in listed["rows"]] == [("broker_down", "1")]
-    answer = viewer_client.get("/api/v1/metrics", HTTP_ACCEPT="text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
-    assert answer.headers["Content-Type"].startswith("text/plain; version=")
-    text = answer.content.decode()
+    response = viewer_client.get("/api/v1/metrics", HTTP_ACCEPT="text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+    assert response.headers["Content-Type"].startswith("text/plain; version=")
+    text = response.content.decode()
     assert 'weir_alert{kind="broker_down",severity="degraded",subject="1"} 1.0\n' in text
     assert 'weir_broker_disk_probe_seconds{broker="1",directory="/a"} 1.5\n' in text
     assert 'weir_broker_disk_slow{broker="1",directory="/a"} 1.0\n' in text

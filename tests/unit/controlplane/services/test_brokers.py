@@ -101,10 +101,10 @@ def test_the_same_by_rest(world: World, operator: APIClient, viewer_client: APIC
     assert operator.post("/api/v1/brokers/3/demote", {"comment": "x"}, format="json").status_code == 200
     world.apply_rows()
     assert operator.get("/api/v1/brokers/3").json()["leads"] is False
-    answer = operator.post(
+    response = operator.post(
         "/api/v1/brokers/1/drain", {"throttle_bytes_per_s": 5_000_000, "comment": "x"}, format="json"
     )
-    assert answer.status_code == 200 and answer.json()["move_id"] == Move.objects.get().pk
+    assert response.status_code == 200 and response.json()["move_id"] == Move.objects.get().pk
     assert operator.get("/api/v1/brokers/1/drain").json()["empty"] is False
 
 
@@ -150,10 +150,10 @@ def test_a_drain_is_ended_and_its_broker_restored_by_rest(world: World, operator
     world.topic("flights", (1, 2))
     made = operator.post("/api/v1/brokers/1/drain", {"comment": "new disk"}, format="json").json()
     world.apply_rows()
-    answer = operator.post(
+    response = operator.post(
         f"/api/v1/moves/{made['move_id']}/roll_back", {"comment": "not today", "uncordon": True}, format="json"
     )
-    assert answer.status_code == 200
+    assert response.status_code == 200
     world.apply_rows()
     row = operator.get("/api/v1/brokers/1").json()
     assert (row["cordoned"], row["leads"]) == (False, True)

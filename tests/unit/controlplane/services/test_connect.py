@@ -155,6 +155,6 @@ def test_a_worker_that_fails_leaves_an_unknown_outcome(state: WorkerState, setti
     with pytest.raises(Rejected, match="Look at the connector"):
         services.pause_connector("etl", "jdbc", actor="alice")
     settings.WEIR = replace(settings.WEIR, connect_urls=(("etl", ("http://127.0.0.1:9",)),))
-    with pytest.raises(Rejected, match="did not answer"):
+    with pytest.raises(Rejected, match="did not respond"):
         services.pause_connector("etl", "jdbc", actor="alice")
     assert [outcome for *_, outcome in rows()] == [Outcome.UNKNOWN, Outcome.REJECTED], "nobody received the second one"

@@ -16,7 +16,7 @@ from controlplane.selectors.dead_letters import dead_letter_topic
 from controlplane.services import Rejected
 from controlplane.services import dead_letters as services
 from controlplane.services.dead_letter_batches import ResendResult
-from tests.unit.controlplane.dead_answers import DeadAnswers, answering, letter, permitted
+from tests.unit.controlplane.dead_letter_responses import DeadLetterResponses, letter, patch_responses, permitted
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -24,12 +24,12 @@ TOPIC, RETRY = ResendTarget.TOPIC, ResendTarget.RETRY
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswers:
-    return answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterResponses:
+    return patch_responses(monkeypatch, world)
 
 
 @pytest.fixture
-def olga(answers: DeadAnswers) -> Any:
+def olga(responses: DeadLetterResponses) -> Any:
     return permitted("olga")
 
 
@@ -41,14 +41,14 @@ def send(
     return result
 
 
-def values(answers: DeadAnswers) -> list[tuple[str, bytes | None]]:
-    return [(topic, r.value) for topic, r in answers.written]
+def values(responses: DeadLetterResponses) -> list[tuple[str, bytes | None]]:
+    return [(topic, r.value) for topic, r in responses.written]
 
 
-def test_a_dead_letter_goes_to_its_group_with_its_first_attempt(olga: Any, answers: DeadAnswers) -> None:
+def test_a_dead_letter_goes_to_its_group_with_its_first_attempt(olga: Any, responses: DeadLetterResponses) -> None:
     result = send(olga, (0, 1))
     assert (result.target, result.sent, result.problems) == ("orders.retry", 1, [])
-    ((topic, sent),) = answers.written
+    ((topic, sent),) = responses.written
     assert (topic, sent.key, sent.value, sent.partition, sent.timestamp_ms) == ("orders.retry", b"k1", b"v1", 0, None)
     assert dict(sent.headers) == {
         "h": b"\xff",
@@ -61,22 +61,22 @@ def test_a_dead_letter_goes_to_its_group_with_its_first_attempt(olga: Any, answe
     assert change.after == {"places": ["0@1"], "target": "retry", "edited": False}
 
 
-def test_the_topic_gets_the_record_without_a_group(olga: Any, answers: DeadAnswers) -> None:
+def test_the_topic_gets_the_record_without_a_group(olga: Any, responses: DeadLetterResponses) -> None:
     send(olga, (0, 1), target=TOPIC)
-    ((topic, sent),) = answers.written
+    ((topic, sent),) = responses.written
     assert topic == "orders" and "x-retry-group" not in dict(sent.headers)
 
 
-def test_a_request_has_a_time_limit(olga: Any, answers: DeadAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_has_a_time_limit(olga: Any, responses: DeadLetterResponses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "REQUEST_SECONDS", -1.0)
     result = send(olga, (0, 1), (1, 0))
-    assert (result.sent, result.refused, result.problems) == (0, 2, [services.TIME_OVER]) and not answers.written
+    assert (result.sent, result.refused, result.problems) == (0, 2, [services.TIME_OVER]) and not responses.written
 
 
-def test_an_edited_record_replaces_one_dead_letter(olga: Any, answers: DeadAnswers) -> None:
+def test_an_edited_record_replaces_one_dead_letter(olga: Any, responses: DeadLetterResponses) -> None:
     edited = NewRecord(b"k9", b"fixed", (("x-retry-group", b"billing"),))
     assert send(olga, (0, 1), edited=edited).sent == 1
-    ((_, sent),) = answers.written
+    ((_, sent),) = responses.written
     assert (sent.key, sent.value, sent.partition) == (b"k9", b"fixed", None)
     assert send(olga, (0, 1)).already == 1, "the dead letter itself counts as sent"
     with pytest.raises(Rejected, match="exactly one"):
@@ -85,8 +85,8 @@ def test_an_edited_record_replaces_one_dead_letter(olga: Any, answers: DeadAnswe
         send(olga, (0, 2), edited=NewRecord(b"k", b"v"))
 
 
-def test_all_matching_dead_letters_are_sent_in_parts(olga: Any, answers: DeadAnswers) -> None:
-    answers.letters[0] += [letter(o) for o in range(10, 17)]
+def test_all_matching_dead_letters_are_sent_in_parts(olga: Any, responses: DeadLetterResponses) -> None:
+    responses.letters[0] += [letter(o) for o in range(10, 17)]
     query = RecordQuery("orders", limit=3, filters=DeadLetterFilters(group="billing"), all_partitions=True)
     resume, rounds = "", []
     while True:
@@ -96,13 +96,13 @@ def test_all_matching_dead_letters_are_sent_in_parts(olga: Any, answers: DeadAns
         resume = result.resume
         if not resume:
             break
-    assert rounds == [3, 3, 3] and Counter(values(answers)).most_common(1)[0][1] == 1
+    assert rounds == [3, 3, 3] and Counter(values(responses)).most_common(1)[0][1] == 1
     again = services.send_matching(olga, "orders", query, target=RETRY, comment="fixed")
     assert again is not None and (again.sent, again.already) == (0, 3)
     assert Change.objects.first().after["group"] == "billing"  # type: ignore[union-attr]
 
 
-def test_what_cannot_be_sent_is_rejected(olga: Any, answers: DeadAnswers) -> None:
+def test_what_cannot_be_sent_is_rejected(olga: Any, responses: DeadLetterResponses) -> None:
     for places, reason in (
         ([], "out of range"),
         ([(0, o) for o in range(services.PLACES_MAX + 1)], "out of range"),
@@ -124,7 +124,7 @@ def test_what_cannot_be_sent_is_rejected(olga: Any, answers: DeadAnswers) -> Non
         services.record_to_resend(olga, "orders", 0, 77)
 
 
-def test_permissions(answers: DeadAnswers) -> None:
+def test_permissions(responses: DeadLetterResponses) -> None:
     with pytest.raises(PermissionDenied, match="produce_records"):
         send(permitted("anna", "read_records"), (0, 1))
     with pytest.raises(PermissionDenied, match="read_records"):
@@ -135,10 +135,10 @@ def test_permissions(answers: DeadAnswers) -> None:
         services.record_to_resend(vera, "orders", 0, 1)
     with pytest.raises(PermissionDenied, match="Masking rules"):
         send(vera, (0, 1))
-    assert not answers.written
+    assert not responses.written
 
 
-def test_the_list_has_the_cause_and_earlier_sendings(olga: Any, answers: DeadAnswers) -> None:
+def test_the_list_has_the_cause_and_earlier_sendings(olga: Any, responses: DeadLetterResponses) -> None:
     send(olga, (0, 1))
     of = dead_letter_topic("orders")
     assert of is not None and (of.dead_topic, of.retry_topic) == ("orders.dead", "orders.retry")

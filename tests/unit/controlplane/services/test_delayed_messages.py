@@ -13,16 +13,16 @@ from controlplane.domain.produce import NewRecord, ProducedRecord
 from controlplane.models import Change
 from controlplane.services import Rejected
 from controlplane.services import delayed_messages as services
-from tests.unit.controlplane.delayed_answers import HOUR_MS, NOW_MS, DelayAnswers, answering
+from tests.unit.controlplane.delayed_responses import HOUR_MS, NOW_MS, DelayedResponses, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DelayAnswers:
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DelayedResponses:
     monkeypatch.setattr(services, "CONFIRM_SECONDS", 0.0)
-    return answering(monkeypatch, world)
+    return patch_responses(monkeypatch, world)
 
 
 def user(name: str, *permissions: str) -> Any:
@@ -32,7 +32,7 @@ def user(name: str, *permissions: str) -> Any:
 
 
 @pytest.fixture
-def olga(answers: DelayAnswers) -> Any:
+def olga(responses: DelayedResponses) -> Any:
     return user("olga", "produce_records", "read_records")
 
 
@@ -42,13 +42,13 @@ def cancelled(who: Any, partition: int = 0, offset: int = 3) -> services.CancelR
     return result
 
 
-def test_a_tombstone_with_the_key_is_written_and_confirmed(olga: Any, answers: DelayAnswers) -> None:
+def test_a_tombstone_with_the_key_is_written_and_confirmed(olga: Any, responses: DelayedResponses) -> None:
     preview = services.preview_cancel(olga, "orders", 0, 3)
     assert preview is not None and (preview.key, preview.same_key, preview.more) == ("a", 2, False)
-    assert preview.deliver_at_ms == NOW_MS + HOUR_MS and not answers.written
+    assert preview.deliver_at_ms == NOW_MS + HOUR_MS and not responses.written
     result = cancelled(olga)
     assert (result.state, result.cancelled, result.tombstone_offset) == ("cancelled", 2, 100)
-    assert answers.written == [("orders.delay", NewRecord(key=b"a", partition=0))]
+    assert responses.written == [("orders.delay", NewRecord(key=b"a", partition=0))]
     change = Change.objects.get(verb="delayed.cancel")
     assert (change.actor, change.object_name, change.outcome) == ("olga", "orders.delay", "confirmed")
     assert change.after["offset"] == 3 and change.after["key"] == "a" and change.after["cancelled"] == 2
@@ -56,7 +56,7 @@ def test_a_tombstone_with_the_key_is_written_and_confirmed(olga: Any, answers: D
         cancelled(olga)
 
 
-def test_a_message_that_is_not_pending_is_rejected(olga: Any, answers: DelayAnswers) -> None:
+def test_a_message_that_is_not_pending_is_rejected(olga: Any, responses: DelayedResponses) -> None:
     for partition, offset, reason in (
         (9, 3, "does not exist"),
         (0, 99, "was delivered or cancelled"),
@@ -67,41 +67,41 @@ def test_a_message_that_is_not_pending_is_rejected(olga: Any, answers: DelayAnsw
             services.preview_cancel(olga, "orders", partition, offset)
         with pytest.raises(Rejected, match=reason):
             cancelled(olga, partition, offset)
-    answers.rejected = {0}
+    responses.rejected = {0}
     with pytest.raises(Rejected, match="unknown now: Its leader rejected"):
         cancelled(olga)
-    assert not answers.written and Change.objects.filter(outcome="refused").count() == 5
+    assert not responses.written and Change.objects.filter(outcome="refused").count() == 5
     assert services.cancel(olga, "plain", 0, 3, comment="x") is None
     with pytest.raises(Rejected, match="Give a reason"):
         services.cancel(olga, "orders", 0, 3, comment=" ")
 
 
-def test_the_outcome_is_the_confirmation_of_the_leader(olga: Any, answers: DelayAnswers) -> None:
-    answers.ignores_cancel = True
+def test_the_outcome_is_the_confirmation_of_the_leader(olga: Any, responses: DelayedResponses) -> None:
+    responses.ignores_cancel = True
     assert cancelled(olga).state == "unknown"
-    answers.result = ProducedRecord(0, None, "Refused.")
+    responses.result = ProducedRecord(0, None, "Refused.")
     assert cancelled(olga).state == "refused"
-    answers.result = ProducedRecord(0, None, "No answer.", unknown=True)
+    responses.result = ProducedRecord(0, None, "No response.", unknown=True)
     assert cancelled(olga).state == "unknown"
     outcomes = Change.objects.filter(verb="delayed.cancel").order_by("pk").values_list("outcome", flat=True)
     assert list(outcomes) == ["confirmed", "refused", "unknown"]
 
 
 def test_a_record_that_was_due_meanwhile_is_not_called_cancelled(
-    olga: Any, answers: DelayAnswers, monkeypatch: pytest.MonkeyPatch
+    olga: Any, responses: DelayedResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    produce = answers.produce
+    produce = responses.produce
 
     def deliver(topic: str, records: list[NewRecord], **rest: Any) -> list[ProducedRecord]:
         made = produce(topic, records, **rest)
-        answers.waiting[0] = []
+        responses.waiting[0] = []
         return made
 
     monkeypatch.setattr("controlplane.clients.producer.produce", deliver)
     assert cancelled(olga).state == "due"
 
 
-def test_permissions(answers: DelayAnswers) -> None:
+def test_permissions(responses: DelayedResponses) -> None:
     with pytest.raises(PermissionDenied, match="produce_records"):
         services.cancel(user("anna", "read_records"), "orders", 0, 3, comment="x")
     pia = user("pia", "produce_records")

@@ -16,11 +16,11 @@ from controlplane.models import Change, MaskingRule, SentDeadLetter, Topic
 from controlplane.services import Rejected
 from controlplane.services import dead_letters as services
 from controlplane.services.dead_letter_batches import ResendResult
-from tests.unit.controlplane.dead_answers import (
+from tests.unit.controlplane.dead_letter_responses import (
     DLQ,
-    DeadAnswers,
+    DeadLetterResponses,
+    patch_share_responses,
     permitted,
-    share_answering,
     share_letter,
     with_retry_topic,
 )
@@ -31,12 +31,12 @@ TOPIC = ResendTarget.TOPIC
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswers:
-    return share_answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterResponses:
+    return patch_share_responses(monkeypatch, world)
 
 
 @pytest.fixture
-def olga(answers: DeadAnswers) -> Any:
+def olga(responses: DeadLetterResponses) -> Any:
     return permitted("olga")
 
 
@@ -46,48 +46,52 @@ def send(who: Any, *offsets: int, edited: NewRecord | None = None) -> ResendResu
     return result
 
 
-def test_the_failed_record_is_written_to_its_partition_with_its_headers(olga: Any, answers: DeadAnswers) -> None:
+def test_the_failed_record_is_written_to_its_partition_with_its_headers(
+    olga: Any, responses: DeadLetterResponses
+) -> None:
     result = send(olga, 0, 1)
     assert (result.target, result.sent, result.problems) == ("orders", 2, [])
-    (topic, sent), _ = answers.written
+    (topic, sent), _ = responses.written
     assert (topic, sent.key, sent.value, sent.partition, sent.timestamp_ms) == ("orders", b"k30", b"v30", 1, None)
     assert sent.headers == (("trace", b"\xff"), ("x-retry-resent", b"dlq.tasks-0@0"))
     change = Change.objects.get(verb="dead_letters.send")
     assert (change.actor, change.object_name, change.outcome) == ("olga", DLQ, "confirmed")
 
 
-def test_a_deleted_record_is_written_from_its_copy_or_rejected(olga: Any, answers: DeadAnswers) -> None:
+def test_a_deleted_record_is_written_from_its_copy_or_rejected(olga: Any, responses: DeadLetterResponses) -> None:
     result = send(olga, 2, 3, 5, 77)
     assert (result.sent, result.refused, result.missing) == (1, 2, 1)
-    assert answers.written[0][1].headers == (("x-retry-resent", b"dlq.tasks-0@2"),)
-    assert answers.written[0][1].value == b"v32"
+    assert responses.written[0][1].headers == (("x-retry-resent", b"dlq.tasks-0@2"),)
+    assert responses.written[0][1].value == b"v32"
     assert "does not name a failed record" in result.problems[0]
     assert "orders-1@33 has no record any more" in result.problems[1]
     edited = NewRecord(b"k33", b"v", (), 1)
     assert send(olga, 3, edited=edited).sent == 1, "an edit needs no record"
 
 
-def test_a_record_is_sent_one_time_also_for_several_dead_letters(olga: Any, answers: DeadAnswers) -> None:
+def test_a_record_is_sent_one_time_also_for_several_dead_letters(olga: Any, responses: DeadLetterResponses) -> None:
     """A new leader writes some dead letters again, and two groups can fail at the same record."""
-    answers.letters[0] += [share_letter(6, 30), share_letter(7, 30, group="mail")]
-    answers.letters[1] = [share_letter(0, 30)]
-    assert (send(olga, 0, 6).already, send(olga, 7).already, len(answers.written)) == (1, 1, 1)
+    responses.letters[0] += [share_letter(6, 30), share_letter(7, 30, group="mail")]
+    responses.letters[1] = [share_letter(0, 30)]
+    assert (send(olga, 0, 6).already, send(olga, 7).already, len(responses.written)) == (1, 1, 1)
     other = services.send(olga, DLQ, [(1, 0)], target=TOPIC, comment="fixed")
-    assert other is not None and other.already == 1 and len(answers.written) == 1
+    assert other is not None and other.already == 1 and len(responses.written) == 1
     topic_id = Topic.objects.get(name="orders").id
     assert list(SentDeadLetter.objects.values_list("source", flat=True)) == [f"{topic_id}:1@30"]
 
 
-def test_a_topic_that_was_created_again_has_other_records(olga: Any, answers: DeadAnswers) -> None:
+def test_a_topic_that_was_created_again_has_other_records(olga: Any, responses: DeadLetterResponses) -> None:
     Topic.objects.filter(name="orders").update(created_at=timezone.now() + timedelta(days=2))
     result = send(olga, 0, 1)
-    assert (result.sent, result.refused) == (1, 1) and answers.written[0][1].value == b"v31", "its copy"
-    answers.originals["bills", 0, 7] = NewRecord(b"k", b"other")
-    answers.letters[0].append(share_letter(8, 7, topic="bills", partition="0", copy=True))
-    assert send(olga, 8).sent == 1 and answers.written[-1][1].value == b"v7", "the copy says that it is another record"
+    assert (result.sent, result.refused) == (1, 1) and responses.written[0][1].value == b"v31", "its copy"
+    responses.originals["bills", 0, 7] = NewRecord(b"k", b"other")
+    responses.letters[0].append(share_letter(8, 7, topic="bills", partition="0", copy=True))
+    assert send(olga, 8).sent == 1 and responses.written[-1][1].value == b"v7", (
+        "the copy says that it is another record"
+    )
 
 
-def test_all_matching_dead_letters_are_sent_to_their_topics(olga: Any, answers: DeadAnswers) -> None:
+def test_all_matching_dead_letters_are_sent_to_their_topics(olga: Any, responses: DeadLetterResponses) -> None:
     filters = DeadLetterFilters(source_begins="orders-1@")
     found = services.dead_letters(olga, DLQ, RecordQuery(DLQ, filters=filters, all_partitions=True))
     assert found is not None and found.kind == "share_group" and len(found.rows) == 4
@@ -98,13 +102,13 @@ def test_all_matching_dead_letters_are_sent_to_their_topics(olga: Any, answers: 
     result = services.send_matching(olga, DLQ, RecordQuery(DLQ, all_partitions=True), target=TOPIC, comment="fixed")
     assert result is not None and (result.target, result.sent, result.refused) == ("bills, orders", 4, 2)
     again = services.send_matching(olga, DLQ, RecordQuery(DLQ, all_partitions=True), target=TOPIC, comment="fixed")
-    assert again is not None and (again.sent, again.already) == (0, 4) and len(answers.written) == 4
+    assert again is not None and (again.sent, again.already) == (0, 4) and len(responses.written) == 4
 
 
-def test_a_dead_letter_that_cannot_be_sent_has_the_reason(olga: Any, answers: DeadAnswers) -> None:
-    answers.unread = {(1, 30)}
+def test_a_dead_letter_that_cannot_be_sent_has_the_reason(olga: Any, responses: DeadLetterResponses) -> None:
+    responses.unread = {(1, 30)}
     assert "could not be read" in send(olga, 0).problems[0]
-    answers.letters[0] += [share_letter(8, 1, topic="gone"), share_letter(9, 1, topic="__consumer_offsets")]
+    responses.letters[0] += [share_letter(8, 1, topic="gone"), share_letter(9, 1, topic="__consumer_offsets")]
     assert "no topic 'gone'" in send(olga, 8).problems[0]
     with pytest.raises(PermissionDenied, match="internal"):
         send(olga, 9)
@@ -112,30 +116,30 @@ def test_a_dead_letter_that_cannot_be_sent_has_the_reason(olga: Any, answers: De
     assert rejected is not None and rejected.refused == 1 and "orders has no retry topic" in rejected.problems[0]
     with pytest.raises(Rejected, match="does not name"):
         services.record_to_resend(olga, DLQ, 0, 5)
-    assert not answers.written
+    assert not responses.written
 
 
-def test_the_record_is_read_for_an_edit(olga: Any, answers: DeadAnswers) -> None:
+def test_the_record_is_read_for_an_edit(olga: Any, responses: DeadLetterResponses) -> None:
     found = services.record_to_resend(olga, DLQ, 0, 0)
     assert found is not None and (found.record.value, found.to, found.to_partition) == (b"v30", "orders", 1)
     gone = services.record_to_resend(olga, DLQ, 0, 3)
     assert gone is not None and gone.record == NewRecord()
 
 
-def test_each_source_topic_needs_permissions(answers: DeadAnswers) -> None:
+def test_each_source_topic_needs_permissions(responses: DeadLetterResponses) -> None:
     vera = permitted("vera", staff=False)
     MaskingRule.objects.create(topics="bills", target="value", field="$.card")
     assert send(vera, 0).sent == 1
     with pytest.raises(PermissionDenied, match="bills: Masking rules"):
         send(vera, 1, 4)
-    assert len(answers.written) == 1
+    assert len(responses.written) == 1
 
 
 # -- to the share group that failed ------------------------------------------------------------------------------------------
 @pytest.fixture
-def retried(answers: DeadAnswers, world: World) -> DeadAnswers:
+def retried(responses: DeadLetterResponses, world: World) -> DeadLetterResponses:
     with_retry_topic(world)
-    return answers
+    return responses
 
 
 def retry(who: Any, *offsets: int, edited: NewRecord | None = None) -> ResendResult:
@@ -145,7 +149,9 @@ def retry(who: Any, *offsets: int, edited: NewRecord | None = None) -> ResendRes
     return result
 
 
-def test_the_failed_record_is_written_to_the_retry_topic_for_its_share_group(olga: Any, retried: DeadAnswers) -> None:
+def test_the_failed_record_is_written_to_the_retry_topic_for_its_share_group(
+    olga: Any, retried: DeadLetterResponses
+) -> None:
     result = retry(olga, 0, 1, 4)
     assert (result.target, result.sent, result.refused) == ("orders.retry", 2, 1)
     assert "bills has no retry topic" in result.problems[0]
@@ -160,7 +166,7 @@ def test_the_failed_record_is_written_to_the_retry_topic_for_its_share_group(olg
     assert ("x-retry-group", b"mail") in other.headers
 
 
-def test_each_share_group_that_failed_gets_the_record_one_time(olga: Any, retried: DeadAnswers) -> None:
+def test_each_share_group_that_failed_gets_the_record_one_time(olga: Any, retried: DeadLetterResponses) -> None:
     long = "g" * 240
     retried.letters[0] += [share_letter(6, 30), share_letter(7, 30, group="mail"), share_letter(8, 30, group=long)]
     assert (retry(olga, 0, 6).already, retry(olga, 7).sent, retry(olga, 8).sent) == (1, 1, 1)
@@ -169,7 +175,7 @@ def test_each_share_group_that_failed_gets_the_record_one_time(olga: Any, retrie
     assert groups == [b"workers", b"mail", long.encode(), None]
 
 
-def test_an_edited_record_goes_to_the_share_group_too(olga: Any, retried: DeadAnswers) -> None:
+def test_an_edited_record_goes_to_the_share_group_too(olga: Any, retried: DeadLetterResponses) -> None:
     edited = NewRecord(b"k30", b"corrected", (("x-retry-group", b"other"), ("a", b"1")), 1)
     assert retry(olga, 0, edited=edited).sent == 1
     ((topic, sent),) = retried.written
@@ -177,7 +183,7 @@ def test_an_edited_record_goes_to_the_share_group_too(olga: Any, retried: DeadAn
     assert [h for h in sent.headers if h[0] == "x-retry-group"] == [("x-retry-group", b"workers")]
 
 
-def test_a_record_that_failed_in_the_retry_topic_returns_to_it(olga: Any, retried: DeadAnswers) -> None:
+def test_a_record_that_failed_in_the_retry_topic_returns_to_it(olga: Any, retried: DeadLetterResponses) -> None:
     retried.letters[0].append(share_letter(6, 3, topic="orders.retry"))
     first = (("x-retry-group", b"mail"), ("x-retry-source", b"orders-1@2"), ("x-retry-count", b"3"))
     retried.originals["orders.retry", 1, 3] = NewRecord(b"k", b"v", first)
@@ -190,7 +196,7 @@ def test_a_record_that_failed_in_the_retry_topic_returns_to_it(olga: Any, retrie
     }
 
 
-def test_a_dead_letter_without_a_share_group_is_rejected(olga: Any, retried: DeadAnswers) -> None:
+def test_a_dead_letter_without_a_share_group_is_rejected(olga: Any, retried: DeadLetterResponses) -> None:
     retried.letters[0].append(share_letter(6, 30, group=""))
     result = retry(olga, 6)
     assert result.refused == 1 and "does not name a share group" in result.problems[0] and not retried.written

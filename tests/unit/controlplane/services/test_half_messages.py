@@ -10,7 +10,7 @@ from controlplane.clients import producer
 from controlplane.domain.produce import NewRecord, ProducedRecord
 from controlplane.models import Change, Proposal
 from controlplane.services import Rejected, proposals
-from tests.unit.controlplane.half_answers import HalfAnswers, answering, message
+from tests.unit.controlplane.half_responses import HalfResponses, message, patch_responses
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -18,8 +18,8 @@ COMMIT, ROLLBACK = "half.commit", "half.rollback"
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
-    return answering(monkeypatch, world)
+def responses(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfResponses:
+    return patch_responses(monkeypatch, world)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, NewRecord]]:
     return found
 
 
-def answer_with(monkeypatch: pytest.MonkeyPatch, result: ProducedRecord) -> None:
+def respond_with(monkeypatch: pytest.MonkeyPatch, result: ProducedRecord) -> None:
     monkeypatch.setattr(producer, "produce", lambda topic, records: [result])
 
 
@@ -47,7 +47,7 @@ def decided(kind: str, target: str) -> Proposal:
 
 @pytest.mark.parametrize(("kind", "decision"), [(COMMIT, b"commit"), (ROLLBACK, b"rollback")])
 def test_a_decision_is_written_after_the_approval(
-    kind: str, decision: bytes, answers: HalfAnswers, written: list[tuple[str, NewRecord]]
+    kind: str, decision: bytes, responses: HalfResponses, written: list[tuple[str, NewRecord]]
 ) -> None:
     shown, _ = proposals.render_target(kind, "orders-0@9", {})
     assert "partition 0 of orders.half, offset 9" in shown.lines[0] and shown.facts["half_id_hex"] == "ff"
@@ -59,7 +59,7 @@ def test_a_decision_is_written_after_the_approval(
     assert proposals.carry_out(row.pk).state == "done" and len(written) == 1
 
 
-def test_what_is_not_undecided_is_rejected(answers: HalfAnswers) -> None:
+def test_what_is_not_undecided_is_rejected(responses: HalfResponses) -> None:
     for target, reason in (
         ("orders-0", "is not topic-partition@offset"),
         ("plain-0@1", "has no half messages"),
@@ -67,21 +67,21 @@ def test_what_is_not_undecided_is_rejected(answers: HalfAnswers) -> None:
     ):
         with pytest.raises(Rejected, match=reason):
             proposals.propose(COMMIT, target, actor="alice", comment="x")
-    answers.rejected = {0}
+    responses.rejected = {0}
     with pytest.raises(Rejected, match="unknown now: Its leader rejected"):
         proposals.propose(COMMIT, "orders-0@3", actor="alice", comment="x")
 
 
-def test_an_approval_needs_the_message_that_was_shown(answers: HalfAnswers) -> None:
+def test_an_approval_needs_the_message_that_was_shown(responses: HalfResponses) -> None:
     row = proposals.propose(COMMIT, "orders-0@3", actor="alice", comment="x")
-    answers.messages = {0: [message(3, b"b")]}
+    responses.messages = {0: [message(3, b"b")]}
     with pytest.raises(Rejected, match="half_id_hex was 61, now 62"):
         proposals.approve(row.pk, actor="bea")
 
 
-def test_a_producer_that_decides_first_wins(answers: HalfAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_that_decides_first_wins(responses: HalfResponses, monkeypatch: pytest.MonkeyPatch) -> None:
     def reject(topic: str, records: Any) -> list[ProducedRecord]:
-        answers.messages = {}
+        responses.messages = {}
         return [ProducedRecord(0, None, "The broker rejected the record.")]
 
     monkeypatch.setattr(producer, "produce", reject)
@@ -92,8 +92,8 @@ def test_a_producer_that_decides_first_wins(answers: HalfAnswers, monkeypatch: p
 
 @pytest.mark.parametrize(("unknown", "outcome"), [(True, "unknown"), (False, "refused")])
 def test_a_failed_write_is_not_a_success(
-    unknown: bool, outcome: str, answers: HalfAnswers, monkeypatch: pytest.MonkeyPatch
+    unknown: bool, outcome: str, responses: HalfResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer_with(monkeypatch, ProducedRecord(0, None, "No answer.", unknown))
+    respond_with(monkeypatch, ProducedRecord(0, None, "No response.", unknown))
     assert decided(ROLLBACK, "orders-0@3").state == "failed"
     assert Change.objects.get(verb=ROLLBACK).outcome == outcome

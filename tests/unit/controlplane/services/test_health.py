@@ -65,7 +65,7 @@ def test_each_problem_fails_its_check(world: World) -> None:
         CheckName.UNDER_REPLICATED,
         CheckName.DECLARED_STATE,
         CheckName.BROKER_UP,
-        CheckName.BROKER_ANSWERS,
+        CheckName.BROKER_RESPONDS,
         CheckName.LOG_DIRECTORIES,
         CheckName.DISK_FREE,
         CheckName.DISK_SPEED,

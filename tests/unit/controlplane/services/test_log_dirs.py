@@ -8,7 +8,7 @@ from controlplane.clients.connection import Declined, NoResponse
 from controlplane.models import Change
 from controlplane.services import Rejected
 from controlplane.services import log_dirs as services
-from tests.unit.controlplane.log_dir_answers import MOVING, Directories, reporting
+from tests.unit.controlplane.log_dir_responses import MOVING, Directories, reporting
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -66,7 +66,7 @@ def test_rejections_have_reasons_and_are_recorded(directories: Directories) -> N
     assert directories.asked == [] and {o for _, _, o in changes()} == {"refused"} and len(changes()) == 8
 
 
-def test_the_broker_rejects_or_does_not_answer(directories: Directories) -> None:
+def test_the_broker_rejects_or_does_not_respond(directories: Directories) -> None:
     directories.error = Declined("KAFKA_STORAGE_ERROR")
     with pytest.raises(Rejected, match="Broker 1 rejected the request: KAFKA_STORAGE_ERROR"):
         services.move_to_log_dir(1, "orders", 0, "/b", **ALICE)

@@ -92,10 +92,10 @@ def test_the_error_names_a_deleted_channel() -> None:
             act(7, actor="root")
 
 
-def test_a_test_is_sent_at_once_and_has_the_true_answer() -> None:
+def test_a_test_is_sent_at_once_and_has_the_true_response() -> None:
     with http_receiver() as receiver:
         row = create(url=receiver.url, enabled=False)
-        receiver.answers = [(200, "fine"), (500, "broken")]
+        receiver.responses = [(200, "fine"), (500, "broken")]
         done = notification_channels.send_test(row.pk, actor="root")
         failed = notification_channels.send_test(row.pk, actor="root")
     body = json.loads(receiver.posts[0].body)

@@ -148,7 +148,7 @@ def test_an_alert_that_returns_within_a_minute_is_not_resolved(world: World, rec
 
 def test_a_failed_attempt_is_repeated_later_with_the_same_id(world: World, receiver: HttpReceiver) -> None:
     broker_down(world)
-    receiver.answers = [(503, "overloaded"), (200, "ok")]
+    receiver.responses = [(503, "overloaded"), (200, "ok")]
     channel(receiver.url)
     assert work() == ["retrying"] and work() == []
     row = NotificationDelivery.objects.get()
@@ -164,14 +164,14 @@ def test_a_failed_attempt_is_repeated_later_with_the_same_id(world: World, recei
 
 def test_attempts_end_and_a_permanent_error_ends_them_at_once(world: World, receiver: HttpReceiver) -> None:
     broker_down(world)
-    receiver.answers = [(500, "no")]
+    receiver.responses = [(500, "no")]
     channel(receiver.url)
     states = []
     for _ in range(notification.ATTEMPTS_MAX + 1):
         states += work()
         make_due()
     assert states == ["retrying"] * (notification.ATTEMPTS_MAX - 1) + ["failed"]
-    receiver.answers = [(404, "no_service")]
+    receiver.responses = [(404, "no_service")]
     channel(receiver.url, name="other")
     assert work() == ["failed"]
     assert NotificationChannel.objects.get(name="other").failure == "404 no_service"
@@ -179,7 +179,7 @@ def test_attempts_end_and_a_permanent_error_ends_them_at_once(world: World, rece
 
 def test_the_end_is_sent_after_the_begin_also_when_that_is_late(world: World, receiver: HttpReceiver) -> None:
     alert = broker_down(world)
-    receiver.answers = [(503, ""), (200, "")]
+    receiver.responses = [(503, ""), (200, "")]
     channel(receiver.url)
     assert work() == ["retrying"]
     end(alert)
@@ -191,7 +191,7 @@ def test_the_end_is_sent_after_the_begin_also_when_that_is_late(world: World, re
 
 def test_an_acknowledged_alert_is_not_attempted_again(world: World, receiver: HttpReceiver) -> None:
     alert = broker_down(world)
-    receiver.answers = [(503, "")]
+    receiver.responses = [(503, "")]
     channel(receiver.url)
     work()
     incidents.acknowledge(alert.pk, actor="alice")
@@ -257,7 +257,7 @@ def test_one_attempt_runs_at_a_time_and_a_lost_one_is_repeated(world: World, rec
 
 def test_pagerduty_gets_trigger_acknowledge_and_resolve(world: World, receiver: HttpReceiver) -> None:
     alert = broker_down(world)
-    receiver.answers = [(202, '{"status":"success"}')]
+    receiver.responses = [(202, '{"status":"success"}')]
     channel(f"{receiver.url}/v2/enqueue", kind="pagerduty", secret="R0UT1NG")
     work()
     incidents.acknowledge(alert.pk, actor="alice")

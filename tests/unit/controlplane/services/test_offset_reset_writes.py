@@ -1,4 +1,4 @@
-"""The write of an offset reset: rejections before it, lost and partial answers, and offsets that read back different."""
+"""The write of an offset reset: rejections before it, lost and partial responses, and offsets that read back different."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def headless(world: World) -> World:
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "state"),
+    ("response", "outcome", "state"),
     [
         (True, "confirmed", "done"),
         (False, "unchanged", "done"),
@@ -34,15 +34,15 @@ def headless(world: World) -> World:
     ],
 )
 def test_an_unclean_election_requested_by_two_people_reaches_the_controller(
-    headless: World, monkeypatch: pytest.MonkeyPatch, answer: Any, outcome: str, state: str
+    headless: World, monkeypatch: pytest.MonkeyPatch, response: Any, outcome: str, state: str
 ) -> None:
     asked = []
 
     def elect(topic: str, partition: int) -> bool:
         asked.append((topic, partition))
-        if isinstance(answer, Exception):
-            raise answer
-        return bool(answer)
+        if isinstance(response, Exception):
+            raise response
+        return bool(response)
 
     monkeypatch.setattr(kafka, "elect_uncleanly", elect)
     row = proposals.propose("election.unclean", "orders-0", actor="alice", comment="broker 1 burnt")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brokerd.cluster.metadata import Entry, MetadataRecord, RequestAnswered, entry_hash
+from brokerd.cluster.metadata import Entry, MetadataRecord, RequestCompleted, entry_hash
 from brokerd.cluster.model import Now, PartitionState
 from brokerd.cluster.znodes import Registration
 from controlplane.controller import request_persistence
@@ -44,7 +44,7 @@ class ActiveController:
 
     def become_active(self, epoch: int) -> None:
         self.core = Core(self.image, "test")
-        self.answers: dict[str, dict[str, tuple[int, str | None]]] = {}
+        self.responses: dict[str, dict[str, tuple[int, str | None]]] = {}
         self.deliver(Elected(epoch), DesiredRead(complete=True, cluster_id="test"), self.seen(1, 2, 3))
 
     def seen(self, *brokers: int) -> BrokersSeen:
@@ -69,8 +69,8 @@ class ActiveController:
             if not queue and self.core._dirty:
                 queue.append(ControllerTick())
         for r in reported:
-            if isinstance(r, RequestAnswered):
-                self.answers[r.request_id] = {x["name"]: (x["error"], x["message"]) for x in r.result["results"]}
+            if isinstance(r, RequestCompleted):
+                self.responses[r.request_id] = {x["name"]: (x["error"], x["message"]) for x in r.result["results"]}
         self.world.look()
         return reported
 
@@ -78,7 +78,7 @@ class ActiveController:
         self.asked += 1
         rid = request_id or f"r{self.asked}"
         self.deliver(Requested(stored(rid, 1, 101, kind, {"topics": list(items), "principal": "User:kim"})))
-        return self.answers[rid]
+        return self.responses[rid]
 
     def moves(self, **wanted: list[int] | None) -> dict[str, int]:
         items = [
@@ -172,11 +172,11 @@ def test_a_cancel_without_a_possible_leader_is_rejected(acting: ActiveController
 def test_a_partition_of_another_move_is_rejected_with_its_number(acting: ActiveController) -> None:
     acting.moves(p0=[3, 2])
     number = Move.objects.get().pk
-    answer = acting.asks(
+    response = acting.asks(
         "alter_reassignments", {"name": "flights-0", "topic": "flights", "partition": 0, "replicas": [1, 3]}
     )
-    assert answer["flights-0"][0] == 60
-    assert f"move {number}" in (answer["flights-0"][1] or "")
+    assert response["flights-0"][0] == 60
+    assert f"move {number}" in (response["flights-0"][1] or "")
     assert acting.moves(p0=[3, 2]) == {"flights-0": 0}  # an identical request is no conflict
     assert Move.objects.count() == 1
 

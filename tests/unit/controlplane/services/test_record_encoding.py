@@ -53,7 +53,7 @@ def test_rejections_name_the_field(known: ScriptedSchemas, monkeypatch: pytest.M
     assert rejected(SchemaChoice("x", 2, "Ordr")).field == "value_message"
     known.down = True
     down = rejected(SchemaChoice())
-    assert down.field == "" and "did not answer" in down.reason and "WEIR_SCHEMA_REGISTRY_URL" in down.reason
+    assert down.field == "" and "did not respond" in down.reason and "WEIR_SCHEMA_REGISTRY_URL" in down.reason
     monkeypatch.setattr(record_encoding, "registry", lambda: None)
     assert rejected(SchemaChoice()).field == "value_format"
 

@@ -47,8 +47,8 @@ def test_a_look_up_needs_the_permission_and_is_audited(
     rejected = operator.get(PATH, {"key": "k"})
     assert rejected.status_code == 403 and queries == []
     allow(operator, "alice")
-    answer = operator.get(PATH, {"key": " k ", "header": "id", "partition": "0", "from_ms": "5"})
-    assert answer.status_code == 200 and answer.json()["rows"][0]["value"] == "secret"
+    response = operator.get(PATH, {"key": " k ", "header": "id", "partition": "0", "from_ms": "5"})
+    assert response.status_code == 200 and response.json()["rows"][0]["value"] == "secret"
     ((topic, key, asked),) = queries
     assert (topic, key, asked["header"], asked["partitions"], asked["from_ms"]) == ("orders", b" k ", "id", (0,), 5)
     done, before = Change.objects.order_by("-id")[:2]

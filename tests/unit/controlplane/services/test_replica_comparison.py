@@ -77,7 +77,7 @@ def test_an_empty_log_is_equal() -> None:
 
 
 class Brokers:
-    """The content of each broker's replica. Brokers in `away` do not answer."""
+    """The content of each broker's replica. Brokers in `away` do not respond."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.held = {b: ["a", "b", "c", "d"] for b in (1, 2, 3)}
@@ -174,7 +174,7 @@ def test_a_broker_without_a_response_is_named_and_no_replica_is_removed(
     for _ in range(3):
         part = look(beside)
         assert (part.state, part.compared) == ("comparing", None)
-        assert part.note.endswith("Broker 3 does not answer: gone")
+        assert part.note.endswith("Broker 3 does not respond: gone")
     brokers.away.clear()
     assert look(beside).state == "submitted"
 
@@ -335,6 +335,6 @@ def test_a_missing_response_keeps_the_compared_range(tail: Move, brokers: Broker
     reported = look(tail).compared
     brokers.away.add(3)
     part = look(tail)
-    assert part.note.endswith("Broker 3 does not answer: gone") and part.compared.after == reported.after
+    assert part.note.endswith("Broker 3 does not respond: gone") and part.compared.after == reported.after
     brokers.away.clear()
     assert look(tail).compared.after > reported.after

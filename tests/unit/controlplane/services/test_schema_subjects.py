@@ -48,7 +48,7 @@ def test_a_missing_value_is_rejected_before_a_request_to_the_registry(state: Reg
     assert state.requests == [] and {outcome for *_, outcome in rows()} == {Outcome.REJECTED}
 
 
-def test_a_registry_that_does_not_answer_leaves_an_unknown_outcome(settings: Any, world: World) -> None:
+def test_a_registry_that_does_not_respond_leaves_an_unknown_outcome(settings: Any, world: World) -> None:
     settings.WEIR = replace(settings.WEIR, schema_registry_url="http://127.0.0.1:9")
     with pytest.raises(Rejected) as rejection:
         services.register_schema("a", GOOD, **WHO)

@@ -9,13 +9,13 @@ from controlplane.clients.connection import Declined, NoResponse
 from controlplane.models import Change
 from controlplane.services import Rejected
 from controlplane.services import share_groups as services
-from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
+from tests.unit.controlplane.share_group_responses import ShareGroupWorld, patch_responses
 from tests.unit.controlplane.world import World
 
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch, world: World) -> ShareGroupWorld:
-    found = answering(monkeypatch)
+    found = patch_responses(monkeypatch)
     found.groups = {"g": {("orders", 0): (5, 7), ("orders", 1): (-1, -1)}}
     monkeypatch.setattr(kafka, "delete_group", found.groups.pop)
     return found
@@ -39,7 +39,7 @@ def test_a_group_with_members_or_without_a_coordinator_is_rejected(groups: Share
     with pytest.raises(Rejected, match="no broker coordinates it"):
         delete("absent")
     groups.silent = {1}
-    with pytest.raises(Rejected, match="brokers 1 did not answer"):
+    with pytest.raises(Rejected, match="brokers 1 did not respond"):
         delete()
     assert set(Change.objects.values_list("outcome", flat=True)) == {"refused"} and "g" in groups.groups
 

@@ -19,18 +19,18 @@ class GroupHarness:
     def __init__(self, initial_delay_ms: int = 0, size_max: int = 10_000) -> None:
         self.group = Group("g", initial_delay_ms=initial_delay_ms, size_max=size_max)
         self.now, self.serial = Now(0, 0), 0
-        self.answers: dict[int, Any] = {}
+        self.responses: dict[int, Any] = {}
         self.stored: list[Any] = []
 
     def deliver(self, event: Any) -> Any:
         self.run(self.group.handle(event, self.now))
-        return self.answers.get(getattr(event, "token", None))
+        return self.responses.get(getattr(event, "token", None))
 
     def run(self, effects: list[g.Effect]) -> None:
         for effect in effects:
             if isinstance(effect, g.Reply):
-                assert effect.token not in self.answers, "answered twice"
-                self.answers[effect.token] = effect.answer
+                assert effect.token not in self.responses, "answered twice"
+                self.responses[effect.token] = effect.response
             else:
                 self.stored.append(effect)
         self.group.validate()
@@ -109,7 +109,7 @@ class GroupHarness:
         return self.deliver(g.TransactionalCommit(self.next(), member_id, instance, generation, values, 7, 0))
 
     def stable_with_one(self) -> str:
-        joined = self.answers[self.join()]
+        joined = self.responses[self.join()]
         self.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
         self.persist()
         assert self.group.state is State.STABLE

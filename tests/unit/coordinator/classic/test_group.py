@@ -53,7 +53,7 @@ class Members(RuleBasedStateMachine):
     def deliver(self, event: g.Event) -> None:
         for effect in self.group.handle(event, self.now):
             if isinstance(effect, g.Reply):
-                self.answer(effect.token, effect.answer)
+                self.respond(effect.token, effect.response)
             else:
                 self.persisting.append(effect)
 
@@ -63,29 +63,29 @@ class Members(RuleBasedStateMachine):
         self.open[token] = client
         return token
 
-    def answer(self, token: Any, answer: Any) -> None:
+    def respond(self, token: Any, response: Any) -> None:
         assert token in self.open, f"{token} was answered twice, or never asked"
         client = self.open.pop(token)
         what = token[1]
         if what == "join":
             if client.joining == token:
                 client.joining = None
-                self.joined(client, answer)
+                self.joined(client, response)
         elif what == "sync":
             if client.syncing == token:
                 client.syncing = None
-            if answer.error == ErrorCode.NONE and answer.assignment:
-                self.owns(token, client, answer.assignment)
+            if response.error == ErrorCode.NONE and response.assignment:
+                self.owns(token, client, response.assignment)
         elif what == "commit" and token in self.stale:
-            assert answer.error != ErrorCode.NONE, "a commit of another generation was accepted"
+            assert response.error != ErrorCode.NONE, "a commit of another generation was accepted"
 
-    def joined(self, client: Client, answer: g.Joined) -> None:
-        if answer.error == ErrorCode.MEMBER_ID_REQUIRED:
-            client.member_id = answer.member_id
-        elif answer.error == ErrorCode.NONE:
-            client.member_id, client.generation = answer.member_id, answer.generation
-            client.leads = answer.leader == answer.member_id
-            client.members = tuple(m[0] for m in answer.members)
+    def joined(self, client: Client, response: g.Joined) -> None:
+        if response.error == ErrorCode.MEMBER_ID_REQUIRED:
+            client.member_id = response.member_id
+        elif response.error == ErrorCode.NONE:
+            client.member_id, client.generation = response.member_id, response.generation
+            client.leads = response.leader == response.member_id
+            client.members = tuple(m[0] for m in response.members)
             assert client.leads == bool(client.members) or not client.leads
         else:
             client.member_id, client.generation, client.leads = "", -1, False
@@ -167,7 +167,7 @@ class Members(RuleBasedStateMachine):
 
     # -- failures and time -------------------------------------------------------------------------------------------------
     @rule(fails=st.booleans(), which=st.integers(0, 3))
-    def storage_answers(self, fails: bool, which: int) -> None:
+    def storage_responds(self, fails: bool, which: int) -> None:
         if self.persisting:
             effect = self.persisting.pop(min(which, len(self.persisting) - 1))
             self.deliver(g.PersistFailed(effect.number, 15) if fails else g.Persisted(effect.number))
@@ -203,29 +203,30 @@ TestMembers = Members.TestCase
 # -- by hand -----------------------------------------------------------------------------------------------------------------
 def test_a_new_member_gets_its_member_id_first() -> None:
     harness = GroupHarness()
-    first = harness.answers[harness.join(require_known_member_id=True)]
+    first = harness.responses[harness.join(require_known_member_id=True)]
     assert (first.error, bool(first.member_id)) == (ErrorCode.MEMBER_ID_REQUIRED, True)
-    assert harness.answers[harness.join(first.member_id, require_known_member_id=True)].error == ErrorCode.NONE
+    assert harness.responses[harness.join(first.member_id, require_known_member_id=True)].error == ErrorCode.NONE
     assert (
-        harness.answers[harness.join("never-drawn", require_known_member_id=True)].error == ErrorCode.UNKNOWN_MEMBER_ID
+        harness.responses[harness.join("never-drawn", require_known_member_id=True)].error
+        == ErrorCode.UNKNOWN_MEMBER_ID
     )
 
 
 def test_an_assignment_is_sent_only_after_it_is_stored() -> None:
     harness = GroupHarness()
-    joined = harness.answers[harness.join()]
+    joined = harness.responses[harness.join()]
     token = harness.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
-    assert token not in harness.answers
+    assert token not in harness.responses
     harness.deliver(g.Persisted(harness.stored[-1].number))
-    assert harness.answers[token] == g.Synced(ErrorCode.NONE, "consumer", "range", b"all")
+    assert harness.responses[token] == g.Synced(ErrorCode.NONE, "consumer", "range", b"all")
 
 
 def test_an_assignment_that_cannot_be_stored_triggers_a_rebalance() -> None:
     harness = GroupHarness()
-    joined = harness.answers[harness.join()]
+    joined = harness.responses[harness.join()]
     token = harness.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
     harness.deliver(g.PersistFailed(harness.stored[-1].number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    assert harness.answers[token].error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert harness.responses[token].error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert harness.group.state is State.PREPARING
 
 
@@ -241,7 +242,7 @@ def test_a_commit_without_a_generation_needs_a_group_without_members() -> None:
             assert [type(e) for e in harness.group.handle(event, harness.now)] == [g.PersistOffsets]
         harness.group.members["somebody"] = g.Member("somebody", None, "c", "/h", 1, 1, ())
         harness.group.state = g.State.STABLE
-        rejected = g.Answered(ErrorCode.UNKNOWN_MEMBER_ID)
+        rejected = g.Completed(ErrorCode.UNKNOWN_MEMBER_ID)
         plain = g.Commit("plain", member_id, instance_id, -1, offsets)
         assert harness.group.handle(plain, harness.now) == [g.Reply("plain", rejected)]
         effects = harness.group.handle(
@@ -257,10 +258,10 @@ def test_a_commit_takes_effect_when_it_is_stored() -> None:
     token = harness.next()
     offset = g.Offset(7, -1, "meta", 0)
     harness.deliver(g.Commit(token, member, None, harness.group.generation, {("t", 0): offset}))
-    assert token not in harness.answers
+    assert token not in harness.responses
     assert harness.group.commits.offsets == {}
     harness.deliver(g.Persisted(harness.stored[-1].number))
-    assert harness.answers[token].error == ErrorCode.NONE
+    assert harness.responses[token].error == ErrorCode.NONE
     assert harness.group.commits.offsets == {("t", 0): offset}
 
 
@@ -274,7 +275,7 @@ def test_a_member_of_another_generation_gets_an_error(older: int, error: int) ->
         harness.deliver(g.Commit(harness.next(), member, None, generation, {("t", 0): g.Offset(1, -1, "", 0)})).error
         == error
     )
-    assert harness.answers[harness.sync(member, generation)].error == error
+    assert harness.responses[harness.sync(member, generation)].error == error
 
 
 def test_a_member_whose_session_expires_is_removed_and_the_others_rebalance() -> None:
@@ -291,10 +292,10 @@ def test_a_member_whose_session_expires_is_removed_and_the_others_rebalance() ->
 
 def test_a_restarted_static_member_keeps_its_assignment_and_fences_its_predecessor() -> None:
     harness = GroupHarness()
-    first = harness.answers[harness.join(instance="i")]
+    first = harness.responses[harness.join(instance="i")]
     harness.sync(first.member_id, first.generation, {first.member_id: b"all"})
     harness.deliver(g.Persisted(harness.stored[-1].number))
-    second = harness.answers.get(harness.join(instance="i"))
+    second = harness.responses.get(harness.join(instance="i"))
     assert second is None or second.member_id != first.member_id
     beat = harness.deliver(g.Heartbeat(harness.next(), first.member_id, "i", first.generation))
     assert beat.error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNKNOWN_MEMBER_ID)
@@ -305,5 +306,7 @@ def test_waiting_members_get_an_error_when_the_coordinator_moves() -> None:
     harness.stable_with_one()
     waiting = harness.join(new_id="second")
     effects = harness.group.unload()
-    assert {e.token: e.answer.error for e in effects if isinstance(e, g.Reply)} == {waiting: ErrorCode.NOT_COORDINATOR}
-    assert harness.answers[harness.join()].error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert {e.token: e.response.error for e in effects if isinstance(e, g.Reply)} == {
+        waiting: ErrorCode.NOT_COORDINATOR
+    }
+    assert harness.responses[harness.join()].error == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -39,14 +39,14 @@ def test_a_commit_with_a_generation_needs_a_member(commit: Any) -> None:
 def test_a_commit_without_offsets_is_answered_and_not_written(commit: Any) -> None:
     harness = stable("a")
     written = len(harness.stored)
-    assert commit(harness, "a", harness.group.generation, offsets=0) == g.Answered(E.NONE)
+    assert commit(harness, "a", harness.group.generation, offsets=0) == g.Completed(E.NONE)
     assert len(harness.stored) == written
     empty = GroupHarness()
-    assert commit(empty, offsets=0) == g.Answered(E.NONE) and not empty.stored
+    assert commit(empty, offsets=0) == g.Completed(E.NONE) and not empty.stored
 
 
 def test_a_transaction_of_a_client_without_a_member_id_may_commit_nothing() -> None:
-    assert stable("a").commit_in_transaction(offsets=0) == g.Answered(E.NONE)
+    assert stable("a").commit_in_transaction(offsets=0) == g.Completed(E.NONE)
 
 
 def test_a_commit_between_join_and_assignment_is_rejected() -> None:
@@ -75,7 +75,7 @@ def test_an_offset_that_is_not_stored_is_rejected() -> None:
     harness = GroupHarness()
     assert harness.commit() is None
     harness.deliver(g.PersistFailed(harness.stored[-1].number, E.COORDINATOR_NOT_AVAILABLE))
-    assert harness.answers[harness.serial] == g.Answered(E.COORDINATOR_NOT_AVAILABLE)
+    assert harness.responses[harness.serial] == g.Completed(E.COORDINATOR_NOT_AVAILABLE)
 
 
 def test_a_deposed_leader_of_a_route_cannot_commit_after_its_successor() -> None:
@@ -87,7 +87,7 @@ def test_a_deposed_leader_of_a_route_cannot_commit_after_its_successor() -> None
     route = GroupHarness()
     route.group.group_id = "weir.route.r"
     assert commit(route, 3) is None, "it is written"
-    assert commit(route, 2) == g.Answered(E.NONE, {place: E.FENCED_LEADER_EPOCH}), (
+    assert commit(route, 2) == g.Completed(E.NONE, {place: E.FENCED_LEADER_EPOCH}), (
         "the successor's commit is not replicated yet"
     )
     route.persist()

@@ -23,15 +23,15 @@ def test_a_rebalance_waits_for_the_longest_rebalance_timeout_from_its_start() ->
     assert harness.group.rebalance_deadline_ms == 20_000
     harness.now = Now(9_000, 0)
     harness.heartbeat("b")
-    assert harness.join(new_id="d") not in harness.answers
+    assert harness.join(new_id="d") not in harness.responses
     assert harness.group.rebalance_deadline_ms == 20_000, "another member starts no rebalance"
     harness.now = Now(18_000, 0)
     harness.heartbeat("b")
     harness.passes(1_999)
-    assert token not in harness.answers
+    assert token not in harness.responses
     harness.passes(1)
-    assert harness.answers[token].error == E.NONE and set(harness.group.members) == {"a", "c", "d"}
-    assert harness.answers[token].generation == 3
+    assert harness.responses[token].error == E.NONE and set(harness.group.members) == {"a", "c", "d"}
+    assert harness.responses[token].generation == 3
 
 
 def test_a_static_member_keeps_its_membership_until_its_session_ends() -> None:
@@ -81,7 +81,7 @@ def test_without_a_member_that_joins_the_generation_stays() -> None:
         harness.now = Now(ms, 0)
         assert harness.heartbeat("s", generation) == E.REBALANCE_IN_PROGRESS
         harness.passes(0)
-    joined = harness.answers[harness.join("s", instance="i-s")]
+    joined = harness.responses[harness.join("s", instance="i-s")]
     assert (joined.error, joined.generation, joined.leader) == (E.NONE, generation + 1, "s")
 
 
@@ -110,12 +110,12 @@ def test_the_initial_delay_is_extended_by_members_that_join_during_it() -> None:
     harness.passes(DELAY_MS - 1)
     harness.join()
     harness.passes(1)
-    assert first not in harness.answers, "one more delay"
+    assert first not in harness.responses, "one more delay"
     assert harness.group.rebalance_not_before_ms == 2 * DELAY_MS
     harness.passes(DELAY_MS - 1)
-    assert first not in harness.answers
+    assert first not in harness.responses
     harness.passes(1)
-    assert harness.answers[first].error == E.NONE
+    assert harness.responses[first].error == E.NONE
 
 
 def test_a_member_that_joins_at_the_end_of_the_initial_delay_completes_the_rebalance() -> None:
@@ -123,7 +123,7 @@ def test_a_member_that_joins_at_the_end_of_the_initial_delay_completes_the_rebal
     first = harness.join()
     harness.now = Now(DELAY_MS, DELAY_MS)
     harness.join()
-    assert harness.answers[first].error == E.NONE
+    assert harness.responses[first].error == E.NONE
 
 
 def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
@@ -136,9 +136,9 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
     harness.now = Now(3_999, 0)
     harness.join(rebalance_ms=4_000)
     harness.passes(0)
-    assert first not in harness.answers
+    assert first not in harness.responses
     harness.passes(1)
-    assert harness.answers[first].error == E.NONE
+    assert harness.responses[first].error == E.NONE
 
 
 def test_a_static_leader_that_restarts_during_the_initial_delay_stays_the_leader() -> None:
@@ -148,7 +148,7 @@ def test_a_static_leader_that_restarts_during_the_initial_delay_stays_the_leader
     token = harness.join(new_id="s2", instance="i-s")
     for _ in range(2):
         harness.passes(DELAY_MS)
-    assert harness.answers[token].leader == "s2"
+    assert harness.responses[token].leader == "s2"
 
 
 def test_a_later_rebalance_has_no_initial_delay() -> None:
@@ -158,7 +158,7 @@ def test_a_later_rebalance_has_no_initial_delay() -> None:
     harness.join(new_id="b")
     harness.join(new_id="c")
     token = harness.join("a")
-    assert harness.answers[token].error == E.NONE and len(harness.answers[token].members) == 3
+    assert harness.responses[token].error == E.NONE and len(harness.responses[token].members) == 3
 
 
 def test_a_group_whose_only_member_leaves_during_the_initial_delay_waits_for_others_until_its_end() -> None:
@@ -223,7 +223,7 @@ def test_a_member_id_that_is_not_used_expires_with_its_session_timeout() -> None
     harness.passes(SESSION_MS - 1)
     assert "a" in harness.group.pending_members
     harness.passes(1)
-    assert harness.answers[harness.join("a")].error == E.UNKNOWN_MEMBER_ID
+    assert harness.responses[harness.join("a")].error == E.UNKNOWN_MEMBER_ID
 
 
 def test_the_next_deadline_is_the_earliest_of_sessions_member_ids_and_rebalance() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from brokerd.cluster.model import Now
 from brokerd.coordinator.classic import events
-from brokerd.coordinator.classic.events import Answered, Offset
+from brokerd.coordinator.classic.events import Completed, Offset
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.wire import end_transaction_marker, records
 from brokerd.wire.end_transaction_marker import Marker
@@ -90,13 +90,13 @@ class Scene:
         member: str = "",
         generation: int = -1,
     ) -> int:
-        answers: list[Answered] = []
+        responses: list[Completed] = []
         offsets = {p: Offset(offset, -1, "", 1) for p in places or PLACES[:1]}
         if producer_id is None:
-            event: Any = events.Commit(answers.append, member, None, generation, offsets)
+            event: Any = events.Commit(responses.append, member, None, generation, offsets)
         else:
-            event = events.TransactionalCommit(answers.append, member, None, generation, offsets, producer_id, 0)
-        return self.groups.handle("g", event) or answers[0].error
+            event = events.TransactionalCommit(responses.append, member, None, generation, offsets, producer_id, 0)
+        return self.groups.handle("g", event) or responses[0].error
 
     def end(self, producer_id: int, committed: bool) -> None:
         at = self.log.end
@@ -135,7 +135,7 @@ def test_a_repeated_marker_does_not_end_the_next_transaction() -> None:
     scene.groups.transaction_ended(0, 77, True, marker_at)
     assert scene.offsets() == {("t", 0): 5}, "nothing has decided the second transaction"
     assert scene.unstable() == {("t", 0)}
-    scene.groups.transaction_ended(0, 77, False, -1)  # the answer of a partition that does not know the producer
+    scene.groups.transaction_ended(0, 77, False, -1)  # the response of a partition that does not know the producer
     assert scene.unstable() == {("t", 0)}
     scene.end(77, True)
     assert scene.offsets() == {("t", 0): 12} and scene.unstable() == set()

@@ -75,24 +75,24 @@ class Members(RuleBasedStateMachine):
     def run_effects(self, effects: Iterable[Any]) -> None:
         for effect in effects:
             if isinstance(effect, g.Reply):
-                self.answered(effect.token, effect.answer)
+                self.on_response(effect.token, effect.response)
             elif self.rejecting:
                 self.deliver(g.PersistFailed(effect.number, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             else:
                 self.on_the_way.append(effect)
 
-    def answered(self, token: Any, answer: ConsumerHeartbeatReply) -> None:
+    def on_response(self, token: Any, response: ConsumerHeartbeatReply) -> None:
         assert token in self.requested, f"{token} was answered twice, or never asked"
         client = self.requested.pop(token)
         if client.waiting != token:
             return  # the client has stopped waiting
         client.waiting = None
-        if answer.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+        if response.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             client.epoch, client.using, client.given = 0, frozenset(), frozenset()
-        elif not answer.error:
-            client.epoch = answer.epoch
-            if answer.assigned is not None:
-                client.given = answer.assigned
+        elif not response.error:
+            client.epoch = response.epoch
+            if response.assigned is not None:
+                client.given = response.assigned
                 assert client.epoch > 0
 
     def beat(self, client: Client, epoch: int | None = None, whole: bool = False) -> None:
@@ -277,26 +277,28 @@ class GroupHarness:
         self.changes: list[ConsumerGroupChange] = []
 
     def deliver(self, event: Any) -> Any:
-        answers = []
+        responses = []
         effects: list[Any] = self.group.handle(event, self.now)
         while effects:
             effect = effects.pop(0)
             if isinstance(effect, g.Reply):
-                answers.append(effect.answer)
+                responses.append(effect.response)
             else:
                 self.changes += getattr(effect, "changes", ())
                 effects += self.group.handle(g.Persisted(effect.number), self.now)
         self.group.validate()
-        return answers[0] if answers else None
+        return responses[0] if responses else None
 
     def join(self, member: str, *topics: str, **more: Any) -> ConsumerHeartbeatReply:
         more = {"rebalance_ms": REBALANCE_MS, "topics": frozenset(topics), "owned": frozenset(), **more}
-        answer: ConsumerHeartbeatReply = self.deliver(ConsumerHeartbeat("t", member, 0, "client", "/host", **more))
-        return answer
+        response: ConsumerHeartbeatReply = self.deliver(ConsumerHeartbeat("t", member, 0, "client", "/host", **more))
+        return response
 
     def beat(self, member: str, epoch: int, **more: Any) -> ConsumerHeartbeatReply:
-        answer: ConsumerHeartbeatReply = self.deliver(ConsumerHeartbeat("t", member, epoch, "client", "/host", **more))
-        return answer
+        response: ConsumerHeartbeatReply = self.deliver(
+            ConsumerHeartbeat("t", member, epoch, "client", "/host", **more)
+        )
+        return response
 
     def passes(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
@@ -307,9 +309,9 @@ class GroupHarness:
 
 def test_the_first_member_gets_all_partitions_in_one_response() -> None:
     harness = GroupHarness()
-    answer = harness.join("m1", "a")
-    assert (answer.error, answer.member_id, answer.epoch, answer.heartbeat_ms) == (0, "m1", 1, 1_000)
-    assert answer.assigned == share(A, 0, 1, 2, 3)
+    response = harness.join("m1", "a")
+    assert (response.error, response.member_id, response.epoch, response.heartbeat_ms) == (0, "m1", 1, 1_000)
+    assert response.assigned == share(A, 0, 1, 2, 3)
     assert harness.beat("m1", 1, owned=share(A, 0, 1, 2, 3)).assigned is None
     assert harness.group.state is GroupState.STABLE
 
@@ -361,8 +363,8 @@ def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     assert "m1" in harness.group.members
     harness.passes(1_000)
     assert "m1" not in harness.group.members, "it beats, but holds what it was to give up"
-    answer = harness.beat("m2", 2)
-    assert answer.assigned == share(A, 0, 1, 2, 3)
+    response = harness.beat("m2", 2)
+    assert response.assigned == share(A, 0, 1, 2, 3)
 
 
 def test_a_member_without_heartbeats_is_removed() -> None:
@@ -495,11 +497,11 @@ def test_a_member_of_an_older_epoch_commits_partitions_that_it_has_owned_since()
             if transactional
             else g.Commit("t", member, None, epoch, offsets)
         )
-        answer = harness.deliver(event)
-        assert set(answer.partition_errors.values()) <= {
+        response = harness.deliver(event)
+        assert set(response.partition_errors.values()) <= {
             ErrorCode.ILLEGAL_GENERATION if transactional else ErrorCode.STALE_MEMBER_EPOCH
         }
-        return answer.error, {p for _, p in answer.partition_errors}
+        return response.error, {p for _, p in response.partition_errors}
 
     assert commit("m1", 1) == (0, {tp.partition for tp in gone}), "of what it has given up another says it now"
     assert set(harness.group.commits.offsets) == {("a", tp.partition) for tp in kept or ()}
@@ -577,7 +579,7 @@ def test_a_change_that_the_log_rejects_has_no_effect() -> None:
     )
     assert isinstance(write, PersistChanges)
     (reply,) = harness.group.handle(g.PersistFailed(write.number, ErrorCode.COORDINATOR_NOT_AVAILABLE), harness.now)
-    assert isinstance(reply, g.Reply) and reply.answer.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert isinstance(reply, g.Reply) and reply.response.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert harness.group.describe() == before and harness.group.current_assignments.keys() == {"m1"}
     assert harness.join("m2", "a").epoch == 2
 

@@ -33,9 +33,9 @@ class Harness(Coordinator):
 
     def send_request(self, make: Any) -> Any:
         """The response; the number of an error that the coordinator itself returns; None without a response yet."""
-        answers: list[Any] = []
-        error = self.groups.handle("g", make(answers.append))
-        return error or (answers[0] if answers else None)
+        responses: list[Any] = []
+        error = self.groups.handle("g", make(responses.append))
+        return error or (responses[0] if responses else None)
 
     def join(self, member: str, owned: Assignment = frozenset(), kind: str = EAGER, **more: Any) -> Any:
         said = subscription(owned, 0 if kind == EAGER else 1)
@@ -54,9 +54,9 @@ class Harness(Coordinator):
         return self.send_request(lambda reply: g.Sync(reply, member, None, epoch, "consumer", kind, given))
 
     def synced(self, member: str, epoch: int, kind: str = EAGER) -> Assignment:
-        answer = self.sync(member, epoch, kind=kind)
-        assert answer.error == 0
-        return consumer_protocol.read_assignment(answer.assignment, self.topics)
+        response = self.sync(member, epoch, kind=kind)
+        assert response.error == 0
+        return consumer_protocol.read_assignment(response.assignment, self.topics)
 
     def heartbeat(self, member: str, epoch: int, instance: str | None = None) -> int:
         error: int = self.send_request(lambda reply: g.Heartbeat(reply, member, instance, epoch)).error
@@ -208,8 +208,8 @@ def test_the_expiration_of_the_last_consumer_protocol_member_converts_the_group_
 def test_the_migration_policy_decides_which_groups_are_converted(policy: str, up: bool, down: bool) -> None:
     harness = Harness(migration=policy)
     harness.two_classics()
-    answer = harness.beat("n1", 0, "a")
-    assert isinstance(harness.group, MixedGroup) == up and (answer == ErrorCode.GROUP_ID_NOT_FOUND) != up
+    response = harness.beat("n1", 0, "a")
+    assert isinstance(harness.group, MixedGroup) == up and (response == ErrorCode.GROUP_ID_NOT_FOUND) != up
     harness = Harness(migration=policy)
     harness.beat("n1", 0, "a")
     assert harness.join("").error == 0, "classic members are served in any case"
@@ -259,13 +259,13 @@ def test_a_waiting_join_joins_the_converted_group_and_a_sync_is_repeated() -> No
     harness = Harness()
     harness.join("", new_member_id="m1")
     harness.join("", new_member_id="m3", require_known_member_id=True)
-    answers: list[Any] = []
+    responses: list[Any] = []
     said = (("eager", subscription(frozenset(), 0)),)
-    join = g.Join(answers.append, "", "m2", None, "c", "/h", 6_000, 8_000, "consumer", said, False)
+    join = g.Join(responses.append, "", "m2", None, "c", "/h", 6_000, 8_000, "consumer", said, False)
     harness.groups.handle("g", join)
-    assert answers == [] and harness.group.state is State.PREPARING
+    assert responses == [] and harness.group.state is State.PREPARING
     harness.beat("n1", 0, "a", "b")
-    assert [(x.error, x.member_id, x.generation) for x in answers] == [(0, "m2", harness.group.epoch)]
+    assert [(x.error, x.member_id, x.generation) for x in responses] == [(0, "m2", harness.group.epoch)]
     assert harness.join("m3").error == 0, "it was given this id before"
     harness = Harness()
     harness.join("", new_member_id="m1")

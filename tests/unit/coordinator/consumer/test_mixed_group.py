@@ -185,16 +185,16 @@ class MixedGroupMachine(RuleBasedStateMachine):
         token = client.waiting = (client.name, self.serial)
         self.requested[token] = client
 
-        def on_response(answer: Any) -> None:
+        def on_response(response: Any) -> None:
             assert token in self.requested, f"{token} was answered twice"
             del self.requested[token]
             if client.waiting == token:  # otherwise the client has stopped waiting
                 client.waiting = None
-                then(answer)
+                then(response)
 
         error = self.groups.handle("g", make(on_response))
         if error:
-            on_response(g.Answered(error))
+            on_response(g.Completed(error))
 
     def received(self, client: Client, error: int) -> bool:
         """Whether the client may continue."""
@@ -220,11 +220,11 @@ class MixedGroupMachine(RuleBasedStateMachine):
         client.to_join = False
         again = client.waiting is not None or client.failed
 
-        def on_reply(answer: Any) -> None:
-            if self.received(client, answer.error) and answer.epoch >= 0:
-                client.epoch = answer.epoch
-                if answer.assigned is not None:
-                    client.given = answer.assigned
+        def on_reply(response: Any) -> None:
+            if self.received(client, response.error) and response.epoch >= 0:
+                client.epoch = response.epoch
+                if response.assigned is not None:
+                    client.given = response.assigned
 
         self.send_request(
             client,
@@ -247,12 +247,12 @@ class MixedGroupMachine(RuleBasedStateMachine):
             client.using = EMPTY_ASSIGNMENT
         protocols = ((client.kind, subscription(client.using, 0 if client.kind == EAGER else 1)),)
 
-        def on_reply(answer: Any) -> None:
-            if answer.error == ErrorCode.MEMBER_ID_REQUIRED:
-                client.member_id = answer.member_id
-            elif self.received(client, answer.error):
-                client.member_id, client.epoch, client.to_join = answer.member_id, answer.generation, False
-                client.to_sync = led_by_a_client(answer.members) if answer.leader == answer.member_id else {}
+        def on_reply(response: Any) -> None:
+            if response.error == ErrorCode.MEMBER_ID_REQUIRED:
+                client.member_id = response.member_id
+            elif self.received(client, response.error):
+                client.member_id, client.epoch, client.to_join = response.member_id, response.generation, False
+                client.to_sync = led_by_a_client(response.members) if response.leader == response.member_id else {}
 
         self.send_request(
             client,
@@ -275,10 +275,10 @@ class MixedGroupMachine(RuleBasedStateMachine):
     def sync(self, client: Client) -> None:
         shares = client.to_sync or {}
 
-        def on_reply(answer: Any) -> None:
-            if self.received(client, answer.error):
+        def on_reply(response: Any) -> None:
+            if self.received(client, response.error):
                 had, client.to_sync = client.using, None
-                client.using = consumer_protocol.read_assignment(answer.assignment, TOPICS)
+                client.using = consumer_protocol.read_assignment(response.assignment, TOPICS)
                 client.to_join = bool(had - client.using)  # revoked partitions: joins again
 
         self.send_request(
@@ -301,7 +301,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         elif client.to_sync is not None:
             self.sync(client)
         else:
-            then = lambda answer: self.received(client, answer.error)  # noqa: E731
+            then = lambda response: self.received(client, response.error)  # noqa: E731
             self.send_request(
                 client, then, lambda token: g.Heartbeat(token, client.member_id, client.instance, client.epoch)
             )
@@ -330,7 +330,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             self.beat(client, c.LEAVE_GROUP_MEMBER_EPOCH)
         elif leaves and client.kind != NEW and client.member_id and client.instance is None:
             named = ((client.member_id, None),)
-            self.send_request(client, lambda answer: None, lambda token: g.Leave(token, named))
+            self.send_request(client, lambda response: None, lambda token: g.Leave(token, named))
         client.waiting = None
         client.lose()
         client.lives += 1
@@ -346,8 +346,8 @@ class MixedGroupMachine(RuleBasedStateMachine):
         tp, number = min(client.using), self.serial
         place = (NAMES[tp.topic_id], tp.partition)
 
-        def on_response(answer: Any) -> None:
-            if not answer.error:
+        def on_response(response: Any) -> None:
+            if not response.error:
                 self.acked[place] = max(number, self.acked.get(place, 0))
 
         offsets = {place: g.Offset(number, -1, "", 1)}

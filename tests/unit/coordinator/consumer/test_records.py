@@ -178,25 +178,25 @@ class Harness:
 
     def beat(self, member: str, epoch: int, *topics: str, **more: Any) -> Any:
         """The response: Beaten, the number of an error, or None without a response yet."""
-        answers: list[ConsumerHeartbeatReply] = []
+        responses: list[ConsumerHeartbeatReply] = []
         joins = {"rebalance_ms": 5_000, "topics": frozenset(topics), "owned": frozenset()} if epoch == 0 else {}
         error = self.groups.handle(
-            "g", ConsumerHeartbeat(answers.append, member, epoch, "c", "/h", **{**joins, **more})
+            "g", ConsumerHeartbeat(responses.append, member, epoch, "c", "/h", **{**joins, **more})
         )
-        return error or (answers[0] if answers else None)
+        return error or (responses[0] if responses else None)
 
     def classic_join(self, member: str = "") -> Any:
-        answers: list[g.Joined] = []
+        responses: list[g.Joined] = []
         join = g.Join(
-            answers.append, member, "m-id", None, "c", "/h", 5_000, 5_000, "consumer", (("range", b""),), False
+            responses.append, member, "m-id", None, "c", "/h", 5_000, 5_000, "consumer", (("range", b""),), False
         )
         error = self.groups.handle("g", join)
-        return error or (answers[0] if answers else None)
+        return error or (responses[0] if responses else None)
 
     def commit(self, offset: int) -> int:
-        answers: list[g.Answered] = []
-        self.groups.handle("g", g.Commit(answers.append, "", None, -1, {("a", 0): g.Offset(offset, -1, "", 1)}))
-        return answers[0].error
+        responses: list[g.Completed] = []
+        self.groups.handle("g", g.Commit(responses.append, "", None, -1, {("a", 0): g.Offset(offset, -1, "", 1)}))
+        return responses[0].error
 
     @property
     def group(self) -> Any:
@@ -298,7 +298,7 @@ def test_an_empty_group_of_either_protocol_is_converted_with_its_offsets() -> No
     assert harness.beat("m1", 0, "a") == ErrorCode.GROUP_ID_NOT_FOUND, (
         "the group has a member without consumer metadata"
     )
-    harness.groups.handle("g", g.Leave(lambda answer: None, (("m-id", None),)))
+    harness.groups.handle("g", g.Leave(lambda response: None, (("m-id", None),)))
     assert harness.beat("m1", 0, "a").error == 0 and isinstance(harness.group, ConsumerGroupMachine)
     assert harness.group.commits.offsets[("a", 0)].offset == 5
     assert harness.classic_join().error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

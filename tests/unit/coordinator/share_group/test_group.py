@@ -9,7 +9,7 @@ import pytest
 from brokerd.cluster.model import Now
 from brokerd.config.share_groups import ShareGroupConfig
 from brokerd.coordinator.classic import events as classic
-from brokerd.coordinator.classic.events import Answered
+from brokerd.coordinator.classic.events import Completed
 from brokerd.coordinator.share_group.events import (
     InitializeState,
     OffsetsAltered,
@@ -50,11 +50,11 @@ class Scene(Harness):
 
     def share_beat(self, member: str, epoch: int, **more: Any) -> Any:
         """The response, the number of an error, or None without a response yet."""
-        answers: list[ShareHeartbeatReply] = []
-        error = self.groups.handle("g", ShareHeartbeat(answers.append, member, epoch, "c", "/h", **more))
+        responses: list[ShareHeartbeatReply] = []
+        error = self.groups.handle("g", ShareHeartbeat(responses.append, member, epoch, "c", "/h", **more))
         if error:
             return error
-        return answers[0].error or answers[0] if answers else None
+        return responses[0].error or responses[0] if responses else None
 
     def settle(self, member: str) -> ShareHeartbeatReply:
         """Join, and send the heartbeat after the initialization."""
@@ -227,22 +227,22 @@ def test_requests_of_other_group_types_are_rejected() -> None:
 def test_offsets_are_altered_only_without_members_and_start_a_new_epoch() -> None:
     scene = Scene()
     scene.settle("m")
-    answers: list[Answered] = []
-    scene.groups.handle("g", OffsetsAltered(answers.append, {B: ("b", frozenset({1}))}))
-    assert answers[-1].error == ErrorCode.NON_EMPTY_GROUP
+    responses: list[Completed] = []
+    scene.groups.handle("g", OffsetsAltered(responses.append, {B: ("b", frozenset({1}))}))
+    assert responses[-1].error == ErrorCode.NON_EMPTY_GROUP
     scene.share_beat("m", -1)
     before = scene.share_group.epoch
-    scene.groups.handle("g", OffsetsAltered(answers.append, {B: ("b", frozenset({1}))}))
-    assert answers[-1].error == 0 and scene.share_group.epoch > before
+    scene.groups.handle("g", OffsetsAltered(responses.append, {B: ("b", frozenset({1}))}))
+    assert responses[-1].error == 0 and scene.share_group.epoch > before
     assert scene.share_group.state_partitions.initialized[B] == ("b", frozenset({1}))
 
 
 def test_deleted_state_is_initialized_again_for_the_next_member() -> None:
     scene = Scene()
     found = scene.settle("m")
-    answers: list[Answered] = []
-    scene.groups.handle("g", StateDeleted(answers.append, frozenset({A})))
-    assert answers[0].error == 0 and not scene.share_group.state_partitions.initialized
+    responses: list[Completed] = []
+    scene.groups.handle("g", StateDeleted(responses.append, frozenset({A})))
+    assert responses[0].error == 0 and not scene.share_group.state_partitions.initialized
     scene.share_beat("m", found.epoch)
     assert scene.requests[-1][0].partitions == {A: ("a", frozenset(range(4)))}
     assert scene.requests[-1][0].state_epoch > 1
@@ -252,7 +252,7 @@ def test_the_end_of_the_leadership_answers_waiting_members() -> None:
     scene = Scene()
     scene.settle("m1")
     scene.log.later = []
-    answers: list[ShareHeartbeatReply] = []
-    scene.groups.handle("g", ShareHeartbeat(answers.append, "m2", 0, "c", "/h", None, frozenset({"a"})))
+    responses: list[ShareHeartbeatReply] = []
+    scene.groups.handle("g", ShareHeartbeat(responses.append, "m2", 0, "c", "/h", None, frozenset({"a"})))
     scene.groups.on_resignation(0, NOW)
-    assert [a.error for a in answers] == [ErrorCode.NOT_COORDINATOR]
+    assert [a.error for a in responses] == [ErrorCode.NOT_COORDINATOR]

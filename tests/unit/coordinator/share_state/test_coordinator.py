@@ -1,4 +1,4 @@
-"""The share coordinator: fencing by state epoch and leader epoch, replication before answers, snapshots, replay, deletion of old records."""
+"""The share coordinator: fencing by state epoch and leader epoch, replication before responses, snapshots, replay, deletion of old records."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Scene:
         return errors[0] if errors else None
 
     def read(self, leader: int) -> tuple[int, ShareState | None] | None:
-        answers: list[tuple[int, ShareState | None]] = []
-        self.coordinator.read(KEY, leader, lambda error, state: answers.append((error, state)))
-        return answers[0] if answers else None
+        responses: list[tuple[int, ShareState | None]] = []
+        self.coordinator.read(KEY, leader, lambda error, state: responses.append((error, state)))
+        return responses[0] if responses else None
 
     @property
     def state(self) -> ShareState | None:
@@ -101,8 +101,8 @@ def test_a_read_fences_earlier_leaders_also_after_a_change_of_coordinator() -> N
     scene = Scene()
     scene.initialize(3, 0)
     scene.write(3, 1, 10)
-    answer = scene.read(2)
-    assert answer is not None and answer[0] == 0
+    response = scene.read(2)
+    assert response is not None and response[0] == 0
     for s in (scene, scene.successor()):
         assert s.write(3, 1, 20) == ErrorCode.FENCED_LEADER_EPOCH
         assert s.read(1) == (ErrorCode.FENCED_LEADER_EPOCH, None)
@@ -115,14 +115,14 @@ def test_answers_wait_for_replication() -> None:
     scene.log.later = []
     assert scene.write(3, 1, 10) is None
     assert scene.read(1) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None), "the state could still be lost"
-    answers: list[int] = []
-    scene.coordinator.write(KEY, 3, StateUpdate(1, 20, ()), answers.append)
+    responses: list[int] = []
+    scene.coordinator.write(KEY, 3, StateUpdate(1, 20, ()), responses.append)
     for done in scene.log.later:
         done(0)
-    assert answers == [0]
+    assert responses == [0]
     scene.log.later = None
-    answer = scene.read(1)
-    assert answer is not None and answer[1] is not None and answer[1].start == 20
+    response = scene.read(1)
+    assert response is not None and response[1] is not None and response[1].start == 20
 
 
 def test_a_rejected_write_changes_nothing() -> None:
@@ -138,10 +138,10 @@ def test_a_write_of_unknown_outcome_is_resolved_from_the_log() -> None:
     scene = Scene()
     scene.initialize(3, 0)
     scene.log.later = []
-    answers: list[int] = []
-    scene.coordinator.write(KEY, 3, StateUpdate(1, 10, ()), answers.append)
+    responses: list[int] = []
+    scene.coordinator.write(KEY, 3, StateUpdate(1, 10, ()), responses.append)
     scene.log.later[0](ErrorCode.REQUEST_TIMED_OUT)
-    assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     scene.log.later = None
     for _ in range(3):
         scene.coordinator.tick(NOW)
@@ -152,11 +152,11 @@ def test_the_end_of_the_leadership_answers_waiting_requests() -> None:
     scene = Scene()
     scene.initialize(3, 0)
     scene.log.later = []
-    answers: list[int] = []
-    scene.coordinator.write(KEY, 3, StateUpdate(1, 10, ()), answers.append)
+    responses: list[int] = []
+    scene.coordinator.write(KEY, 3, StateUpdate(1, 10, ()), responses.append)
     scene.coordinator.on_resignation(0, NOW)
     scene.log.later[0](0)
-    assert answers == [ErrorCode.NOT_COORDINATOR]
+    assert responses == [ErrorCode.NOT_COORDINATOR]
 
 
 def test_a_snapshot_follows_many_updates_and_the_records_before_are_deleted() -> None:

@@ -16,7 +16,7 @@ KEY = SharePartitionKey("g", UUID(int=1), 0)
 
 
 class Network:
-    """Share coordinators that answer with the given errors in order. None: no answer."""
+    """Share coordinators that answer with the given errors in order. None: no response."""
 
     def __init__(self, *errors: int | None) -> None:
         self.errors = list(errors)
@@ -46,9 +46,9 @@ class Network:
 
 def test_a_read_is_repeated_until_a_coordinator_answers() -> None:
     network = Network(ErrorCode.NOT_COORDINATOR, None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    answers: list[Any] = []
-    network.persister.read(KEY, 9, lambda error, state: answers.append((error, state)))
-    ((error, state),) = answers
+    responses: list[Any] = []
+    network.persister.read(KEY, 9, lambda error, state: responses.append((error, state)))
+    ((error, state),) = responses
     assert error == 0 and len(network.sent) == 4
     assert (state.state_epoch, state.leader_epoch, state.start, state.batches) == (4, 9, 1, (StateBatch(1, 2, 2, 3),))
 
@@ -56,12 +56,12 @@ def test_a_read_is_repeated_until_a_coordinator_answers() -> None:
 def test_a_request_that_is_not_a_write_ends_with_an_error() -> None:
     network = Network()
     network.leader = -1
-    answers: list[int] = []
-    network.persister.initialize(KEY, 1, -1, answers.append)
-    assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and not network.sent
+    responses: list[int] = []
+    network.persister.initialize(KEY, 1, -1, responses.append)
+    assert responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and not network.sent
     network = Network(*[None] * RETRIES_MAX)
-    network.persister.delete(KEY, answers.append)
-    assert answers[1] == ErrorCode.NETWORK_EXCEPTION and len(network.sent) == RETRIES_MAX
+    network.persister.delete(KEY, responses.append)
+    assert responses[1] == ErrorCode.NETWORK_EXCEPTION and len(network.sent) == RETRIES_MAX
 
 
 def test_a_write_is_repeated_while_it_is_needed() -> None:
@@ -74,8 +74,8 @@ def test_a_write_is_repeated_while_it_is_needed() -> None:
 
 
 def test_all_errors_are_reported_together() -> None:
-    answers: list[Any] = []
+    responses: list[Any] = []
     other = SharePartitionKey("g", UUID(int=1), 1)
-    request_all([KEY, other], lambda place, done: done(place.partition), answers.append)
-    request_all([], lambda place, done: done(0), answers.append)
-    assert answers == [{KEY: 0, other: 1}, {}]
+    request_all([KEY, other], lambda place, done: done(place.partition), responses.append)
+    request_all([], lambda place, done: done(0), responses.append)
+    assert responses == [{KEY: 0, other: 1}, {}]

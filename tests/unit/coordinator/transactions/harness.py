@@ -11,9 +11,9 @@ from brokerd.coordinator.transactions.transaction import Transaction
 from brokerd.coordinator.transactions.transaction_events import (
     Persist,
     SendMarkers,
-    TransactionAnswered,
     TransactionMetadata,
     TransactionReply,
+    TransactionResponse,
 )
 
 P0, P1 = ("flights", 0), ("flights", 1)
@@ -26,22 +26,22 @@ class TransactionHarness:
     def __init__(self, record: TransactionMetadata | None = None) -> None:
         self.t = Transaction("id", record or TransactionMetadata(PID))
         self.now = Now(1_000, 50_000)
-        self.answers: list[TransactionAnswered] = []
+        self.responses: list[TransactionResponse] = []
         self.markers: list[SendMarkers] = []
         self.held: list[Persist] = []
         self.hold_writes = False
 
-    def deliver(self, event: core.Event) -> TransactionAnswered | None:
-        before = len(self.answers)
+    def deliver(self, event: core.Event) -> TransactionResponse | None:
+        before = len(self.responses)
         self._run(self.t.handle(event, self.now))
         self.t.validate()
-        return self.answers[-1] if len(self.answers) > before else None
+        return self.responses[-1] if len(self.responses) > before else None
 
     def _run(self, effects: list[core.Effect]) -> None:
         for effect in effects:
             match effect:
                 case TransactionReply():
-                    self.answers.append(effect.answer)
+                    self.responses.append(effect.response)
                 case SendMarkers():
                     self.markers.append(effect)
                 case Persist():
@@ -60,22 +60,22 @@ class TransactionHarness:
             self._run(self.t.handle(core.TransactionPersisted(effect.number), self.now))
         self.held.clear()
 
-    def init(self, producer_id: int = -1, epoch: int = -1, new_id: int = PID) -> TransactionAnswered:
+    def init(self, producer_id: int = -1, epoch: int = -1, new_id: int = PID) -> TransactionResponse:
         return self._sure(self.deliver(core.Init("p", 10_000, new_id, producer_id, epoch)))
 
     def add(self, epoch: int, *places: core.TopicIndex, version: int = 0) -> int:
         return self._sure(self.deliver(core.Add("p", PID, epoch, frozenset(places or (P0,)), version))).error
 
-    def end(self, epoch: int, commit: bool = True, version: int = 0, producer_id: int = PID) -> TransactionAnswered:
+    def end(self, epoch: int, commit: bool = True, version: int = 0, producer_id: int = PID) -> TransactionResponse:
         return self._sure(self.deliver(core.End("p", producer_id, epoch, commit, 99, version)))
 
     def written(self) -> None:
         self.deliver(core.MarkersWritten(self.markers[-1].epoch))
 
     @staticmethod
-    def _sure(answer: TransactionAnswered | None) -> TransactionAnswered:
-        assert answer is not None
-        return answer
+    def _sure(response: TransactionResponse | None) -> TransactionResponse:
+        assert response is not None
+        return response
 
 
 def kept(record: TransactionMetadata) -> bool:

@@ -31,10 +31,10 @@ class Scene:
             self.transactions.tick(self.now)
 
     def begin(self) -> list[Any]:
-        answers: list[Any] = []
-        event = events.Init(answers.append, 5_000, 9)
+        responses: list[Any] = []
+        event = events.Init(responses.append, 5_000, 9)
         assert self.transactions.handle("id", event, new_producer_id=7) == 0
-        return answers
+        return responses
 
     @property
     def known(self) -> bool:
@@ -59,8 +59,8 @@ def test_a_transactional_id_used_during_its_expiration_stays() -> None:
     scene.begin()
     scene.log.later = []
     scene.later(IDLE_MS_MAX + 60_000)
-    answers = scene.begin()
+    responses = scene.begin()
     tombstone, record = scene.log.later
     tombstone(0)
     record(0)
-    assert scene.known and len(answers) == 1
+    assert scene.known and len(responses) == 1

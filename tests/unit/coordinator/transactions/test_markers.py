@@ -35,7 +35,7 @@ class Scene:
         self.markers.tick()
         return batch
 
-    def answer(self, broker_id: int, errors: dict[tuple[str, int], int] | None) -> None:
+    def respond(self, broker_id: int, errors: dict[tuple[str, int], int] | None) -> None:
         """Answer the oldest request to that broker. None: the connection is lost."""
         at = next(i for i, (b, _, _) in enumerate(self.requested) if b == broker_id)
         _, body, done = self.requested.pop(at)
@@ -72,9 +72,9 @@ def test_each_leader_gets_the_marker_once_and_all_must_confirm() -> None:
     scene.send(7, A0, A1, B0)
     assert scene.under_way() == [(1, [7]), (2, [7])]
     assert scene.requested[0][1].markers[0].coordinator_epoch == 5
-    scene.answer(1, {})
+    scene.respond(1, {})
     assert scene.done == []
-    scene.answer(2, {})
+    scene.respond(2, {})
     assert scene.done == [7] and scene.under_way() == []
 
 
@@ -83,27 +83,27 @@ def test_markers_during_a_request_are_batched_in_the_next_request() -> None:
     for number in (7, 8, 9):
         scene.send(number, A0)
     assert scene.under_way() == [(1, [7])]
-    scene.answer(1, {})
+    scene.respond(1, {})
     assert scene.under_way() == [(1, [8, 9])]
-    scene.answer(1, {})
+    scene.respond(1, {})
     assert scene.done == [7, 8, 9]
 
 
 def test_a_failed_marker_request_is_retried_at_the_current_leader() -> None:
     scene = Scene()
     scene.send(7, A0, B0)
-    scene.answer(1, {A0: 6})
+    scene.respond(1, {A0: 6})
     assert scene.under_way() == [], "after a pause"
     scene.leaders[A0] = 2
     scene.later()
     assert scene.under_way() == [(2, [7])]
-    scene.answer(2, None)
+    scene.respond(2, None)
     scene.leaders[A0] = -1
     scene.later()
     assert scene.under_way() == [] and scene.done == []
     scene.leaders[A0] = 3
     scene.later()
-    scene.answer(3, {})
+    scene.respond(3, {})
     assert scene.done == [7]
 
 
@@ -120,7 +120,7 @@ def test_a_fenced_coordinator_stops_sending_markers() -> None:
     for error in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED):
         scene = Scene()
         batch = scene.send(7, A0, B0)
-        scene.answer(1, {A0: error})
+        scene.respond(1, {A0: error})
         scene.later()
         assert batch.closed and scene.under_way() == [] and scene.done == []
 
@@ -128,7 +128,7 @@ def test_a_fenced_coordinator_stops_sending_markers() -> None:
 def test_a_former_coordinator_sends_no_markers() -> None:
     scene = Scene()
     batch = scene.send(7, A0)
-    scene.answer(1, {A0: 6})
+    scene.respond(1, {A0: 6})
     batch.closed = True
     scene.later()
     assert scene.under_way() == [] and scene.done == []

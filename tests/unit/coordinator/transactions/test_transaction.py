@@ -15,9 +15,9 @@ from brokerd.coordinator.transactions.transaction import (
 from brokerd.coordinator.transactions.transaction_events import (
     EPOCH_MAX,
     SendMarkers,
-    TransactionAnswered,
     TransactionMachineState,
     TransactionMetadata,
+    TransactionResponse,
 )
 from brokerd.wire.errors import ErrorCode
 from tests.unit.coordinator.transactions.harness import P0, P1, PID, TransactionHarness
@@ -26,14 +26,14 @@ from tests.unit.coordinator.transactions.harness import P0, P1, PID, Transaction
 # -- epochs ------------------------------------------------------------------------------------------------------------
 def test_each_new_producer_has_the_next_epoch() -> None:
     harness = TransactionHarness()
-    assert [harness.init() for _ in range(3)] == [TransactionAnswered(0, PID, e) for e in (0, 1, 2)]
+    assert [harness.init() for _ in range(3)] == [TransactionResponse(0, PID, e) for e in (0, 1, 2)]
 
 
 def test_a_producer_with_its_id_continues_and_gets_a_lost_response_again() -> None:
     harness = TransactionHarness()
     harness.init()
-    assert harness.init(PID, 0) == TransactionAnswered(0, PID, 1)
-    assert harness.init(PID, 0) == TransactionAnswered(0, PID, 1), "the answer was lost"
+    assert harness.init(PID, 0) == TransactionResponse(0, PID, 1)
+    assert harness.init(PID, 0) == TransactionResponse(0, PID, 1), "the response was lost"
     harness.init()
     assert harness.init(PID, 1).error == ErrorCode.PRODUCER_FENCED, "another one came meanwhile"
     assert harness.init(PID, 7).error == ErrorCode.PRODUCER_FENCED
@@ -43,13 +43,13 @@ def test_a_producer_with_its_id_continues_and_gets_a_lost_response_again() -> No
 def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
     harness = TransactionHarness(TransactionMetadata(PID, EPOCH_MAX - 2))
     assert harness.init().epoch == EPOCH_MAX - 1
-    assert harness.init(PID, EPOCH_MAX - 1, new_id=88) == TransactionAnswered(0, 88, 0)
-    assert harness.init(PID, EPOCH_MAX - 1) == TransactionAnswered(0, 88, 0), "the answer was lost"
+    assert harness.init(PID, EPOCH_MAX - 1, new_id=88) == TransactionResponse(0, 88, 0)
+    assert harness.init(PID, EPOCH_MAX - 1) == TransactionResponse(0, 88, 0), "the response was lost"
 
 
 def test_an_init_without_the_producer_id_fences_the_old_producer_from_the_new_id() -> None:
     harness = TransactionHarness(TransactionMetadata(PID, EPOCH_MAX - 1))
-    assert harness.init(new_id=88) == TransactionAnswered(0, 88, 0)
+    assert harness.init(new_id=88) == TransactionResponse(0, 88, 0)
     assert harness.init(PID, EPOCH_MAX - 1).error == ErrorCode.PRODUCER_FENCED
 
 
@@ -60,7 +60,7 @@ def test_a_complete_transaction(commit: bool) -> None:
     harness.init()
     assert harness.add(0, P0) == 0 and harness.add(0, P0, P1) == 0
     assert harness.t.verify(PID, 0, [P0, ("other", 0)]) == {P0: 0, ("other", 0): ErrorCode.INVALID_TXN_STATE}
-    assert harness.end(0, commit) == TransactionAnswered(0)
+    assert harness.end(0, commit) == TransactionResponse(0)
     assert harness.markers == [SendMarkers(PID, 0, commit, frozenset({P0, P1}), 0)]
     assert harness.end(0, commit).error == harness.add(0) == harness.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
     assert harness.t.verify(PID, 0, [P0]) == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
@@ -89,7 +89,7 @@ def test_no_marker_is_sent_before_the_decision_is_persisted_and_no_other_is_made
     )
     assert harness.t.verify(PID, 0, [P0]) == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
     harness.release()
-    assert harness.answers[-1] == TransactionAnswered(0) and len(harness.markers) == 1
+    assert harness.responses[-1] == TransactionResponse(0) and len(harness.markers) == 1
 
 
 def test_an_older_epoch_and_another_producer_id_have_different_errors() -> None:
@@ -110,7 +110,7 @@ def test_a_new_producer_aborts_the_open_transaction_with_a_fencing_epoch() -> No
     assert harness.markers == [SendMarkers(PID, 1, False, frozenset({P0}), 0)]
     assert harness.end(0).error == ErrorCode.PRODUCER_FENCED
     harness.written()
-    assert harness.init() == TransactionAnswered(0, PID, 2)
+    assert harness.init() == TransactionResponse(0, PID, 2)
 
 
 def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced() -> None:
@@ -155,7 +155,7 @@ def test_an_unwritten_decision_has_no_effect() -> None:
     harness.add(0)
     harness.hold_writes = True
     harness.deliver(core.End("p", PID, 0, True))
-    assert harness.deliver(core.TransactionPersistFailed(harness.held[0].number, 15)) == TransactionAnswered(15)
+    assert harness.deliver(core.TransactionPersistFailed(harness.held[0].number, 15)) == TransactionResponse(15)
     harness.held.clear()
     harness.hold_writes = False
     assert harness.t.state is TransactionMachineState.ONGOING and harness.markers == []
@@ -184,11 +184,11 @@ def test_every_transaction_end_bumps_the_epoch() -> None:
     harness.init()
     for epoch in range(3):
         assert harness.add(epoch, version=2) == 0
-        assert harness.end(epoch, version=2) == TransactionAnswered(0, PID, epoch + 1)
+        assert harness.end(epoch, version=2) == TransactionResponse(0, PID, epoch + 1)
         assert harness.markers[-1].epoch == epoch + 1 and harness.markers[-1].version == 2
         assert harness.end(epoch, version=2).error == ErrorCode.CONCURRENT_TRANSACTIONS
         harness.written()
-        assert harness.end(epoch, version=2) == TransactionAnswered(0, PID, epoch + 1), "a repetition"
+        assert harness.end(epoch, version=2) == TransactionResponse(0, PID, epoch + 1), "a repetition"
 
 
 def test_r15_a_late_end_request_does_not_end_the_next_transaction() -> None:
@@ -208,20 +208,20 @@ def test_an_empty_transaction_may_be_aborted_and_not_committed() -> None:
     harness = TransactionHarness()
     harness.init()
     assert harness.end(0, True, version=2).error == ErrorCode.INVALID_TXN_STATE
-    assert harness.end(0, False, version=2) == TransactionAnswered(0, PID, 1)
+    assert harness.end(0, False, version=2) == TransactionResponse(0, PID, 1)
     harness.written()
-    assert harness.end(1, False, version=2) == TransactionAnswered(0, PID, 2)
+    assert harness.end(1, False, version=2) == TransactionResponse(0, PID, 2)
 
 
 def test_exhausted_epochs_lead_to_a_new_producer_id_at_the_end() -> None:
     harness = TransactionHarness(TransactionMetadata(PID, EPOCH_MAX - 1))
     harness.add(EPOCH_MAX - 1, version=2)
-    assert harness.end(EPOCH_MAX - 1, version=2) == TransactionAnswered(0, 99, 0)
+    assert harness.end(EPOCH_MAX - 1, version=2) == TransactionResponse(0, 99, 0)
     assert harness.markers[-1].epoch == EPOCH_MAX
     assert harness.end(EPOCH_MAX - 1, version=2).error == ErrorCode.CONCURRENT_TRANSACTIONS
     harness.written()
     assert (harness.t.record.producer_id, harness.t.record.epoch) == (99, 0)
-    assert harness.end(EPOCH_MAX - 1, version=2) == TransactionAnswered(0, 99, 0), "a repetition"
+    assert harness.end(EPOCH_MAX - 1, version=2) == TransactionResponse(0, 99, 0), "a repetition"
 
 
 # -- anything, in any order ----------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from brokerd.coordinator.transactions.transaction_events import (
     EPOCH_MAX,
     PREPARED,
     Persist,
-    TransactionAnswered,
     TransactionMachineState,
     TransactionMetadata,
+    TransactionResponse,
 )
 from brokerd.wire.errors import ErrorCode
 from tests.unit.coordinator.transactions.harness import P0, P1, PID, TransactionHarness
@@ -70,7 +70,7 @@ def test_an_end_in_version_2_needs_the_producer_id_and_an_epoch_of_version_2() -
 
 # -- InitProducerId ----------------------------------------------------------------------------------------------------
 def test_a_producer_continues_with_an_id_that_the_coordinator_has_forgotten() -> None:
-    assert TransactionHarness().init(OTHER_PID, 3) == TransactionAnswered(0, PID, 0)
+    assert TransactionHarness().init(OTHER_PID, 3) == TransactionResponse(0, PID, 0)
 
 
 def test_a_producer_id_without_an_epoch_is_fenced() -> None:
@@ -81,7 +81,7 @@ def test_a_producer_id_without_an_epoch_is_fenced() -> None:
 
 def test_only_the_last_epochs_of_the_previous_producer_id_continue_and_only_before_the_next_transaction_ends() -> None:
     turned = TransactionMetadata(NEXT_PID, 0, previous_producer_id=PID)
-    assert TransactionHarness(turned).init(PID, EPOCH_MAX - 1) == TransactionAnswered(0, NEXT_PID, 0)
+    assert TransactionHarness(turned).init(PID, EPOCH_MAX - 1) == TransactionResponse(0, NEXT_PID, 0)
     assert TransactionHarness(turned).init(PID, EPOCH_MAX - 2).error == ErrorCode.PRODUCER_FENCED
     later = replace(turned, epoch=1, last_epoch=0)
     assert TransactionHarness(later).init(PID, EPOCH_MAX - 1).error == ErrorCode.PRODUCER_FENCED
@@ -222,7 +222,7 @@ def test_a_coordinator_that_moves_answers_the_request_that_waits_and_no_other() 
     assert harness.t.unload() == []
     harness.hold_writes = True
     harness.deliver(core.End("p", PID, 0, True))
-    assert harness.t.unload() == [core.TransactionReply("p", TransactionAnswered(ErrorCode.NOT_COORDINATOR))]
+    assert harness.t.unload() == [core.TransactionReply("p", TransactionResponse(ErrorCode.NOT_COORDINATOR))]
     assert harness.t.unload() == []
     completing = in_state(TransactionMachineState.PREPARE_COMMIT, P0)
     completing.hold_writes = True

@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 
 from pipeline.history_rows import MinuteChunk, Series
 from pipeline.lake import duckdb_files, history, history_query
-from pipeline.lake.history_query import answer
+from pipeline.lake.history_query import query_history
 from pipeline.lake.writing import write_arrow
 from weir_common.history_codes import MISSING, code_of, pack
 from weir_common.lake_catalog import LakeSettings
@@ -39,12 +39,12 @@ def request(*keys: tuple[str, str], since: int = BEGIN, until: int = BEGIN + 86_
 
 
 def test_points_are_averages_and_peaks_of_a_step(lake: LakeSettings) -> None:
-    found = answer(request(RATE), lake)
+    found = query_history(request(RATE), lake)
     assert found.points == [HistoryPoint(*RATE, BEGIN, 1.5, 2), HistoryPoint(*RATE, BEGIN + 120, 3.5, 4)]
 
 
 def test_several_metrics_and_a_range(lake: LakeSettings) -> None:
-    whole = answer(request(RATE, LAG, since=BEGIN + 120, until=BEGIN + 86_460, step=3600), lake)
+    whole = query_history(request(RATE, LAG, since=BEGIN + 120, until=BEGIN + 86_460, step=3600), lake)
     assert whole.error is None, whole.detail
     found = whole.points
     assert [(p.subject, p.at_s - BEGIN, p.value) for p in found] == [
@@ -65,28 +65,28 @@ def test_only_files_with_the_subjects_and_the_days_are_opened(
         return []
 
     monkeypatch.setattr(history_query, "points_of", noted)
-    answer(request(LAG), lake)
+    query_history(request(LAG), lake)
     assert len(opened) == 1, "the table has four files"
 
 
 def test_without_points_without_a_table_and_with_too_many_files(
     lake: LakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert answer(request(("cluster", "offline")), lake).points == []
-    absent = answer(request(RATE), LakeSettings.of_folder(tmp_path / "absent"))
+    assert query_history(request(("cluster", "offline")), lake).points == []
+    absent = query_history(request(RATE), LakeSettings.of_folder(tmp_path / "absent"))
     assert absent.error is QueryError.NO_TABLE
     monkeypatch.setattr(history_query, "HISTORY_FILES_MAX", 1)
-    assert answer(request(RATE, LAG), lake).error is QueryError.FAILED
+    assert query_history(request(RATE, LAG), lake).error is QueryError.FAILED
 
 
 def test_files_that_pyarrow_reads_have_the_same_points(lake: LakeSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = answer(request(RATE), lake).points
+    expected = query_history(request(RATE), lake).points
     monkeypatch.setattr(duckdb_files, "LOCAL", "of no file")
-    assert expected and answer(request(RATE), lake).points == expected
+    assert expected and query_history(request(RATE), lake).points == expected
     monkeypatch.setattr(duckdb_files, "PyArrowFileIO", str)
-    assert answer(request(RATE), lake).error is QueryError.NOT_READABLE
+    assert query_history(request(RATE), lake).error is QueryError.NOT_READABLE
 
 
 def test_memory_is_limited(lake: LakeSettings) -> None:
     limited = HistoryRequest((RATE,), BEGIN, BEGIN + 86_400, 120, "", memory_mb=1)
-    assert answer(limited, lake).error is QueryError.FAILED
+    assert query_history(limited, lake).error is QueryError.FAILED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.lake import duckdb_files, record_query
-from pipeline.lake.record_query import answer
+from pipeline.lake.record_query import query_records
 from tests.unit.pipeline.lake.records import NOON, archive_of, put, record
 from weir_common.lake import ValueFormat
 from weir_common.lake_catalog import LakeSettings
@@ -55,7 +55,7 @@ def found(lake: LakeSettings, key: bytes = b"a", **more: Any) -> LakeRecords:
     }
     request = LakeLookup(key=key, lake_folder="", **{**default, **more})
     assert LakeLookup.parse(request.text()) == request
-    result = answer(request, lake)
+    result = query_records(request, lake)
     assert LakeRecords.parse(result.text()) == result
     return result
 

@@ -41,7 +41,7 @@ class Registry:
         if schema_id == 4:
             return Schema(4, SchemaType.AVRO, '"string"')
         if schema_id == 5:
-            raise RegistryUnreachable("no answer")
+            raise RegistryUnreachable("no response")
         raise SchemaUnavailable("unknown")
 
 
@@ -103,7 +103,7 @@ def test_reasons(value_format: ValueFormat, data: bytes, reason: DeadLetterReaso
     assert error.value.reason is reason
 
 
-def test_a_registry_that_does_not_answer_is_an_error_of_the_run() -> None:
+def test_a_registry_that_does_not_respond_is_an_error_of_the_run() -> None:
     with pytest.raises(RegistryUnreachable):
         registered().decode(framed(5, b"x"))
 

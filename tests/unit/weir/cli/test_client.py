@@ -16,7 +16,7 @@ from weir.cli.client import NoServer, RequestRejected, RestClient, default_clien
 
 
 class Handler(BaseHTTPRequestHandler):
-    answers: ClassVar[list[tuple[int, str, bytes] | None]]
+    responses: ClassVar[list[tuple[int, str, bytes] | None]]
     """If None, the connection is closed without a response."""
     seen: ClassVar[list[tuple[str, str, dict[str, str], bytes]]]
 
@@ -25,21 +25,21 @@ class Handler(BaseHTTPRequestHandler):
         if not self.raw_requestline or not self.parse_request():
             self.close_connection = True
             return
-        self._answer()
+        self._respond()
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.seen.append((self.command, self.path, dict(self.headers), body))
-        answer = self.answers.pop(0)
-        if answer is None:
+        response = self.responses.pop(0)
+        if response is None:
             self.close_connection = True
             self.connection.close()
             return
-        self.send_response(answer[0])
-        self.send_header("Content-Type", answer[1])
-        self.send_header("Content-Length", str(len(answer[2])))
+        self.send_response(response[0])
+        self.send_header("Content-Type", response[1])
+        self.send_header("Content-Length", str(len(response[2])))
         self.end_headers()
-        self.wfile.write(answer[2])
+        self.wfile.write(response[2])
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[RestClient]:
-    Handler.answers, Handler.seen = [], []
+    Handler.responses, Handler.seen = [], []
     with HTTPServer(("127.0.0.1", 0), Handler) as http:
         thread = threading.Thread(target=http.serve_forever)
         thread.start()
@@ -57,7 +57,7 @@ def server() -> Iterator[RestClient]:
 
 
 def test_a_request_has_the_token_and_its_body(server: RestClient) -> None:
-    Handler.answers = [(200, "application/json", b'{"id": 1}'), (204, "text/plain", b"")]
+    Handler.responses = [(200, "application/json", b'{"id": 1}'), (204, "text/plain", b"")]
     assert server.send("POST", "/topics", {"a": "b c"}, {"name": "t"}).data == {"id": 1}
     assert server.send("DELETE", "/topics/t").status == 204
     method, path, headers, body = Handler.seen[0]
@@ -69,7 +69,7 @@ def test_a_request_is_sent_again_with_the_same_key_after_a_lost_connection(
     server: RestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "PAUSE_S", 0)
-    Handler.answers = [None, (200, "application/json", b"{}")]
+    Handler.responses = [None, (200, "application/json", b"{}")]
     server.send("POST", "/topics", body={})
     keys = [headers["Idempotency-Key"] for _, _, headers, _ in Handler.seen]
     assert len(keys) == 2 and keys[0] == keys[1]
@@ -77,7 +77,7 @@ def test_a_request_is_sent_again_with_the_same_key_after_a_lost_connection(
 
 def test_a_problem_is_raised_with_its_fields(server: RestClient) -> None:
     problem = {"detail": "name: required", "code": "invalid"}
-    Handler.answers = [(400, "application/problem+json", json.dumps(problem).encode()), (502, "text/html", b"<p>no")]
+    Handler.responses = [(400, "application/problem+json", json.dumps(problem).encode()), (502, "text/html", b"<p>no")]
     with pytest.raises(RequestRejected, match="name: required") as failed:
         server.send("POST", "/topics", body={})
     assert (failed.value.status, failed.value.problem) == (400, problem)

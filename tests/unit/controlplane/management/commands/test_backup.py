@@ -39,9 +39,9 @@ def test_a_directory_with_files_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_an_unreachable_zookeeper_is_an_error_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*_: Any) -> Any:
-        raise Unreachable("ZooKeeper at zk:2181 does not answer")
+        raise Unreachable("ZooKeeper at zk:2181 does not respond")
 
     monkeypatch.setattr(reach, "zookeeper_connection", unreachable)
-    with pytest.raises(CommandError, match="does not answer"):
+    with pytest.raises(CommandError, match="does not respond"):
         run("backup", f"--to={tmp_path / 'copy'}", "--zookeeper=zk:2181")
     assert not (tmp_path / "copy").exists()

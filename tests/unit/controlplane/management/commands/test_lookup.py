@@ -57,9 +57,9 @@ def test_the_lake_is_searched_on_request(
     assert {str(state) for state in lookup.LAKE_TEXTS} == {str(state) for state in LakeState}
 
 
-def test_json_has_the_fields_of_the_rest_answer(queries: list[tuple[bytes, dict[str, Any]]]) -> None:
-    answer = json.loads(run("lookup", "orders", "00ff", "--hex", "--json"))
-    assert answer["rows"][0]["offset"] == 7 and answer["complete"] is True and queries[0][0] == b"\x00\xff"
+def test_json_has_the_fields_of_the_rest_response(queries: list[tuple[bytes, dict[str, Any]]]) -> None:
+    response = json.loads(run("lookup", "orders", "00ff", "--hex", "--json"))
+    assert response["rows"][0]["offset"] == 7 and response["complete"] is True and queries[0][0] == b"\x00\xff"
 
 
 def test_an_incomplete_look_up_has_an_exit_code_of_its_own(queries: list[tuple[bytes, dict[str, Any]]]) -> None:

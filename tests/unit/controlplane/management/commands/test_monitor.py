@@ -44,14 +44,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_standby_process_starts_when_it_acquires_the_lock_and_ends_when_it_loses_the_lock(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = {"acquire": [False, False, True], "is_held": [True, False]}
+    responses = {"acquire": [False, False, True], "is_held": [True, False]}
 
-    def answer(name: str) -> bool:
+    def respond(name: str) -> bool:
         calls.append(name)
-        return answers[name].pop(0)
+        return responses[name].pop(0)
 
-    monkeypatch.setattr(command.ProcessLock, "acquire", lambda lock: answer("acquire"))
-    monkeypatch.setattr(command.ProcessLock, "is_held", lambda lock: answer("is_held"))
+    monkeypatch.setattr(command.ProcessLock, "acquire", lambda lock: respond("acquire"))
+    monkeypatch.setattr(command.ProcessLock, "is_held", lambda lock: respond("is_held"))
     with pytest.raises(CommandError, match="lock in the database was lost"):
         run("monitor", "--skip-checks")
     assert calls == ["acquire"] * 3 + ["start", "is_held", "is_held", "stop"]

@@ -1,4 +1,4 @@
-"""The command `upgrade_metadata`: its request, the controller's answer, the levels that it shows."""
+"""The command `upgrade_metadata`: its request, the controller's response, the levels that it shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore
-from brokerd.cluster.metadata import Entry, RequestAnswered
+from brokerd.cluster.metadata import Entry, RequestCompleted
 from brokerd.cluster.requests import ForwardedRequest, RaiseMetadataLevel
 from controlplane.disaster import metalog
 from controlplane.management.commands import upgrade_metadata
@@ -37,7 +37,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     return store
 
 
-def answering(
+def patch_responses(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, error: int, message: str | None, level: int
 ) -> list[ForwardedRequest]:
     """A controller: it answers the request when the command reads the log again. The requests that it has read."""
@@ -51,7 +51,7 @@ def answering(
             return before
         request_id = waiting[0].rpartition("/")[2]
         requests.append(ForwardedRequest.decode(request_id, store.nodes[waiting[0]]))
-        records = tuple(RequestAnswered(r, error, message, {"level": level}) for r in ("other", request_id))
+        records = tuple(RequestCompleted(r, error, message, {"level": level}) for r in ("other", request_id))
         seq = before.image.seq + 1
         store.nodes[znodes.entry(seq)] = Entry(
             seq, before.image.controller_epoch, "b", before.image.chain_hash, records
@@ -64,7 +64,7 @@ def answering(
 
 
 def test_the_level_that_the_controller_reached_is_printed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = answering(store, monkeypatch, 0, None, 7)
+    requests = patch_responses(store, monkeypatch, 0, None, 7)
     assert "The cluster is at metadata level 7." in run("upgrade_metadata", ADDRESS, "--level=7")
     assert [r.payload for r in requests] == [RaiseMetadataLevel(principal="manage.py", level=7)]
 
@@ -72,7 +72,7 @@ def test_the_level_that_the_controller_reached_is_printed(store: MemoryStore, mo
 def test_a_rejection_is_an_error_with_the_controllers_reason(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answering(store, monkeypatch, 42, "broker 2 supports 1 to 6", 6)
+    patch_responses(store, monkeypatch, 42, "broker 2 supports 1 to 6", 6)
     with pytest.raises(CommandError, match=r"^Not raised: broker 2 supports 1 to 6\.$"):
         run("upgrade_metadata", ADDRESS)
 

@@ -23,8 +23,8 @@ Offsets = dict[tuple[str, int], tuple[int, int]]
 
 @dataclass
 class ShareGroupWorld:
-    """`groups`: offsets by group, `members`: member ids by group. Broker 1 coordinates all. `silent`: brokers without an answer. `slow`: requests
-    without an answer. `errors`: of partitions in a change of offsets."""
+    """`groups`: offsets by group, `members`: member ids by group. Broker 1 coordinates all. `silent`: brokers without a response. `slow`: requests
+    without a response. `errors`: of partitions in a change of offsets."""
 
     groups: dict[str, Offsets] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class ShareGroupWorld:
         def call(api: ApiKey, version: int, body: Any, seconds: float = 0) -> Any:
             self.requests.append(api)
             if api in self.slow:
-                raise NoResponse(f"{api.name} has no answer")
+                raise NoResponse(f"{api.name} has no response")
             return getattr(self, api.name.lower())(body)
 
         return SimpleNamespace(host=host, port=port, call=call, close=lambda: None)
@@ -152,7 +152,7 @@ class ShareGroupWorld:
         return r(groups=[r.OffsetFetchResponseGroup(body.groups[0].group_id, topics, 0)])
 
 
-def answering(monkeypatch: pytest.MonkeyPatch) -> ShareGroupWorld:
+def patch_responses(monkeypatch: pytest.MonkeyPatch) -> ShareGroupWorld:
     """The selectors ask this world."""
     world = ShareGroupWorld()
     monkeypatch.setattr(selectors, "call_brokers", world.ask)

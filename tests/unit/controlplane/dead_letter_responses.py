@@ -40,9 +40,9 @@ class CrashPoint(Enum):
 
 
 @dataclass
-class DeadAnswers:
+class DeadLetterResponses:
     """`letters` by partition. `written`: committed records, (topic, record). `crash`: when the next sending ends its process. `silent`: the next sending
-    has no answer at that moment. `unreachable`: no marker can be read."""
+    has no response at that moment. `unreachable`: no marker can be read."""
 
     letters: dict[int, list[Record]] = field(default_factory=dict)
     written: list[tuple[str, NewRecord]] = field(default_factory=list)
@@ -104,13 +104,13 @@ class DeadAnswers:
         if self.rejection:
             return TransactionResult(TransactionEnd.ABORTED, problem=self.rejection)
         if silent is CrashPoint.BEFORE_COMMIT:
-            return TransactionResult(TransactionEnd.UNKNOWN, problem="No answer.")
+            return TransactionResult(TransactionEnd.UNKNOWN, problem="No response.")
         self.written += [(topic, r) for r in records]
         self.markers[marker.topic, marker.partition] = marker.metadata
         if crash is CrashPoint.AFTER_COMMIT:
             raise Crash
         if silent is CrashPoint.AFTER_COMMIT:
-            return TransactionResult(TransactionEnd.UNKNOWN, problem="No answer.")
+            return TransactionResult(TransactionEnd.UNKNOWN, problem="No response.")
         return TransactionResult(TransactionEnd.COMMITTED, [ProducedRecord(r.partition, 0) for r in records])
 
     def find_marker(self, transactional_id: str, marker: TransactionMarker) -> bool:
@@ -126,14 +126,14 @@ def letter(offset: int, group: str | None = "billing", error: str = "timeout of 
     return Record(offset, START_MS + offset * 1000, f"k{offset}".encode(), f"v{offset}".encode(), tuple(headers))
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "orders") -> DeadAnswers:
+def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "orders") -> DeadLetterResponses:
     """A topic with retries. Partition 0 of its dead letter topic has the offsets 1 (group billing), 2 (mail), 5 (no group), partition 1 offset 0."""
     world.topic(topic, (1, 2), (2, 3))
     for name in (f"{topic}.retry", f"{topic}.dead"):
         world.topic(name, (1, 2), (2, 3), configs={"weir.retry.source": topic})
     Topic.objects.filter(name__in=(f"{topic}.retry", f"{topic}.dead")).update(configs={"weir.retry.source": topic})
     first = [letter(1), letter(2, "mail", "bad address"), letter(5, None)]
-    return _patched(monkeypatch, DeadAnswers({0: first, 1: [letter(0)]}))
+    return _patched(monkeypatch, DeadLetterResponses({0: first, 1: [letter(0)]}))
 
 
 DLQ, ENABLED = "dlq.tasks", {"errors.deadletterqueue.group.enable": "true"}
@@ -156,7 +156,7 @@ def original(failed: int) -> NewRecord:
     return NewRecord(f"k{failed}".encode(), f"v{failed}".encode(), headers, None, START_MS)
 
 
-def share_answering(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswers:
+def patch_share_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadLetterResponses:
     """Topics orders (two partitions) and bills, and dead letters of share groups for 30, 31, 32 (removed by retention, with a copy), 33 (removed) of
     orders-1 and 7 of bills-0, and a record without the headers."""
     world.topic("orders", (1, 2), (2, 3))
@@ -164,25 +164,25 @@ def share_answering(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswer
     world.topic(DLQ, (1, 2), (2, 3), configs=ENABLED)
     letters = [share_letter(0, 30), share_letter(1, 31, group="mail", copy=True), share_letter(2, 32, copy=True)]
     letters += [share_letter(3, 33), share_letter(4, 7, topic="bills", partition="0"), Record(5, START_MS, b"k", b"v")]
-    answers = DeadAnswers({0: letters})
-    answers.originals = {("orders", 1, o): original(o) for o in (30, 31)} | {("bills", 0, 7): original(7)}
-    monkeypatch.setattr(records_at, "read_records_at", answers.read_records_at)
-    return _patched(monkeypatch, answers)
+    responses = DeadLetterResponses({0: letters})
+    responses.originals = {("orders", 1, o): original(o) for o in (30, 31)} | {("bills", 0, 7): original(7)}
+    monkeypatch.setattr(records_at, "read_records_at", responses.read_records_at)
+    return _patched(monkeypatch, responses)
 
 
 def with_retry_topic(world: World) -> None:
-    """The topic orders of `share_answering` has a retry topic."""
+    """The topic orders of `patch_share_responses` has a retry topic."""
     world.topic("orders.retry", (1, 2), (2, 3))
     Topic.objects.filter(name="orders.retry").update(configs={"weir.retry.source": "orders"})
 
 
-def _patched(monkeypatch: pytest.MonkeyPatch, answers: DeadAnswers) -> DeadAnswers:
-    monkeypatch.setattr(messages, "read_messages", answers.page)
-    monkeypatch.setattr(messages, "read_raw", answers.raw)
-    monkeypatch.setattr(record_range, "read_range", answers.read_range)
-    monkeypatch.setattr(transactional_producer, "send_once", answers.send_once)
-    monkeypatch.setattr(transactional_producer, "find_marker", answers.find_marker)
-    return answers
+def _patched(monkeypatch: pytest.MonkeyPatch, responses: DeadLetterResponses) -> DeadLetterResponses:
+    monkeypatch.setattr(messages, "read_messages", responses.page)
+    monkeypatch.setattr(messages, "read_raw", responses.raw)
+    monkeypatch.setattr(record_range, "read_range", responses.read_range)
+    monkeypatch.setattr(transactional_producer, "send_once", responses.send_once)
+    monkeypatch.setattr(transactional_producer, "find_marker", responses.find_marker)
+    return responses
 
 
 def permitted(name: str, *commands: str, staff: bool = True) -> Any:

@@ -1,4 +1,4 @@
-"""Answers of brokers, ZooKeeper and a schema registry, and the rows that only they or users make: for pages on seeded rows, without a cluster."""
+"""Responses of brokers, ZooKeeper and a schema registry, and the rows that only they or users make: for pages on seeded rows, without a cluster."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def half_messages(patch: pytest.MonkeyPatch, world: World) -> None:
     """Undecided messages of the topic checkout. The brokers are asked as for delayed messages."""
     from controlplane.clients import half_messages as client
     from controlplane.models import Topic
-    from tests.unit.controlplane.half_answers import HalfAnswers, Message
+    from tests.unit.controlplane.half_responses import HalfResponses, Message
 
     world.topic("checkout", (1, 2), (2, 3))
     world.topic("checkout.half", (1, 2), (2, 3), configs={"weir.half.topic": "checkout"})
     world.look()
     Topic.objects.filter(name="checkout.half").update(configs={"weir.half.topic": "checkout"})
     now = time.time_ns() // 1_000_000
-    answers = HalfAnswers(
+    responses = HalfResponses(
         {
             p: [
                 Message(
@@ -61,13 +61,13 @@ def half_messages(patch: pytest.MonkeyPatch, world: World) -> None:
             for p in range(2)
         }
     )
-    patch.setattr(client, "fetch_undecided", answers.undecided)
+    patch.setattr(client, "fetch_undecided", responses.undecided)
 
 
 def share_groups(patch: pytest.MonkeyPatch) -> None:
-    from tests.unit.controlplane.share_group_answers import answering, records_in_flight
+    from tests.unit.controlplane.share_group_responses import patch_responses, records_in_flight
 
-    found = answering(patch)
+    found = patch_responses(patch)
     found.groups = {
         "mail": {("invoices", 0): (120, 7), ("invoices", 1): (-1, -1)},
         "refunds": {("orders", n): (40 * n, 0) for n in range(3)},
@@ -84,12 +84,12 @@ def transactions(patch: pytest.MonkeyPatch, world: World) -> None:
     from controlplane.clients import transactions as client
     from controlplane.domain.transactions import DescribedTransaction, PartitionTransaction
     from controlplane.selectors import transactions as selectors
-    from tests.unit.controlplane.transaction_answers import Answers
+    from tests.unit.controlplane.transaction_responses import TransactionResponses
 
     now = time.time_ns() // 1_000_000
     world.topic("__transaction_state", *[(n % 4 + 1, (n + 1) % 4 + 1, (n + 2) % 4 + 1) for n in range(4)])
     world.look()
-    found = Answers(world)
+    found = TransactionResponses(world)
     found.coordinators = {
         1: [
             DescribedTransaction("billing-1", "Ongoing", 4000, 3, 60_000, now - 25 * MINUTE_MS, (("orders", 0),)),
@@ -112,7 +112,7 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
     from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
     from controlplane.selectors import broker_configs, group_configs
     from tests.unit.controlplane.config_broker import ConfigBroker
-    from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, failed, rejection
+    from tests.unit.controlplane.selectors.test_clients import WRITE, client, failed, patch_responses, rejection
 
     java = {"software_name": "apache-kafka-java", "software_version": "4.1.0"}
     long = "User:CN=deployment-pipeline.production.example.com,OU=Data Platform,O=Example,C=DE"
@@ -128,7 +128,7 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
         fetched_bytes=48_100_000_000,
         fetched_bytes_per_second=1_240_000.0,
     )
-    answering(
+    patch_responses(
         patch,
         {
             1: [shop, client("fulfilment-shipment-tracking", 90, principal=long, host="10.1.200.17")],
@@ -172,7 +172,7 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
 
 def directories(patch: pytest.MonkeyPatch) -> None:
     from controlplane.domain.log_dirs import LogDirState, ReportedLogDir, ReportedReplica
-    from tests.unit.controlplane.log_dir_answers import reporting
+    from tests.unit.controlplane.log_dir_responses import reporting
 
     here = tuple(ReportedReplica("orders", n, 7_300_000, 0, False) for n in range(3))
     there = (ReportedReplica("flights", 0, 48_000_000, 0, False), ReportedReplica("orders", 1, 2_100_000, 70, True))
@@ -191,10 +191,10 @@ def zookeeper(patch: pytest.MonkeyPatch) -> None:
     from controlplane.clients.zookeeper_status import parse_status
     from controlplane.domain.zookeeper_server import ServerProblem
     from tests.unit.controlplane.clients.test_zookeeper_status import LEADER
-    from tests.unit.controlplane.selectors.test_zookeeper import FOLLOWER, answering
+    from tests.unit.controlplane.selectors.test_zookeeper import FOLLOWER, patch_responses
     from tests.unit.registry_server import running_registry
 
-    answering(
+    patch_responses(
         patch,
         settings,
         ServerResponse("zk-1", 2181, parse_status(LEADER)),
@@ -290,7 +290,7 @@ def kept_rows() -> None:
     hook = notification_channels.create_channel(
         name="on call", kind="webhook", url="https://hooks.example.com/weir/9f2c1a77", secret="only a seed", **actor
     )
-    for n, (state, status, answer) in enumerate(
+    for n, (state, status, response) in enumerate(
         (("delivered", 200, "accepted"), ("failed", 503, "upstream connect error or disconnect before headers"))
     ):
         now = timezone.now()
@@ -302,7 +302,7 @@ def kept_rows() -> None:
             message=replace(sample_message("", "", "", "", ""), text=f"Broker {n + 1} is down."),
             state=state,
             status=status,
-            answer=answer,
+            answer=response,
             attempts=1 + 4 * n,
             due_at=now,
             finished_at=now,

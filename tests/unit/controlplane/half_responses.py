@@ -25,8 +25,8 @@ def message(offset: int, half_id: bytes, checks: int = 1, *, expiring: bool = Fa
 
 
 @dataclass
-class HalfAnswers:
-    """`messages` by partition. `rejected`: partitions whose leader rejects. `silent`: brokers that do not answer."""
+class HalfResponses:
+    """`messages` by partition. `rejected`: partitions whose leader rejects. `silent`: brokers that do not respond."""
 
     messages: dict[int, list[Message]] = field(default_factory=dict)
     rejected: set[int] = field(default_factory=set)
@@ -50,13 +50,13 @@ class HalfAnswers:
         )
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
+def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfResponses:
     """Topic orders with half messages in two partitions; broker 1 leads partition 0, broker 2 partition 1."""
     world.topic("orders", (1, 2), (2, 3))
     world.topic("orders.half", (1, 2), (2, 3), configs={"weir.half.topic": "orders"})
     world.look()
     Topic.objects.filter(name="orders.half").update(configs={"weir.half.topic": "orders"})
-    answers = HalfAnswers({0: [message(3, b"a"), message(9, b"\xff", 4)], 1: [message(5, b"c", 15, expiring=True)]})
-    monkeypatch.setattr(front_leaders, "call_brokers", answers.ask)
-    monkeypatch.setattr(client, "fetch_undecided", answers.undecided)
-    return answers
+    responses = HalfResponses({0: [message(3, b"a"), message(9, b"\xff", 4)], 1: [message(5, b"c", 15, expiring=True)]})
+    monkeypatch.setattr(front_leaders, "call_brokers", responses.ask)
+    monkeypatch.setattr(client, "fetch_undecided", responses.undecided)
+    return responses

@@ -49,7 +49,7 @@ class Aborter(Transactional):
         self.idle = True
 
 
-def delay_answers(verification: Any) -> list[tuple[Any, ErrorCode]]:
+def delay_responses(verification: Any) -> list[tuple[Any, ErrorCode]]:
     """From now on the responses of coordinators, each with the callback that waits for it, are delayed."""
     delayed: list[tuple[Any, ErrorCode]] = []
     send_request = verification._send
@@ -86,9 +86,9 @@ def test_a_response_for_an_earlier_leader_epoch_opens_no_transaction(seed: int) 
     first = leader()
     order = (first, *(b for b in cluster.brokers if b != first))
     node = cluster.brokers[first]
-    delayed = delay_answers(node.broker.transaction_verification)
+    delayed = delay_responses(node.broker.transaction_verification)
     producer = Aborter(cluster, Ledger(), "late", "id-late", 1)
-    cluster.until(lambda: bool(delayed), 20, "the coordinator's answer")
+    cluster.until(lambda: bool(delayed), 20, "the coordinator's response")
     assert delayed[0][1] == ErrorCode.NONE
     prefer((*order[1:], first))
     producer.abort()

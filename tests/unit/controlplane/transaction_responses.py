@@ -19,8 +19,8 @@ HANGING = PartitionTransaction("orders", 1, 2, 4711, 2, 0, 1234, 1_700_000_000_0
 
 
 @dataclass
-class Answers:
-    """`coordinators`: transactional ids by broker. `open`: transactions by leader. `silent`: brokers that do not answer. `unclaimed`: partitions
+class TransactionResponses:
+    """`coordinators`: transactional ids by broker. `open`: transactions by leader. `silent`: brokers that do not respond. `unclaimed`: partitions
     of __transaction_state without a coordinator that has loaded them. `on_marker`, `on_fence`: what the
     broker does instead of ending the transaction."""
 
@@ -88,10 +88,10 @@ class Answers:
         return 1, 9
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> Answers:
+def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World) -> TransactionResponses:
     """Three brokers, and the topic orders whose partition 1 is led by broker 2."""
     world.topic("orders", (1, 2, 3), (2, 3, 1))
-    found = Answers(world)
+    found = TransactionResponses(world)
     monkeypatch.setattr(selectors, "call_all", found.ask)
     monkeypatch.setattr(client, "list_transactions", found.list)
     monkeypatch.setattr(client, "describe_transactions", lambda c, ids: found.describe(c, ids))

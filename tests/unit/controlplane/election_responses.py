@@ -51,7 +51,7 @@ class Elections:
 
 
 def electing(monkeypatch: pytest.MonkeyPatch, world: World) -> Elections:
-    """The answers, and topic `orders`: broker 2 leads all of it. The preferred leaders of partitions 0 and 1 can be elected, that of partition 2 is not
+    """The responses, and topic `orders`: broker 2 leads all of it. The preferred leaders of partitions 0 and 1 can be elected, that of partition 2 is not
     in the ISR, partition 3 is led by its preferred leader."""
     found = Elections(world)
     world.topic("orders", (1, 2), (3, 2), (1, 2), (2, 3))

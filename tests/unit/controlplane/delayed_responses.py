@@ -34,8 +34,8 @@ class PendingRecord:
 
 
 @dataclass
-class DelayAnswers:
-    """`waiting` by partition. `rejected`: partitions whose leader rejects. `silent`: brokers that do not answer. `written`: what was produced; a tombstone
+class DelayedResponses:
+    """`waiting` by partition. `rejected`: partitions whose leader rejects. `silent`: brokers that do not respond. `written`: what was produced; a tombstone
     cancels at once, unless `ignores_cancel`. `result`: replaces the acknowledgement."""
 
     waiting: dict[int, list[PendingRecord]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class DelayAnswers:
         return [ProducedRecord(record.partition, 100)]
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "orders") -> DelayAnswers:
+def patch_responses(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "orders") -> DelayedResponses:
     """A topic with delayed messages in two partitions; broker 1 leads partition 0, broker 2 partition 1."""
     world.topic(topic, (1, 2), (2, 3))
     world.topic(f"{topic}.delay", (1, 2), (2, 3), configs={"weir.delay.topic": topic})
@@ -116,9 +116,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "order
         PendingRecord(6, at, None),
         PendingRecord(7, at, b"c", cancelled=True),
     ]
-    answers = DelayAnswers({0: first, 1: [PendingRecord(5, at - 1_000, b"b")]})
-    monkeypatch.setattr(front_leaders, "call_brokers", answers.ask)
-    monkeypatch.setattr(client, "fetch_pending", answers.pending)
-    monkeypatch.setattr(record_range, "read_range", answers.read_range)
-    monkeypatch.setattr(producer, "produce", answers.produce)
-    return answers
+    responses = DelayedResponses({0: first, 1: [PendingRecord(5, at - 1_000, b"b")]})
+    monkeypatch.setattr(front_leaders, "call_brokers", responses.ask)
+    monkeypatch.setattr(client, "fetch_pending", responses.pending)
+    monkeypatch.setattr(record_range, "read_range", responses.read_range)
+    monkeypatch.setattr(producer, "produce", responses.produce)
+    return responses
